@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The annotated module in kwctl or in pillion: `make e2e-tests`. KWCTL says which one, MODULE what it runs. Needs jq.
+# Tests the annotated module in kwctl or in pillion: `make e2e-tests`. KWCTL chooses the program, MODULE the module.
+# Needs jq.
 
 KWCTL=${KWCTL:-kwctl}
 MODULE=${MODULE:-annotated-policy.wasm}
@@ -9,7 +10,7 @@ setup_file() {
   export RUST_BACKTRACE=0
 }
 
-# Every test starts with the Pod as an API server sent it and the log agent that matches it.
+# Every test starts with a Pod that an API server sent, and the log agent that matches it.
 setup() {
   REQUEST=$BATS_TEST_TMPDIR/request.json
   SETTINGS=$BATS_TEST_TMPDIR/settings.json
@@ -18,12 +19,12 @@ setup() {
   settings .
 }
 
-# request <file of test_data> [jq program]: what is asked, changed by the program.
+# request <file of test_data> [jq program]: sets the request, changed by the program.
 request() {
   jq "${2:-.}" "test_data/$1" > "$REQUEST"
 }
 
-# settings <jq program>: the log agent's settings, changed by the program.
+# settings <jq program>: sets the log agent's settings, changed by the program.
 settings() {
   jq "$1" test_data/settings-log-agent.json > "$SETTINGS"
 }
@@ -50,12 +51,12 @@ evaluate() {
   run --separate-stderr "$KWCTL" run --request-path "$REQUEST" --settings-path "$SETTINGS" "$@" "$MODULE"
 }
 
-# The same with the recorded look-ups.
+# Runs the policy with the recorded look-ups.
 replay() {
   evaluate --allow-context-aware --replay-host-capabilities-interactions "$SESSION"
 }
 
-# Fails unless the jq program says true of the answer, in which `ops` are the operations of the patch.
+# Fails unless the jq program returns true for the answer; `ops` are the operations of the patch.
 answer() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $stderr"; return 1; }
   jq -e 'def ops: if .patch then .patch | @base64d | fromjson else [] end; '"$1" <<< "$output" > /dev/null ||
@@ -81,7 +82,7 @@ settings_refused() {
   done
 }
 
-# --- accepted as it is
+# --- accepted unchanged
 
 @test "accepted as it is: no settings" {
   run --separate-stderr "$KWCTL" run --request-path "$REQUEST" "$MODULE"
@@ -402,7 +403,7 @@ with_revision() {
   request sidecarset-create-review.json
   evaluate
   answer .allowed
-  # What the API server would store, with the answer's patch applied.
+  # The object that the API server would store: the request's, with the answer's patch applied.
   jq --argjson ops "$(jq '.patch | @base64d | fromjson' <<< "$output")" '
     reduce $ops[] as $op (.; setpath(["request", "object"] + ($op.path[1:] | split("/")
       | map(gsub("~1"; "/") | gsub("~0"; "~") | if test("^[0-9]+$") then tonumber else . end)); $op.value))' \
@@ -500,9 +501,9 @@ patching_annotations() {
   refused 503 'kruise-configuration'
 }
 
-# --- SidecarSets that are kept in a ConfigMap
+# --- SidecarSets in a ConfigMap
 
-# no_bundle [jq program]: settings with a bundleRef, changed by the program, whose ConfigMap is not there.
+# no_bundle [jq program]: sets settings with a bundleRef whose ConfigMap is missing, changed by the program.
 no_bundle() {
   settings ".bundleRef = {namespace: \"pillion-system\", name: \"sets\"} | ${1:-.}"
   look_up v1 ConfigMap pillion-system sets Error "Cannot find v1/ConfigMap named 'sets' inside of namespace 'Some(\"pillion-system\")'"
@@ -652,18 +653,18 @@ YAML
 
 MERGED=sidecarset-merged-7e18f737311b2dc3 # of the SidecarSets a and b
 
-# identity [jq program]: the log agent has a ServiceAccount; the settings are changed by the program.
+# identity [jq program]: gives the log agent a ServiceAccount; the program changes the settings.
 identity() {
   settings ".featureGates.SidecarSetServiceAccountInjection = true
     | .sidecarSets[0].spec.serviceAccountName = \"log-agent\" | ${1:-.}"
 }
 
-# session <file of test_data>: what the cluster says was recorded there.
+# session <file of test_data>: uses the cluster's answers that were recorded in this file.
 session() {
   SESSION=test_data/$1
 }
 
-# An answer's patch, applied to the Pod of $REQUEST: the Pod that the API server would go on with.
+# Applies the answer's patch to the Pod of $REQUEST: the Pod that the API server would continue with.
 patched() {
   jq --argjson ops "$(jq '.patch | @base64d | fromjson' <<< "$output")" '
     def path: .path[1:] | split("/") | map(gsub("~1"; "/") | gsub("~0"; "~") | if test("^[0-9]+$") then tonumber else . end);
@@ -745,7 +746,7 @@ patched() {
   answer '.warnings[0] | contains("the feature gate SidecarSetServiceAccountInjection is off")'
 }
 
-# A SidecarSet of somebody who is no admin, for one namespace.
+# A SidecarSet for one namespace; its author is not an admin.
 granting() {
   identity '.serviceAccounts.denyPermissions = []'
   request sidecarset-create-review.json '.request |= (.userInfo = {username: "ann", groups: ["system:authenticated"]}
@@ -775,7 +776,7 @@ granting() {
   jq '.request.object.spec.serviceAccountPermissions[0].resources = ["pods", "secrets"]' "$REQUEST" > "$BATS_TEST_TMPDIR/secrets.json"
   REQUEST=$BATS_TEST_TMPDIR/secrets.json
   evaluate
-  refused 403 'nobody may give that to a sidecar'
+  refused 403 'no sidecar may get that'
 }
 
 @test "403: the rights of an author cannot be asked for" {
@@ -820,7 +821,7 @@ twin() {
 
 # --- guards
 
-# guard <operation> <group> <kind> <object> [jq program]: a request about an object, changed by the program.
+# guard <operation> <group> <kind> <object> [jq program]: sets a request about an object, changed by the program.
 guard() {
   jq -n --arg operation "$1" --arg group "$2" --arg kind "$3" --argjson object "$4" '{apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: {
     uid: "705ab4f5-6393-11e8-b7cc-42010a800002", operation: $operation, namespace: "default", dryRun: false,
@@ -835,7 +836,7 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
 @test "403: a merged ServiceAccount is deleted in an active namespace" {
   identity
   look_up v1 Namespace null default Success '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"},"status":{"phase":"Active"}}'
-  # kubectl delete --all: the request names nothing.
+  # kubectl delete --all: the request contains no name.
   guard DELETE "" ServiceAccount "$MANAGED" 'del(.request.name)'
   replay
   refused 403 "ServiceAccount \"$MERGED\" belongs to Pillion's controller"
@@ -924,7 +925,7 @@ token_secret() {
   refused 403 "a Secret would hold a token of the merged ServiceAccount \"$MERGED\""
 }
 
-# --- what cannot be run
+# --- requests and modules that cannot be run
 
 @test "a request that is not there is an error" {
   run --separate-stderr "$KWCTL" run --request-path test_data/absent.json "$MODULE"
@@ -941,12 +942,12 @@ token_secret() {
 
 # --- Gardener Shoots
 
-# shoots <jq program>: the rules for Shoots are on, changed by the program.
+# shoots <jq program>: turns the rules for Shoots on; the program changes the settings.
 shoots() {
   jq -n "{shoots: {enabled: true}} | $1" > "$SETTINGS"
 }
 
-# The Shoot of Gardener's documentation.
+# The Shoot from Gardener's documentation.
 documented() {
   request shoot-create-review.json '.request.object.spec.kubernetes.kubeAPIServer.serviceAccountConfig = {
     issuer: "foo", acceptedIssuers: ["foo1", "foo2"], extendTokenExpiration: true, maxTokenExpiration: "45d"

@@ -1,4 +1,4 @@
-//! The cluster, as the policy server shows it.
+//! Access to the cluster through the policy server.
 
 use kubewarden_policy_sdk::Error;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{
@@ -35,7 +35,7 @@ impl Authorizer for Host {
     }
 }
 
-/// The answer that an error of the SDK stands for. Only the host's own text says more than that there is none.
+/// Returns the answer that an error of the SDK means. Only the host's own error text tells more than "unavailable".
 fn answer_to(error: &Error) -> Answer {
     match error {
         Error::HostCall { source, .. } => classify(&source.to_string()),
@@ -60,7 +60,7 @@ fn review_request(question: &Question) -> CanIRequest {
                 version: None,
             },
         },
-        // A right that was taken away five seconds ago is none (`serviceaccounts.md` P2).
+        // The host's cache would keep a revoked permission for five seconds (ESC-2).
         disable_cache: true,
     }
 }
@@ -71,11 +71,11 @@ fn resource_request(object: &ObjectRef) -> GetResourceRequest {
         kind: object.kind.to_owned(),
         name: object.name.clone(),
         namespace: object.namespace.clone(),
-        // The host's cache holds one lock over all its keys while it asks the API server, so look-ups of different
-        // objects queue up behind each other, and absent objects are never cached. Its answers are up to five seconds
-        // old, too: long enough for a Namespace's new label to be missed, and a sidecar with it.
+        // The host's cache holds one lock for all keys while it asks the API server, so lookups of different objects
+        // wait for each other, and absent objects are never cached. Its answers are also up to five seconds old, so the
+        // policy could miss a new label of a Namespace, and Pods would lack a sidecar.
         disable_cache: true,
-        // Masks do not touch `metadata`, and of the other kinds everything that is large is needed.
+        // Masks do not shorten `metadata`, and of the other kinds, all large fields are needed.
         field_masks: None,
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     #[rstest]
     #[case::everywhere("", None, "pods", (None, None, "pods", None))]
     #[case::one_object("shop", Some("a"), "deployments/scale", (Some("shop"), Some("a"), "deployments", Some("scale")))]
-    fn p2_questions_are_asked_anew_each_time(
+    fn esc2_questions_are_asked_anew_each_time(
         #[case] namespace: &str,
         #[case] name: Option<&str>,
         #[case] resource: &str,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn p6_objects_are_read_past_the_hosts_cache() {
+    fn match6_objects_are_read_past_the_hosts_cache() {
         let object = ObjectRef {
             api_version: "apps/v1",
             kind: "ControllerRevision",
@@ -129,13 +129,13 @@ mod tests {
     #[rstest]
     #[case::absent("Cannot find v1/Namespace named 'x' inside of namespace 'None'", Ok(None))]
     #[case::forbidden("namespaces \"x\" is forbidden", Err(Failure::Forbidden))]
-    fn p6_errors_of_the_host_are_told_apart(#[case] text: &str, #[case] answer: Answer) {
+    fn match6_errors_of_the_host_are_told_apart(#[case] text: &str, #[case] answer: Answer) {
         let error = Error::HostCall { operation: "kubernetes.get_resource".to_owned(), source: text.into() };
         assert_eq!(answer_to(&error), answer);
     }
 
     #[test]
-    fn p6_an_answer_that_cannot_be_read_says_nothing() {
+    fn match6_an_answer_that_cannot_be_read_says_nothing() {
         let source = serde_json::from_str::<Value>("timeout").unwrap_err();
         let error = Error::Deserialization { context: "forbidden".to_owned(), source };
         assert_eq!(answer_to(&error), Err(Failure::Unavailable));

@@ -1,7 +1,7 @@
-//! Pillion as a Kubewarden policy: the waPC shell around `pillion-admission`.
+//! Pillion as a Kubewarden policy: the waPC interface of `pillion-admission`.
 //!
-//! It turns bytes into values, asks the core, and turns the outcome into bytes. Every payload gets an answer: a guest error
-//! or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
+//! It decodes payloads, calls admission, and encodes the outcome. Every payload gets an answer: users would see a guest
+//! error or a trap as code 500 with a stack trace, whatever the `failurePolicy`.
 
 mod host;
 mod payload;
@@ -47,7 +47,7 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
     }
     request.object = payload.object()?;
     request.old_object = payload.request("oldObject")?;
-    // The creator of a Pod is mostly a controller, and no rule looks at it.
+    // No rule reads the creator of a Pod, which is usually a controller.
     if request.target() != Target::PodCreate {
         request.user_info = payload.request("userInfo")?;
     }
@@ -58,7 +58,7 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
     Ok(admission::admit(&mut request, &settings, world))
 }
 
-/// The host's clock.
+/// Returns the time of the host's clock.
 fn now() -> Timestamp {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX))

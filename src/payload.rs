@@ -1,4 +1,4 @@
-//! The payloads of the policy's functions.
+//! Reads the payloads of the policy's functions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use serde_json::value::RawValue;
 
 use crate::shortened::Shortened;
 
-/// Parts of a request that say whether any rule speaks of it. They are short, and become values at once.
+/// Parts of a request that decide whether a rule applies. They are short and are parsed at once.
 const NOW: [&str; 7] = ["uid", "kind", "subResource", "name", "namespace", "operation", "dryRun"];
-/// Parts that a rule needs then; they are nearly all of a request, and become values when they are asked for.
+/// Parts that rules read. They are most of a request and are parsed only when needed.
 const LATER: [&str; 3] = ["object", "oldObject", "userInfo"];
 
-/// `{"request": ..., "settings": ...}`, read once from its beginning to its end. Only the parts that every request needs
-/// are values.
+/// `{"request": ..., "settings": ...}`, read in one pass. Only the parts that every request needs are parsed into
+/// values.
 #[derive(Default)]
 pub struct Payload<'a> {
     request: Option<Parts<'a>>,
@@ -32,15 +32,15 @@ pub struct Payload<'a> {
 /// The parts of a request.
 #[derive(Default)]
 struct Parts<'a> {
-    /// Those of [`NOW`].
+    /// The parts in [`NOW`].
     envelope: Object,
-    /// The object, if it was read at once.
+    /// The object, if it was parsed at once.
     object: Option<Value>,
-    /// Those of [`LATER`].
+    /// The texts of the parts in [`LATER`].
     texts: BTreeMap<String, &'a RawValue>,
 }
 
-/// The settings, one by one.
+/// The settings, as separate texts.
 #[derive(Default)]
 struct SettingsParts<'a> {
     texts: BTreeMap<String, &'a RawValue>,
@@ -49,10 +49,10 @@ struct SettingsParts<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Reads a payload, of which the bundle may have been cut out.
+    /// Reads a payload from which the bundle may have been cut out.
     ///
     /// # Errors
-    /// Code 400 if it is not JSON, or if the request or the settings are not an object.
+    /// Code 400 if the payload is not JSON, or if the request or the settings are not an object.
     pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>) -> Result<Self, Refusal> {
         if let Some(bundle) = shortened.bundle
             && let Ok(mut payload) = Self::parse(&shortened.text, &Budget::of(whole))
@@ -74,12 +74,12 @@ impl<'a> Payload<'a> {
         payload.map_err(|error| unreadable(&budget.error(error)))
     }
 
-    /// The request without the parts of [`LATER`]; only once.
+    /// Takes the request without the parts in [`LATER`]. A second call returns an empty object.
     pub fn envelope(&mut self) -> Value {
         self.request.as_mut().map_or(Value::Null, |request| Value::Object(std::mem::take(&mut request.envelope)))
     }
 
-    /// The object of the request; only once.
+    /// Takes the object of the request. May be called once.
     ///
     /// # Errors
     /// As [`Payload::request`].
@@ -88,15 +88,15 @@ impl<'a> Payload<'a> {
         object.map_or_else(|| self.request("object"), Ok)
     }
 
-    /// The value of one of [`LATER`]; null if it is missing.
+    /// Parses one of the parts in [`LATER`]; null if it is missing.
     ///
     /// # Errors
-    /// Code 400 if it costs too much to read.
+    /// Code 400 if the part is too expensive to read.
     pub fn request(&self, key: &str) -> Result<Value, Refusal> {
         self.request.as_ref().and_then(|request| request.texts.get(key)).map_or(Ok(Value::Null), |text| value(text))
     }
 
-    /// The settings as admission uses them: decoded, not validated.
+    /// Decodes the settings for admission, without validating them.
     ///
     /// # Errors
     /// Code 400 with every error. A policy server refuses such settings when it starts, so only hosts that skip
@@ -105,11 +105,12 @@ impl<'a> Payload<'a> {
         let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Vec<_>, Refusal>>()?;
-        // Of a list, as the parser makes long objects: the module has the sort of this iterator already.
+        // Collect from a list, as the parser does for long objects: the module already contains the sort of this
+        // iterator.
         let settings = Object::from_iter(settings);
         BorrowedSettings::with_bundle(settings.into(), bundle).map_err(|errors| {
             let reasons = errors.into_iter().map(|error| Reason::of_field(Code::Undecodable, error.below("settings")));
-            // There is no failure without an error; were there one, it would still be a refusal.
+            // A failure without an error would be a bug; refuse the request in that case.
             Refusal::of(reasons).unwrap_or_else(|| undecodable("settings".to_owned(), "cannot be decoded".to_owned()))
         })
     }
@@ -137,7 +138,7 @@ impl<'de> Visitor<'de> for PayloadVisitor<'_> {
     }
 }
 
-/// Reads a request, and null as none.
+/// Reads a request. Null means none.
 struct PartsSeed<'b>(&'b Budget);
 
 impl<'de> DeserializeSeed<'de> for PartsSeed<'_> {
@@ -165,11 +166,11 @@ impl<'de> Visitor<'de> for PartsSeed<'_> {
             if NOW.contains(&key.as_str()) {
                 parts.envelope.insert(key, map.next_value_seed(self.0.seed())?);
             } else if key == "object" && may_be_new_pod(&parts.envelope) {
-                // The policy is there for the creation of Pods, so their text is not passed over first. Hosts that sort keys
-                // have the operation behind the object.
+                // Creations of Pods need their object in any case, so parse it at once instead of skipping its text
+                // first. In payloads with sorted keys, the operation follows the object.
                 parts.object = Some(map.next_value_seed(self.0.seed())?);
             } else if LATER.contains(&key.as_str()) {
-                // Of two objects the last counts.
+                // Of two objects, the last counts.
                 parts.object = parts.object.filter(|_| key != "object");
                 parts.texts.insert(key, map.next_value()?);
             } else {
@@ -215,7 +216,7 @@ impl<'de> Visitor<'de> for SettingsVisitor {
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Whether this is about a Pod, and not known to be anything else than its creation.
+/// Whether a request is about a Pod and may be its creation, as far as is known.
 fn may_be_new_pod(request: &Object) -> bool {
     let kind = request.get("kind").map_or("", |kind| json::text(kind, &["kind"]));
     kind == "Pod" && request.get("operation").is_none_or(|operation| operation == "CREATE")
@@ -234,7 +235,7 @@ fn unreadable(error: &ParseError) -> Refusal {
     undecodable(String::new(), format!("{problem}: {error}"))
 }
 
-/// Everything that is wrong with settings: decoding first, and validation if that succeeds.
+/// Returns all errors of settings: those of decoding, or else those of validation.
 pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
     let settings = match json::parse(payload) {
         Ok(settings) => settings,

@@ -1,4 +1,4 @@
-//! The policy's answers, as the host reads them.
+//! Encodes the policy's answers for the host.
 
 use kubewarden_policy_sdk::response::ValidationResponse;
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
@@ -6,12 +6,13 @@ use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use wapc_guest::CallResult;
 
-/// The longest warning that the API server passes on, in characters.
+/// The maximum length of a warning that the API server passes on, in characters.
 const WARNING_MAX: usize = 256;
-/// The longest sum of all warnings that it passes on; it counts characters, bytes are never fewer.
+/// The maximum length of all warnings together that the API server passes on. It counts characters; bytes are never
+/// fewer.
 const WARNINGS_MAX: usize = 4096;
 
-/// The answer of `validate`. A refusal has no `mutated_object`: the host would send a patch for it even so.
+/// Encodes the answer of `validate`. A refusal has no `mutated_object`: the host would send a patch for it even so.
 pub fn validation(outcome: Outcome) -> CallResult {
     let Outcome { verdict, warnings, audit } = outcome;
     let accepted = !matches!(verdict, Verdict::Refused(_));
@@ -29,7 +30,7 @@ pub fn validation(outcome: Outcome) -> CallResult {
             .then(|| audit.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()),
         warnings: (!warnings.is_empty()).then(|| within_limits(warnings)),
     };
-    // The SDK keeps the annotations in a map without an order; as a JSON object they have one, and the same input gives the
+    // The SDK keeps the annotations in an unordered map. As a JSON object they are sorted, so the same input gives the
     // same bytes. The Pod is moved into the object, not copied.
     let mut answer = serde_json::to_value(response)?;
     if let (Some(mutated), Some(slot)) = (mutated_object, answer.get_mut("mutated_object")) {
@@ -38,15 +39,15 @@ pub fn validation(outcome: Outcome) -> CallResult {
     Ok(serde_json::to_vec(&answer)?)
 }
 
-/// The answer of `validate_settings`.
+/// Encodes the answer of `validate_settings`.
 pub fn settings(errors: &[FieldError]) -> CallResult {
     let valid = errors.is_empty();
     let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Ok(serde_json::to_vec(&SettingsValidationResponse { valid, message: (!valid).then_some(message) })?)
 }
 
-/// Cuts warnings to what fits: one line each, at most [`WARNING_MAX`] characters, and [`WARNINGS_MAX`] bytes in
-/// all, the last line counting those that are left out.
+/// Cuts warnings to the limits: one line each, at most [`WARNING_MAX`] characters, and [`WARNINGS_MAX`] bytes in all.
+/// If some are left out, the last line tells how many.
 fn within_limits(warnings: Vec<String>) -> Vec<String> {
     let all = warnings.len();
     let lines: Vec<String> = warnings.into_iter().map(|warning| one_line(&warning)).collect();
@@ -90,7 +91,7 @@ mod tests {
         serde_json::from_slice(&validation(outcome).unwrap()).unwrap()
     }
 
-    /// An answer of which only `said` is not null.
+    /// Returns an answer in which only the members of `said` are not null.
     fn saying(said: &Value) -> Value {
         let mut answer = json!({
             "accepted": true, "message": null, "code": null, "mutated_object": null, "audit_annotations": null, "warnings": null

@@ -1,26 +1,26 @@
 //! A payload without the text of a bundle.
 //!
-//! The bundle of a thousand SidecarSets is nine tenths of a payload, and an admission looks at few of its bytes. `serde_json`
-//! takes seven instructions for each of them, memchr a fraction of one (docs/design.md).
+//! The bundle of a thousand SidecarSets is nine tenths of a payload, but an admission reads only few of its bytes.
+//! `serde_json` needs seven instructions for each byte, memchr a fraction of one (docs/design.md).
 
 use std::borrow::Cow;
 
 use memchr::{memchr2, memmem};
 use pillion_bundle::PREFIX;
 
-/// The text of a payload, and the text that was cut out of it.
+/// A payload, and the text that was cut out of it.
 pub struct Shortened<'a> {
-    /// The payload. Of the text that was cut out, [`PREFIX`] is left.
+    /// The payload, in which only [`PREFIX`] is left of the text.
     pub text: Cow<'a, [u8]>,
     /// The text that was cut out, which begins with [`PREFIX`].
     pub bundle: Option<&'a [u8]>,
 }
 
 impl<'a> Shortened<'a> {
-    /// Cuts a text out of a payload if it is the only one that begins as bundles do, and has no escapes.
+    /// Cuts a text out of a payload if it is the only one that begins like a bundle, and has no escapes.
     ///
-    /// It may be any text of the payload. Only if the bundle of the settings is [`PREFIX`] now, without an escape, it is
-    /// theirs.
+    /// The text may be in any place of the payload. It belongs to the settings only if their bundle is exactly
+    /// [`PREFIX`] afterwards, without escapes.
     pub fn of(payload: &'a [u8]) -> Self {
         cut(payload).unwrap_or(Self { text: payload.into(), bundle: None })
     }

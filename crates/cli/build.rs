@@ -1,10 +1,10 @@
-//! Puts the policy module into the binary: the one that `PILLION_MODULE` names, else one that is built here.
+//! Embeds the policy module in the binary: the file that `PILLION_MODULE` names, otherwise a module built here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// The module is a package of this workspace, for another target and with a profile of its own.
+/// The target of the policy module. The module is a package of this workspace with a build profile of its own.
 const TARGET: &str = "wasm32-wasip1";
 
 fn main() -> io::Result<()> {
@@ -23,11 +23,12 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The crates that the module is made of, src/ apart.
+/// The crates that the module is compiled from, besides `src/`.
 const RULES: [&str; 9] =
     ["admission", "bundle", "gardener", "identity", "inject", "json", "kubernetes", "pattern", "sidecarset"];
 
-/// Builds the root package. Its own target folder, since cargo holds the lock of the other one while this runs.
+/// Builds the root package. The build has its own target folder because cargo holds the lock of the outer one
+/// meanwhile.
 fn build() -> io::Result<PathBuf> {
     let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
     let watched = [".cargo", "Cargo.toml", "Cargo.lock", "src"].map(|path| root.join(path));
@@ -45,7 +46,7 @@ fn build() -> io::Result<PathBuf> {
     Ok(target.join(TARGET).join("release").join("pillion_policy.wasm"))
 }
 
-/// The build, without what cargo has set for the native one.
+/// Returns the build command, without the variables that cargo has set for the native build.
 fn cargo(root: &Path, target: &Path) -> io::Result<Command> {
     let mut command = Command::new(env::var_os("CARGO").ok_or_else(|| io::Error::other("CARGO is not set"))?);
     command.args(["build", "--release", "--locked", "--target", TARGET, "--target-dir"]).arg(target).current_dir(root);

@@ -8,14 +8,14 @@ import (
 
 const (
 	prefix = "pillion-testenv-"
-	// lock is a file in the folder that the keeper has locked as long as it lives.
+	// lock is a file in the folder. The keeper holds its lock as long as it lives.
 	lock = "keeper.lock"
 )
 
 // held keeps the locked file open.
 var held *os.File
 
-// makeFolder makes the folder that this keeper is going to remove, and marks it as in use.
+// makeFolder creates the folder that this keeper removes at its end, and marks it as in use.
 func makeFolder() (string, error) {
 	folder, err := os.MkdirTemp("", prefix)
 	if err != nil {
@@ -24,7 +24,7 @@ func makeFolder() (string, error) {
 	if err := os.Mkdir(filepath.Join(folder, "logs"), 0o700); err != nil {
 		return "", err
 	}
-	// It gets its name when it is locked: else another keeper could take it for an abandoned one.
+	// The file gets its final name only when it is locked. Otherwise another keeper could consider it abandoned.
 	fresh := filepath.Join(folder, lock+".new")
 	if held, err = os.Create(fresh); err != nil {
 		return "", err
@@ -35,8 +35,8 @@ func makeFolder() (string, error) {
 	return folder, os.Rename(fresh, filepath.Join(folder, lock))
 }
 
-// removeAbandoned removes the folders of keepers that were killed. Others may be doing the same, and a folder of
-// somebody else cannot be removed: neither is an error.
+// removeAbandoned removes the folders of killed keepers. Another keeper may do the same at the same time, and folders
+// of other users cannot be removed: neither is an error.
 func removeAbandoned() {
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range folders {

@@ -1,20 +1,20 @@
-// Command keeper starts the servers of a test cluster, and sees to it that none of them outlives the test.
+// Command keeper starts the servers of a test cluster, and ensures that none of them outlives the test.
 //
-// It makes a folder for the servers' data, and reads requests from its standard input, one JSON object a line:
+// It creates a folder for the servers' data, and reads requests from its standard input, one JSON object per line:
 //
 //	{"start": "etcd", "program": "/path/to/etcd", "arguments": ["--name=default"]}
 //	{"stop": "etcd", "grace": 5}
 //
-// On its standard output it says, one JSON object a line, what has happened:
+// It reports events on its standard output, one JSON object per line:
 //
 //	{"folder": "/tmp/pillion-testenv-123"}
 //	{"started": "etcd", "log": "/tmp/pillion-testenv-123/logs/etcd.log"}
 //	{"failed": "etcd", "reason": "no such file or directory"}
 //	{"ended": "etcd", "reason": "exit status 1"}
 //
-// When its standard input closes, which the system does for a process that ends in whatever way, it kills the servers,
-// removes the folder and ends. It does the same when its parent is gone. Where the keeper itself is killed, so are the
-// servers; the folder is then removed by the next keeper.
+// When its standard input closes, which also happens whenever the test's process ends, the keeper kills the servers,
+// removes the folder and ends. It does the same when its parent is gone. If the keeper itself is killed, the servers
+// are killed too, and the next keeper removes the folder.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// longest is more than any request has: arguments of servers are some kilobytes.
+// longest is the maximum length of a request: arguments of servers are some kilobytes.
 const longest = 1 << 20
 
 type request struct {
@@ -38,7 +38,7 @@ type request struct {
 	Program   string   `json:"program"`
 	Arguments []string `json:"arguments"`
 	Stop      string   `json:"stop"`
-	// Seconds between the request to end and the end.
+	// Seconds between SIGTERM and SIGKILL.
 	Grace int `json:"grace"`
 }
 
@@ -51,7 +51,8 @@ type event struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// end is a server's end: which one it was matters where one of the same name has been started since.
+// end reports the end of a server. It identifies the process, because another one of the same name may have started
+// since.
 type end struct {
 	name   string
 	server *server
@@ -63,11 +64,11 @@ type server struct {
 	gone    chan struct{}
 }
 
-// signal reaches the server and what it has started: all of them are in a group of its own (see ties).
+// signal signals the server and all processes that it has started: they form a process group of their own (see ties).
 func (s *server) signal(which syscall.Signal) {
 	select {
 	case <-s.gone:
-		// Its number may be somebody else's by now.
+		// Another process may have its number by now.
 	default:
 		_ = syscall.Kill(-s.process.Pid, which)
 	}
@@ -81,9 +82,9 @@ type keeper struct {
 }
 
 func main() {
-	// A server is killed with the thread that started it (see ties): that must be one that stays.
+	// A server is killed with the thread that started it (see ties), so this thread must stay.
 	runtime.LockOSThread()
-	// Whoever is asked to stop is the test; when it does, standard input closes.
+	// These signals are for the test; when the test ends, standard input closes.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
@@ -103,7 +104,7 @@ func main() {
 	}
 }
 
-// requests reads standard input until it closes, or holds something that is no request.
+// requests reads standard input until it closes, or contains an invalid request.
 func requests() <-chan request {
 	read := make(chan request)
 	go func() {
@@ -122,7 +123,7 @@ func requests() <-chan request {
 	return read
 }
 
-// serve does what is asked for until there is nobody any more who asks.
+// serve performs requests until there can be no more.
 func (k *keeper) serve(requests <-chan request, terminated <-chan os.Signal) {
 	parent := os.Getppid()
 	look := time.NewTicker(time.Second)
@@ -180,14 +181,14 @@ func (k *keeper) start(wanted request) {
 		if err := command.Wait(); err != nil {
 			reason = err.Error()
 		}
-		// What it has started ends with it. The group is still its own: the number has only just become free.
+		// Kills the processes that the server has started. The group still exists: its number has only just become free.
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		close(started.gone)
 		k.ends <- end{name, started, reason}
 	}()
 }
 
-// stop asks a server to end, and kills it when it has not after the time of grace. Its end is told as any other.
+// stop sends a server SIGTERM, and SIGKILL after the grace period. Its end is reported like any other.
 func (k *keeper) stop(name string, grace time.Duration) {
 	running := k.servers[name]
 	if running == nil {
@@ -207,7 +208,7 @@ func (k *keeper) ended(ended end) {
 	k.say(event{Ended: ended.name, Reason: ended.reason})
 }
 
-// close kills every server, and only then removes what they might still be writing to.
+// close kills every server, and only then removes the folder, to which they might still write.
 func (k *keeper) close() error {
 	for _, running := range k.servers {
 		running.signal(syscall.SIGKILL)
@@ -218,7 +219,7 @@ func (k *keeper) close() error {
 	return os.RemoveAll(k.folder)
 }
 
-// say cannot fail: where nobody listens any more, standard input is closed, too.
+// say ignores errors: if the output is closed, standard input is closed, too.
 func (k *keeper) say(what event) {
 	_ = k.said.Encode(what)
 }

@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// ties bind a server to the keeper: it is killed when the keeper is, and not reached by a Ctrl-C meant for the test.
+// ties bind a server to the keeper: the server is killed with the keeper, and a Ctrl-C for the test does not reach it.
 func ties() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

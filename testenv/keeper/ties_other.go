@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// ties keep a Ctrl-C that is meant for the test from a server. Only Linux can also have it killed with the keeper.
+// ties keep a Ctrl-C for the test from reaching a server. Only on Linux is the server also killed with the keeper.
 func ties() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

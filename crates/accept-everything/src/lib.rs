@@ -1,11 +1,11 @@
-//! What the benchmarks compare the policy with: a policy that does the least that the SDK lets one do. It reads its
-//! request and its settings, and accepts.
+//! The baseline of the benchmarks: a policy that does the minimum that the SDK allows. It decodes its request and its
+//! settings, and accepts.
 use kubewarden_policy_sdk::request::ValidationRequest;
 use kubewarden_policy_sdk::settings::Validatable;
 use kubewarden_policy_sdk::{accept_request, protocol_version_guest, validate_settings};
 use wapc_guest as guest;
 
-/// Settings of which nothing is read.
+/// Settings without fields.
 #[derive(serde::Deserialize, serde::Serialize, Default, Debug)]
 struct Settings {}
 
@@ -15,7 +15,7 @@ impl Validatable for Settings {
     }
 }
 
-/// Called by the host once, before any request.
+/// Registers the functions. The host calls it once, before any request.
 #[allow(unsafe_code, reason = "the name of the function is part of the protocol")]
 #[unsafe(no_mangle)]
 pub extern "C" fn wapc_init() {

@@ -1,21 +1,21 @@
-//! Annotations of the audit event. The API server puts the webhook's name before each key.
+//! Annotations of the audit event. The API server prefixes each key with the webhook's name.
 
 use std::collections::BTreeMap;
 
 use pillion_identity::decision::Decision;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
-pub const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";
+pub(crate) const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";
 /// The sidecars in the Pod as `set/container`, by set in the order of injection, joined by commas.
 pub const INJECTED_CONTAINERS: &str = "injected-containers";
 /// The identities in the Pod as `set/account`, by set, joined by commas.
 pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
-/// The `SidecarSet`s that were injected without the identity that they ask for, joined by commas.
+/// The `SidecarSet`s that were injected without the identity that they request, joined by commas.
 pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
-/// Why the ConfigMap of `bundleRef` could not be used.
-pub const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
+/// The reason why the ConfigMap of `bundleRef` could not be used.
+pub(crate) const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
 
-/// What was injected; nothing where nothing was.
+/// Returns annotations about the injected sidecars; none if nothing was injected.
 pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static str, String> {
     if sidecars.is_empty() {
         return BTreeMap::new();
@@ -33,7 +33,7 @@ pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static s
     annotations
 }
 
-/// Adds who got an identity, and who did not.
+/// Adds annotations about the `SidecarSet`s with and without an identity.
 pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, String>) {
     let (mut given, mut skipped) = (String::new(), String::new());
     for grant in &decision.grants {
@@ -49,7 +49,7 @@ pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, 
     }
 }
 
-/// Adds an item to a list with commas.
+/// Appends an item to a comma-separated list.
 fn add(list: &mut String, item: &[&str]) {
     if !list.is_empty() {
         list.push(',');

@@ -1,7 +1,6 @@
-//! Which SidecarSets a request is judged by, and what happens where those cannot be had that a controller keeps for the
-//! policy.
+//! The SidecarSets for a request, and the answer if the bundle of `bundleRef` is unavailable.
 //!
-//! Where they are needed, they are looked up before anything else.
+//! If a request needs that bundle, it is looked up before anything else.
 
 use std::borrow::Cow;
 
@@ -15,23 +14,23 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use super::audit;
 use crate::settings::BorrowedSettings;
 
-/// Whom a request is for.
+/// The part of the bundle that a request needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
-    /// Whose SidecarSets are wanted; `None`: those of the index alone.
+pub(crate) struct Asker<'a> {
+    /// The namespace whose SidecarSets are needed; `None` for only those of the index.
     pub namespace: Option<&'a str>,
-    /// Whether it may go on without them, whatever the settings say.
+    /// Whether the request may proceed without the bundle, whatever the settings say.
     pub is_exempt: bool,
 }
 
-/// A request that was answered without the bundle.
+/// A notice that a request was answered without the bundle, if it was.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Notice(Option<Unavailable>);
 
 impl Notice {
-    /// Says so beside the answer.
-    pub fn add_to(self, mut outcome: Outcome, settings: &BorrowedSettings<'_>) -> Outcome {
+    /// Adds the notice to the answer, as a warning and an audit annotation.
+    pub(crate) fn add_to(self, mut outcome: Outcome, settings: &BorrowedSettings<'_>) -> Outcome {
         if let Some((unavailable, at)) = self.0.zip(settings.bundle_source.config_map.as_ref()) {
             outcome.warnings.push([&unavailable.says(at), "; judged by the SidecarSets of the settings"].concat());
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
@@ -40,14 +39,15 @@ impl Notice {
     }
 }
 
-/// The SidecarSets that a request is judged by: those of the settings, of their bundle those that `choose` takes, and those
-/// that are kept in the cluster for `asker`, of which `choose` takes the same. Without an asker nothing is looked up.
+/// Returns the SidecarSets for a request: those of the settings, those that `choose` returns from their bundle, and
+/// those that `choose` returns from the bundle in the cluster. Without `asker`, looks nothing up.
 ///
-/// What starts in the namespace of the ConfigMap is exempt from waiting for the bundle: the controller that has to write
-/// it starts there.
+/// Requests for the namespace of the ConfigMap may proceed without the bundle: the controller that writes it starts
+/// there.
 ///
 /// # Errors
-/// The refusal, where the settings' bundle is damaged, or the other one cannot be had and `onBundleUnavailable` is `Deny`.
+/// The refusal, if the settings' bundle is damaged, or if the bundle in the cluster is unavailable and
+/// `onBundleUnavailable` is `Deny`.
 pub fn sidecar_sets<'a>(
     settings: &'a BorrowedSettings<'_>,
     asker: Option<Asker<'_>>,
@@ -81,7 +81,8 @@ pub fn sidecar_sets<'a>(
     }
 }
 
-/// A bundle that cannot be used: a policy server refuses it when it starts, so only other hosts get here.
+/// Returns the refusal for a damaged bundle in the settings. A policy server refuses such settings when it starts, so
+/// only other hosts get here.
 fn damaged(error: &BundleError) -> Outcome {
     Refusal::from(Reason::new(Code::Undecodable, "settings.bundle", error.to_string(), "")).into()
 }

@@ -1,11 +1,11 @@
-//! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
+//! Admission of objects that could undo or steal an identity (docs/spec/threats.md, RUN-1 to RUN-4, MRG-8).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pillion_identity::declared::Declared;
-use pillion_identity::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
-use pillion_inject::select;
+use pillion_identity::guards::{Objections, ephemeral, is_exempt, managed, secret, template};
+use pillion_inject::matching;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::operation::Operation;
@@ -18,10 +18,10 @@ use super::bundle_ref::{self, Asker, Notice};
 use crate::request::{Request, Target};
 use crate::settings::BorrowedSettings;
 
-/// Answers a request that one of the guards is about.
+/// Answers a request that one of the guards covers.
 ///
 /// # Errors
-/// The refusal, where it cannot be told who uses an account.
+/// The refusal, if the SidecarSets that use an account are unavailable.
 pub fn admit(
     request: &Request,
     target: Target,
@@ -45,7 +45,7 @@ pub fn admit(
                 old_object,
                 author: &Author::of(&request.user_info),
             };
-            // Only the deletion of an account is a question of who uses it; opening a whole bundle takes time.
+            // Only the deletion of an account depends on its users. Opening a whole bundle takes time.
             let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
             let is_asked = is_deletion
                 && rules.protect_in_use
@@ -67,7 +67,7 @@ pub fn admit(
             changed = secret::with_uid(object, old_object, &request.namespace, lookup);
             findings
         }
-        _ => Findings::default(),
+        _ => Objections::default(),
     };
     let verdict = match (Refusal::of(findings.reasons), changed) {
         (Some(refusal), _) => Verdict::Refused(refusal),
@@ -77,13 +77,13 @@ pub fn admit(
     Ok(notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings))
 }
 
-/// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
-/// Namespace cannot be read, it might match.
+/// Returns the SidecarSets that name `account` and can be injected in `namespace`. Does not list Pods (MRG-8). If the
+/// Namespace cannot be read, the set counts as matching.
 fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
     let mut users = BTreeSet::new();
     for set in sets {
         let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
-        if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
+        if names && matching::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
             users.insert(set.name().to_owned());
         }
     }

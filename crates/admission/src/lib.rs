@@ -1,15 +1,15 @@
-//! Decisions, by the kind of object that is admitted.
+//! Admission decisions, by the kind of the object.
 #![forbid(unsafe_code)]
 
 pub mod audit;
 mod bundle_ref;
-pub mod guard;
-pub mod identity;
+mod guard;
 pub mod pod;
+pub mod pod_identity;
 pub mod request;
 pub mod settings;
-pub mod shoot;
-pub mod sidecar_set;
+mod shoot;
+mod sidecar_set;
 pub mod words;
 
 use pillion_kubernetes::authorizer::Author;
@@ -23,18 +23,23 @@ use self::bundle_ref::Asker;
 use crate::request::{Request, Target};
 use crate::settings::{BorrowedSettings, Role};
 
-/// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
+/// Answers a request. Accepts objects without a rule as they are. With [`Role::Assert`], only judges Pods.
 ///
-/// Look-ups, each at most once: first of all, for Pods, SidecarSets and deletions of accounts that could be in use, the
-/// ConfigMap of `bundleRef` and its shard; for a Pod the Namespace, then revisions in the order of injection, then the
-/// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
-/// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
-/// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
+/// Lookups, each at most once:
+///
+/// * First of all, for Pods, SidecarSets and deletions of accounts that could be in use: the ConfigMap of `bundleRef`
+///   and its shard.
+/// * For a Pod: the Namespace, then revisions in the order of injection, then the ServiceAccounts that the sets name,
+///   then the merged ServiceAccount, Role and RoleBinding.
+/// * For a `SidecarSet`: its revision, then the whitelist, then the author's permissions, then the permissions of its
+///   ServiceAccount, then that account in each namespace.
+/// * For the deletion of a ServiceAccount: its Namespace.
+/// * For a token Secret: its ServiceAccount.
 pub fn admit(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Outcome {
     admitted(request, settings, world).unwrap_or_else(|refused| refused)
 }
 
-/// The error is an answer, too: the request was refused before anything was judged.
+/// Like [`admit`]; the error is an answer, too, to a request that was refused before it was judged.
 fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Result<Outcome, Outcome> {
     let target = request.target();
     if settings.role == Role::Assert && target != Target::PodCreate {
@@ -45,9 +50,9 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             let Request { uid, namespace: requested, object, .. } = request;
             let namespace = pod::PodRequest { uid, namespace: requested, object }.namespace().to_owned();
             let labels = json::object(object, &["metadata", "labels"]);
-            // A mirror Pod stays as it is, and nothing is creation for it.
+            // A mirror Pod stays as it is, so no bundle is read for it.
             let asker =
-                (!identity::is_mirror(object)).then_some(Asker { namespace: Some(&namespace), is_exempt: false });
+                (!pod_identity::is_mirror(object)).then_some(Asker { namespace: Some(&namespace), is_exempt: false });
             let (sidecar_sets, notice) =
                 bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(&namespace, labels))?;
             let context = pod::Context {
@@ -67,8 +72,9 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 Operation::Update => sidecar_set::Operation::Update,
                 _ => sidecar_set::Operation::Create,
             };
-            // The others of its namespace; where it has several or all of them, those of other shards are the
-            // controller's to compare. What is being deleted has to lose its finalizers.
+            // Compare with the other sets of its namespace. If the set has several or all namespaces, the controller
+            // compares it with sets in other shards. An object that is being deleted is exempt: its finalizers must be
+            // removable.
             let namespace = sidecar_set::only_namespace(&request.object);
             let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
             let (sets, notice) =

@@ -1,8 +1,8 @@
-//! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
+//! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
 use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
-use pillion_inject::select::{self, Query, Sources};
+use pillion_inject::matching::{self, Query, Sources};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -17,10 +17,10 @@ use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use super::audit;
-use super::identity::{self, Identities};
+use super::pod_identity::{self, Identities};
 use crate::settings::Role;
 
-/// A Pod that is about to be created.
+/// A request to create a Pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodRequest<'a> {
     /// The request's uid.
@@ -32,12 +32,13 @@ pub struct PodRequest<'a> {
 }
 
 impl<'a> PodRequest<'a> {
-    /// The namespace of `pod`, which is the request's object: its own, else the request's, else `default` (P-3).
+    /// Returns the namespace of `pod`, which is the request's object: that in its metadata, else that of the request,
+    /// else `default` (MATCH-3).
     pub fn namespace_of(&self, pod: Pod<'a>) -> &'a str {
         self.or_own(pod.namespace())
     }
 
-    /// The same, of a Pod that was not decoded.
+    /// Like [`Self::namespace_of`], for a Pod that was not decoded.
     pub fn namespace(&self) -> &'a str {
         self.or_own(json::text(self.object, &["metadata", "namespace"]))
     }
@@ -48,46 +49,46 @@ impl<'a> PodRequest<'a> {
     }
 }
 
-/// What admission depends on besides the request.
+/// The inputs of admission besides the request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The `SidecarSet`s of the settings.
     pub sidecar_sets: &'a [SidecarSet],
     /// The ControllerRevisions of the settings.
     pub revisions: &'a [ControllerRevision],
-    /// Which features are on.
+    /// The feature gates.
     pub gates: Gates,
-    /// Where other ControllerRevisions are looked up.
+    /// The namespace in which other ControllerRevisions are looked up.
     pub system_namespace: &'a str,
-    /// The cluster.
+    /// The lookup of objects of the cluster.
     pub lookup: &'a dyn Lookup,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// What the cluster allows SidecarSets to do with ServiceAccounts.
+    /// The setting `serviceAccounts`.
     pub rules: &'a Rules,
-    /// Whether the Pod is injected, or judged after it was.
+    /// Whether to inject the Pod, or to check it after injection.
     pub role: Role,
 }
 
-/// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with those
-/// of the sidecars several times (`serviceaccounts.md` E18).
+/// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with
+/// those of the sidecars several times (E18).
 const PARTS_MAX: usize = 10_000;
 
-/// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that is being deleted
-/// stays as it is (P-2), and so does a mirror Pod; the `status` of a new Pod is not looked at.
+/// Injects the `SidecarSet`s that match the Pod, and gives the sidecars their identities. Does not change a Pod that is
+/// being deleted (MATCH-2) or a mirror Pod. Ignores the `status` of a new Pod.
 ///
-/// With [`Role::Assert`], nothing is changed: the Pod is refused where it is not what injection made of it.
+/// With [`Role::Assert`], changes nothing, but refuses a Pod that differs from the result of injection.
 pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
     admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
 }
 
-/// [`admit`] without a copy of the Pod: the Pod is injected in place, and moved into the answer.
-pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
+/// Like [`admit`], but without a copy: injects the Pod in place and moves it into the answer.
+pub(crate) fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
     match admitted(uid, namespace, object, context) {
         Ok(outcome) => outcome,
         Err(reasons) => match Refusal::of(reasons) {
             Some(refusal) => refusal.into(),
-            // No failure comes without a reason; one that did would have to refuse all the same.
+            // Every failure has a reason. If one had none, refuse all the same.
             None => {
                 Refusal::from(undecodable(FieldError::new(FieldPath::default(), Cause::Invalid, "cannot be judged")))
                     .into()
@@ -105,15 +106,15 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         }
         reasons
     })?;
-    if identity::is_mirror(request.object) {
+    if pod_identity::is_mirror(request.object) {
         return Ok(Verdict::Unchanged.into());
     }
     let gate = context.gates.service_account_injection;
     if !pod.is_injectable() {
-        return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
+        return unless(pod_identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
-    // An account is one of the namespace in which the Pod will be, whatever the object says (A1-6).
+    // Accounts belong to the request's namespace, in which the Pod will be, whatever the object says (SAP-6).
     let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
     let mut compiled = Vec::new();
     for set in context.sidecar_sets {
@@ -121,7 +122,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     }
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
-    let (sets, mut reasons) = select::select(&compiled, query, sources);
+    let (sets, mut reasons) = matching::select(&compiled, query, sources);
     let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
@@ -132,17 +133,18 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     }
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
-            reasons = identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
+            reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
         } else if !gate {
-            reasons.extend(identity::without(request.object, gate));
+            reasons.extend(pod_identity::without(request.object, gate));
         }
-        // A Pod without any of the sidecars has not met the policy, which may have a reason to refuse it.
-        if !gate || !reasons.is_empty() || identity::has_sidecars(request.object, &sets) {
+        // A Pod without any of the sidecars has not passed the mutating policy, which might refuse it. Go on to find
+        // out.
+        if !gate || !reasons.is_empty() || pod_identity::has_sidecars(request.object, &sets) {
             return unless(reasons, Verdict::Unchanged.into());
         }
     }
     if sets.is_empty() {
-        reasons.extend(identity::without(request.object, gate));
+        reasons.extend(pod_identity::without(request.object, gate));
         return unless(reasons, Verdict::Unchanged.into());
     }
     let how = pillion_inject::Context {
@@ -152,7 +154,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
             .then_some(Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers }),
     };
     let changes = pillion_inject::plan(pod, &sets, how);
-    // Mostly it is certain that the Pod will be another.
+    // Usually it is certain that the Pod changes, and no copy is needed to compare.
     let is_certain = changes.as_ref().is_ok_and(|changes| changes.is_certain(pod));
     let before = (!is_certain).then(|| object.clone());
     let mut injected = match changes {
@@ -165,13 +167,13 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     let mut audit = audit::injected(&injected.sidecars);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {
-        reasons.extend(identity::without(object, gate));
+        reasons.extend(pod_identity::without(object, gate));
     } else {
         match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
-                injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
+                injected.warnings.extend(pod_identity::exposed(&settled.pod, &decision, &injected.sidecars));
                 *object = settled.pod;
             }
             Err(more) => reasons.extend(more),
@@ -221,7 +223,7 @@ mod tests {
         }
     }
 
-    /// What admission answers to a Pod with an `app` container and an annotation `k`, where the cluster is silent.
+    /// Returns the refusal of a Pod with an `app` container and an annotation `k`, in a cluster that does not answer.
     fn refused(sets: &[Value]) -> Refusal {
         let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::from_decoded).collect();
         let pod = json!({
@@ -255,7 +257,7 @@ mod tests {
         set
     }
 
-    /// What admission makes of a Pod with these parts, which the SidecarSet `s` matches.
+    /// Returns the outcome for a Pod with these parts, which the SidecarSet `s` matches.
     fn admitted_with(parts: &Value, role: Role) -> Outcome {
         let mut pod = json!({
             "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "app"}]}
@@ -281,7 +283,7 @@ mod tests {
     #[case::succeeded(json!({"status": {"phase": "Succeeded"}}))]
     #[case::failed(json!({"status": {"phase": "Failed", "reason": "Evicted"}}))]
     #[case::with_conditions(json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}}))]
-    fn p2_a_manifest_that_says_it_has_finished_keeps_no_sidecar_out(#[case] parts: Value) {
+    fn match2_a_manifest_that_says_it_has_finished_keeps_no_sidecar_out(#[case] parts: Value) {
         let Verdict::Mutated(pod) = admitted_with(&parts, Role::Inject).verdict else { panic!("not injected") };
         let names: Vec<_> = json::items(&pod, &["spec", "containers"]).iter().map(|it| it["name"].clone()).collect();
         assert_eq!(names, ["s", "app"]);
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn p2_the_twin_judges_a_manifest_that_says_it_has_finished() {
+    fn match2_the_twin_judges_a_manifest_that_says_it_has_finished() {
         let theft = |status: Value| {
             json!({
                 "status": status,
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn p2_a_pod_that_is_being_deleted_stays_as_it_is() {
+    fn match2_a_pod_that_is_being_deleted_stays_as_it_is() {
         let going = json!({"metadata": {
             "name": "p", "labels": {"app": "x"}, "finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"
         }});

@@ -1,7 +1,7 @@
-//! The request that an admission is about.
+//! The admission request.
 //!
-//! The SDK's own type takes every absent field for its default and loses the resource; here a request without
-//! `uid`, `operation` or `kind` is an error, not a request about something else.
+//! The SDK's type replaces every absent field by its default and drops the resource. Here, a request without `uid`,
+//! `operation` or `kind` is an error.
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::nullable;
@@ -25,49 +25,49 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// What a request is, as far as this policy has rules for it.
+/// The kinds of requests for which this policy has rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A Pod is made.
+    /// A Pod is created.
     PodCreate,
-    /// A `SidecarSet` is made or changed, in whatever version.
+    /// A `SidecarSet` is created or changed, in any version.
     SidecarSetWrite,
-    /// A Gardener Shoot, or another kind with the same settings for its API server, is made or changed.
+    /// A Gardener Shoot, or another kind with the same settings for its API server, is created or changed.
     ShootWrite,
     /// Containers are added to a running Pod.
     EphemeralContainers,
-    /// A workload with a Pod template, or a template alone, is made or changed.
+    /// A workload with a Pod template, or a `PodTemplate`, is created or changed.
     WorkloadWrite,
-    /// A ServiceAccount, a Role or a RoleBinding is made, changed or deleted.
+    /// A ServiceAccount, a Role or a RoleBinding is created, changed or deleted.
     AccountChange,
-    /// A Secret is made or changed.
+    /// A Secret is created or changed.
     SecretWrite,
-    /// Nothing that a rule speaks of: it is accepted as it is.
+    /// No rule applies: the request is accepted.
     Other,
 }
 
 /// An AdmissionRequest (`admission.k8s.io/v1`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Another one for every call of a webhook.
+    /// The uid, which is different for every call of a webhook.
     pub uid: String,
     /// The kind of the object as it was sent to the webhook.
     pub kind: GroupVersionKind,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// `status`, `ephemeralcontainers`, ...; empty for the object itself.
     pub sub_resource: String,
-    /// The object's name; empty where the server generates it.
+    /// The object's name; empty if the server generates it.
     pub name: String,
-    /// The object's namespace; empty for what has none.
+    /// The object's namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Whether nothing will be stored.
+    /// Whether this is a dry run, which stores nothing.
     pub dry_run: bool,
     /// The object; null on DELETE.
     pub object: Value,
     /// The stored object; null on CREATE.
     pub old_object: Value,
-    /// Who asks, as it was sent.
+    /// The user who sends the request, as in the JSON.
     pub user_info: Value,
 }
 
@@ -75,13 +75,13 @@ impl Request {
     /// Reads the `request` of an `AdmissionReview`. JSON null counts as absent.
     ///
     /// # Errors
-    /// Code 400 with the first field that is missing or of another type than it should be.
+    /// Code 400 with the first field that is missing or has the wrong type.
     pub fn decode(mut request: Value) -> Result<Self, Refusal> {
-        // Objects are moved as they are: to deserialise a tree into a tree would build it anew.
+        // Move objects instead of deserializing them, which would rebuild their trees.
         let mut take = |key: &str| request.get_mut(key).map(Value::take).unwrap_or_default();
         let (object, old_object, user_info) = (take("object"), take("oldObject"), take("userInfo"));
         let root = FieldPath::new("request");
-        // serde would take the items of a list for the fields of a struct, in their order.
+        // serde would accept a list as a struct, with the fields in order.
         expect_object(&root, &request)?;
         if let Some(kind) = request.get("kind").filter(|kind| !kind.is_null()) {
             expect_object(&root.child("kind"), kind)?;
@@ -113,7 +113,8 @@ impl Request {
         })
     }
 
-    /// Which rules speak of this request. Settings are not needed to tell, and not read for [`Target::Other`].
+    /// Returns the rules that apply to this request. That needs no settings, and for [`Target::Other`] they are not
+    /// read.
     pub fn target(&self) -> Target {
         use Operation::{Create, Delete, Update};
         let kind = (self.kind.group.as_str(), self.kind.kind.as_str());
@@ -150,7 +151,7 @@ impl Request {
     }
 }
 
-/// The fields of a request that say what it is about, as they are sent.
+/// The fields of a request that decide which rules apply, as they are sent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -235,16 +236,16 @@ mod tests {
     #[case::deployment_scale("apps", "v1", "Deployment", "UPDATE", "scale", Target::Other)]
     #[case::deployment_delete("apps", "v1", "Deployment", "DELETE", "", Target::Other)]
     #[case::e7_ephemeral("", "v1", "Pod", "UPDATE", "ephemeralcontainers", Target::EphemeralContainers)]
-    #[case::g8_account_delete("", "v1", "ServiceAccount", "DELETE", "", Target::AccountChange)]
-    #[case::g8_account_update("", "v1", "ServiceAccount", "UPDATE", "", Target::AccountChange)]
+    #[case::mrg8_account_delete("", "v1", "ServiceAccount", "DELETE", "", Target::AccountChange)]
+    #[case::mrg8_account_update("", "v1", "ServiceAccount", "UPDATE", "", Target::AccountChange)]
     #[case::e22_account_create("", "v1", "ServiceAccount", "CREATE", "", Target::AccountChange)]
     #[case::e22_role_create("rbac.authorization.k8s.io", "v1", "Role", "CREATE", "", Target::AccountChange)]
     #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Target::Other)]
-    #[case::g8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", Target::AccountChange)]
-    #[case::g8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", Target::AccountChange)]
+    #[case::mrg8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", Target::AccountChange)]
+    #[case::mrg8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", Target::AccountChange)]
     #[case::cluster_role("rbac.authorization.k8s.io", "v1", "ClusterRole", "UPDATE", "", Target::Other)]
-    #[case::c4_secret_create("", "v1", "Secret", "CREATE", "", Target::SecretWrite)]
-    #[case::c4_secret_update("", "v1", "Secret", "UPDATE", "", Target::SecretWrite)]
+    #[case::run3_secret_create("", "v1", "Secret", "CREATE", "", Target::SecretWrite)]
+    #[case::run3_secret_update("", "v1", "Secret", "UPDATE", "", Target::SecretWrite)]
     #[case::secret_delete("", "v1", "Secret", "DELETE", "", Target::Other)]
     #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", Target::ShootWrite)]
     #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", Target::ShootWrite)]
@@ -263,7 +264,8 @@ mod tests {
     #[case::another_groups_shoot("example.com", "v1beta1", "Shoot", "CREATE", "", Target::Other)]
     #[case::seed("core.gardener.cloud", "v1beta1", "Seed", "CREATE", "", Target::Other)]
     #[case::garden_of_another_group("core.gardener.cloud", "v1beta1", "Garden", "CREATE", "", Target::Other)]
-    fn d1_p2_the_target_is_told_by_group_kind_operation_and_subresource(
+    // INJ-8, MATCH-1: Pods are injected only at creation.
+    fn ans1_match2_the_target_is_told_by_group_kind_operation_and_subresource(
         #[case] group: &str,
         #[case] version: &str,
         #[case] kind: &str,

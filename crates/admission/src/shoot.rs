@@ -1,4 +1,5 @@
-//! Admission of Gardener's Shoots, and of the other kinds that hold a `serviceAccountConfig`: judged, never changed.
+//! Admission of Gardener's Shoots, and of the other kinds that contain a `serviceAccountConfig`. They are judged but
+//! never changed.
 
 use pillion_gardener as shoot;
 use pillion_gardener::settings::ShootSettings;
@@ -10,8 +11,8 @@ use pillion_kubernetes::outcome::{Code, Outcome, Refusal, Verdict};
 use super::sidecar_set::add_reasons;
 use crate::request::Request;
 
-/// Answers the creation or the update of an object. An object that is being deleted is accepted: nothing starts anew
-/// from it, and Gardener's finalizers have to come off.
+/// Answers the creation or the update of an object. Accepts an object that is being deleted: it starts nothing new, and
+/// Gardener must be able to remove its finalizers.
 pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
     let old = (request.operation == Operation::Update).then_some(&request.old_object);
     if !settings.enabled || old.is_some_and(json::is_terminating) {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_rules_are_off_everything_is_accepted() {
+    fn set11_where_the_rules_are_off_everything_is_accepted() {
         for object in [shoot("foo"), Value::Null, json!([])] {
             let outcome = admit(&request("UPDATE", &object, &Value::Null), &ShootSettings::default());
             assert_eq!(outcome, Verdict::Unchanged.into());
@@ -139,7 +140,7 @@ mod tests {
         let mut old = shoot("foo");
         old["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         assert_eq!(asked("UPDATE", &shoot("foo"), &old), Verdict::Unchanged.into());
-        // What the object says about itself does not count: whoever writes it could say so.
+        // The new object's own deletion timestamp does not count: its author could set it.
         let mut new = shoot("foo");
         new["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
         assert_eq!(refused(asked("UPDATE", &new, &shoot("https://b"))).0, Code::Invalid);

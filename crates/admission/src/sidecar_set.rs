@@ -1,9 +1,9 @@
-//! Admission of a `SidecarSet`: default, hash, validate (sections 2 and 3).
+//! Admission of a `SidecarSet`: default, hash, validate (docs/spec/defaults-and-hashes.md, validation.md).
 
-use pillion_identity::admission;
 use pillion_identity::changes;
 use pillion_identity::declared;
 use pillion_identity::rules::Rules;
+use pillion_identity::sidecar_set;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -11,23 +11,23 @@ use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
-use pillion_sidecarset::schema;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::Scope;
 use pillion_sidecarset::sidecar_set::convert;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, Version, decode};
 use pillion_sidecarset::sidecar_set::defaults;
 use pillion_sidecarset::sidecar_set::prepare::stamp;
+use pillion_sidecarset::tables;
 use pillion_sidecarset::validation::conflicts::Claims;
-use pillion_sidecarset::validation::{self, Findings, canary, injection, update, whitelist};
+use pillion_sidecarset::validation::{self, LookupErrors, canary, injection, update, whitelist};
 use serde_json::Value;
 
-/// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
+/// The longest SidecarSet, in bytes of JSON (E18). A ConfigMap may have twice that length.
 const LENGTH_MAX: usize = 512 * 1024;
 /// The API group.
 const GROUP: &str = "apps.kruise.io";
 
-/// What is asked of the object. Nothing but these two is looked at (D-1); requests on subresources neither.
+/// The operation on the object. Admission handles only these two (DEF-1), and no requests on subresources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `CREATE`.
@@ -38,10 +38,10 @@ pub enum Operation {
 
 /// The parts of an AdmissionRequest.
 #[derive(Clone, Debug)]
-pub struct SidecarSetRequest {
-    /// What is asked.
+pub(crate) struct SidecarSetRequest {
+    /// The operation of the request.
     pub operation: Operation,
-    /// `request.resource.version`: the version in which both objects are.
+    /// `request.resource.version`: the version of both objects.
     pub version: String,
     /// `request.object`.
     pub object: Value,
@@ -51,33 +51,33 @@ pub struct SidecarSetRequest {
     pub author: Author,
 }
 
-/// What is known besides the request.
+/// The inputs of admission besides the request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The `SidecarSet`s of the settings and the bundle, prepared.
     pub others: &'a [SidecarSet],
-    /// Whether a controller brings SidecarSets of the cluster to the policy (`bundleRef`).
+    /// Whether a controller provides SidecarSets of the cluster to the policy (`bundleRef`).
     pub is_watched: bool,
     /// The ControllerRevisions of the settings.
     pub revisions: &'a [ControllerRevision],
     /// The feature gates.
     pub gates: Gates,
-    /// Where the whitelist ConfigMap and the ControllerRevisions are.
+    /// The namespace of the whitelist ConfigMap and the ControllerRevisions.
     pub system_namespace: &'a str,
-    /// The whitelist of the settings; it wins over the ConfigMap.
+    /// The whitelist of the settings; it takes precedence over the ConfigMap.
     pub whitelist: Option<&'a Value>,
-    /// What the cluster allows SidecarSets to do with ServiceAccounts.
+    /// The setting `serviceAccounts`.
     pub rules: &'a Rules,
-    /// The cluster. Asked for the revision, for the whitelist, for what the author and the ServiceAccount may do, then
-    /// for the account, each only where the object needs it.
+    /// The cluster. It is asked for the revision, the whitelist, the permissions of the author and of the
+    /// ServiceAccount, and then the account, each only if the object requires it.
     pub world: World<'a>,
 }
 
 /// Answers a request.
 ///
-/// Accepted objects come back in the version in which they were sent, with defaults and hashes filled in; fields that
-/// nobody knows stay. Refusals: 400 with every field of a wrong type, 422 with every field that is invalid, 503 where
-/// only a failed look-up stands in the way.
+/// Returns an accepted object in the version in which it was sent, with defaults and hashes filled in. Unknown fields
+/// stay. Refusals: 400 with every field of a wrong type, 422 with every invalid field, 503 if a failed lookup is the
+/// only problem.
 pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     let SidecarSetRequest { operation, version, object, old_object, author } = request;
     let name = json::text(&object, &["metadata", "name"]).to_owned();
@@ -88,7 +88,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported("apiVersion", version, &supported)]);
     };
-    // A SidecarSet that was stored before the policy was there can still be changed, and can lose its finalizers.
+    // A SidecarSet that was stored before the policy was installed can still be changed and lose its finalizers.
     let is_too_long = |object: &Value| json::length(object, LENGTH_MAX) > LENGTH_MAX;
     if is_too_long(&object) && !old_object.as_ref().is_some_and(is_too_long) {
         let error = FieldError::too_long(root, LENGTH_MAX);
@@ -116,7 +116,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     };
 
-    let unknown = schema::unknown(decoded.object(), version.schema(), &root);
+    let unknown = tables::unknown(decoded.object(), version.table(), &root);
     let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
 
     let mut identity = pillion_identity::validation::Findings::default();
@@ -125,7 +125,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         None if !is_changed => Verdict::Unchanged,
         None => {
             let mut object = as_sent.unwrap_or_else(|| set.into_value());
-            // What only stood in for the decoder is not the user's.
+            // Remove the keys that were only added for the decoder.
             if let Value::Object(object) = &mut object {
                 object.retain(|key, _| !stand_ins.contains(&key.as_str()));
             }
@@ -146,11 +146,11 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     outcome
 }
 
-/// An object as its admission stores it: defaulted and hashed.
+/// An object after admission, with defaults and hashes.
 struct Stored {
     /// The object in its v1beta1 form.
     set: SidecarSet,
-    /// The object in the version of the request, if that is another one.
+    /// The object in the version of the request, if that is not v1beta1.
     as_sent: Option<Value>,
     /// Whether admission changed the object.
     is_changed: bool,
@@ -173,8 +173,8 @@ impl Stored {
     }
 }
 
-/// The one namespace in which an object, which was not decoded, is looked for (P-4, A-10).
-pub fn only_namespace(object: &Value) -> Option<&str> {
+/// Returns the namespace of a SidecarSet that was not decoded, if it matches in only one (MATCH-4, API-10).
+pub(crate) fn only_namespace(object: &Value) -> Option<&str> {
     let namespace = json::text(object, &["spec", "namespace"]);
     if !namespace.is_empty() {
         return Some(namespace);
@@ -185,8 +185,8 @@ pub fn only_namespace(object: &Value) -> Option<&str> {
     }
 }
 
-/// Decodes an object that has to be of the request's version. Where it names no version or kind, the request's stand
-/// in, as they do for the reference's decoder.
+/// Decodes an object, which must have the request's version. If it has no version or kind, those of the request apply,
+/// as in the decoder of the reference implementation.
 fn decode_as(version: Version, mut object: Value, path: &FieldPath<'_>) -> Result<Decoded, Vec<FieldError>> {
     if let Some(object) = object.as_object_mut() {
         for (key, value) in [("apiVersion", version.api_version()), ("kind", "SidecarSet")] {
@@ -211,7 +211,7 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath<'_>) -> Resul
     Err(vec![FieldError::invalid(path, decoded.version().api_version(), wrong)])
 }
 
-/// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).
+/// Returns all problems of a set. Compares it with other `SidecarSet`s only if there are no others (VAL-1).
 fn judge(
     set: &SidecarSet,
     old: Option<&SidecarSet>,
@@ -221,7 +221,7 @@ fn judge(
 ) -> Option<Refusal> {
     let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
     let lookup = world.lookup;
-    let mut findings = Findings { invalid: validation::validate(set), unavailable: Vec::new() };
+    let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
     if let Some(old) = old {
         update::check(set, old, &mut findings.invalid);
@@ -235,12 +235,12 @@ fn judge(
             claims.check(&Claims::of(other), &mut findings.invalid);
         }
     }
-    // An object that is being deleted has to lose its finalizers, whatever the rules are by now. Until it is gone it
-    // may be in effect, so that nothing else of it may change unasked (P1).
+    // An object that is being deleted must be able to lose its finalizers, even if the rules have changed. Until it is
+    // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
     let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !changes::concerns(set, old);
     if !old.is_some_and(only_goes) {
-        let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
-        *identity = admission::judge(asked, gates.service_account_injection, rules, world);
+        let asked = sidecar_set::Asked { set, old, author, others, is_fine: findings.is_empty() };
+        *identity = sidecar_set::judge(asked, gates.service_account_injection, rules, world);
     }
     identity.warnings.extend(unknown);
     let mut reasons = std::mem::take(&mut identity.refused);
@@ -253,14 +253,14 @@ fn judge(
 fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
     let mut reasons = Vec::new();
     add_reasons(&mut reasons, set, errors, Code::Undecodable);
-    // A decoder that fails without an error would be a bug; refusing is the safe answer to it.
+    // A decoder that fails without an error would be a bug; refuse the request in that case.
     let refusal = Refusal::of(reasons).unwrap_or_else(|| {
         reason(set, FieldError::new(FieldPath::default(), Cause::Type, "cannot be decoded"), Code::Undecodable).into()
     });
     refusal.into()
 }
 
-/// Adds errors of a `SidecarSet`, or of another object where that is empty.
+/// Adds errors as reasons. `set` is the name of the `SidecarSet`; empty for other objects.
 pub(super) fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<FieldError>, code: Code) {
     for error in errors {
         reasons.push(reason(set, error, code));

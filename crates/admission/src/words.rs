@@ -1,13 +1,13 @@
-//! "Did you mean ...?"
+//! Suggestions for misspelt words ("did you mean ...?").
 
-/// The candidate that `word` was most likely meant to be: one that differs only in case, or in few letters.
+/// Returns the candidate that is most similar to `word`: one that differs only in case, or in few letters.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
     let allowed = (length / 4).clamp(1, 3);
     candidates
         .into_iter()
-        // Words whose lengths differ by more differ by more letters; and a word may be long (E18).
+        // Skip candidates whose length differs by more letters than allowed: the word may be long (E18).
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .filter_map(|candidate| {
             let distance = distance(&word, &candidate.to_ascii_lowercase());
@@ -17,7 +17,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters have to be put in, taken out, exchanged for others or swapped with their neighbour.
+/// Returns how many letters must be inserted, removed, replaced or swapped with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut before_last: Vec<usize> = Vec::new();

@@ -1,7 +1,7 @@
 //! Errors of the engine.
 
-/// An error of the engine as one of the standard library, which it is not unless a feature makes it so for the whole
-/// workspace.
+/// Turns an error of the engine into an [`anyhow::Error`]. The engine's error implements the standard trait only with a
+/// feature that would apply to the whole workspace.
 #[allow(clippy::needless_pass_by_value, reason = "what map_err hands over")]
 pub(crate) fn told(error: wasmtime::Error) -> anyhow::Error {
     anyhow::anyhow!("{error:?}")

@@ -1,7 +1,8 @@
-//! What an admission costs: instructions, which are exact, and times beside a baseline in the same run.
+//! Measures the cost of an admission: exact instruction counts, and times next to a baseline in the same run.
 //!
-//! [`corpus`] makes SidecarSets and Pods, [`scenario`] puts them together under names, [`cost`] makes inputs grow, [`engine`] counts instructions,
-//! [`provider`] runs the module as kwctl and policy servers do, [`timing`] takes times.
+//! [`corpus`] generates SidecarSets and Pods, [`scenario`] combines them under names, [`cost`] makes inputs grow,
+//! [`engine`] counts instructions, [`provider`] runs the module as kwctl and policy servers do, [`timing`] measures
+//! times.
 #![forbid(unsafe_code)]
 
 pub mod corpus;

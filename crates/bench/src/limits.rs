@@ -1,7 +1,7 @@
-//! What an admission may take: a table in the repository, with which counted instructions are compared.
+//! The limits of an admission: a table in the repository with which counted instructions are compared.
 //!
-//! Counts are exact, so the band is narrow. It is there for changes of the compiler's mood elsewhere in the module; what
-//! leaves it was changed on purpose, or is a regression.
+//! Counts are exact, so the tolerance is small. It covers changes in the generated code that unrelated edits cause. A
+//! count outside the tolerance is an intended change or a regression.
 
 use std::fmt::{self, Write as _};
 
@@ -9,20 +9,21 @@ use anyhow::{Context as _, bail};
 
 use crate::measure::Work;
 
-/// How much more than the table says is too much, in percent.
+/// The tolerance above the table, in percent.
 const MORE: u64 = 2;
-/// How much less means that the table should say so, lest a later regression hide below it, in percent.
+/// The tolerance below the table, in percent. Beyond it, renew the table, so that a later regression does not go
+/// unnoticed.
 const LESS: u64 = 5;
 /// The row with the module's length.
 const MODULE: &str = "module";
 const HEADER: &str = "\
-# What an evaluation takes: instructions (wasmtime's fuel) and the peak of the instance's memory in KiB, for the module
+# The cost of an evaluation: instructions (wasmtime's fuel) and the peak of the instance's memory in KiB, for the module
 # that `make policy.wasm` makes. crates/bench/tests/fuel.rs compares; this writes the numbers of the rows anew:
 #
 #   make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test fuel
 ";
 
-/// The table.
+/// The table of limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// The module's length in bytes.
@@ -31,12 +32,12 @@ pub struct Limits {
     pub rows: Vec<(String, Limit)>,
 }
 
-/// What one evaluation takes.
+/// The limits of one evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Instructions of starting the instance and of the call.
+    /// Instructions of the instance's start and of the call.
     pub instructions: u64,
-    /// The peak of its memory, in KiB.
+    /// The peak of the instance's memory, in KiB.
     pub memory: u64,
 }
 
@@ -47,10 +48,10 @@ impl From<&Work> for Limit {
 }
 
 impl Limits {
-    /// Reads the table: a line for the module, and one for each scenario with its name and two numbers.
+    /// Reads the table: a line for the module, and a line for each scenario with its name and two numbers.
     ///
     /// # Errors
-    /// Where a line is something else.
+    /// If a line has another form.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut limits = Self::default();
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
@@ -71,7 +72,7 @@ impl Limits {
         Ok(limits)
     }
 
-    /// What of the other table is not as here, one line each.
+    /// Compares the table with measured numbers. Returns one line for each difference.
     pub fn compare(&self, measured: &Self) -> Vec<String> {
         let mut problems = Vec::new();
         problems.extend(off("the module", "bytes", self.module, measured.module));
@@ -98,7 +99,7 @@ fn off(name: &str, unit: &str, limit: u64, found: u64) -> Option<String> {
     }
 }
 
-/// As it stands in the file.
+/// Writes the table in the format of the file.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();

@@ -20,10 +20,10 @@ struct Args {
     /// The module.
     #[arg(long, global = true, default_value = "policy.wasm", value_name = "PATH")]
     module: PathBuf,
-    /// The policy that accepts everything, with which it is compared.
+    /// The policy that accepts everything, for comparison.
     #[arg(long, global = true, default_value = BASELINE, value_name = "PATH")]
     baseline: PathBuf,
-    /// Only scenarios whose name holds this text, or one of these.
+    /// Only scenarios whose name contains this text, or one of several.
     #[arg(long, global = true, value_name = "TEXT")]
     filter: Vec<String>,
 }
@@ -32,26 +32,26 @@ const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everyt
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Instructions and memory of one evaluation; the same numbers every time.
+    /// Instructions and memory of one evaluation; the numbers are reproducible.
     Counts,
-    /// Times, beside the policy that accepts everything.
+    /// Times, next to the policy that accepts everything.
     Times {
-        /// What is timed.
+        /// What to time.
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Warm, Mode::Kwctl, Mode::Fresh])]
         mode: Vec<Mode>,
         /// How long each policy of each row is timed, in milliseconds.
         #[arg(long, default_value_t = 500, value_name = "MILLISECONDS")]
         budget: u64,
     },
-    /// Everything: sizes, instructions, memory and times, and what of the promises is kept.
+    /// Everything: sizes, instructions, memory and times, and which promises are kept.
     Report {
         /// How long each policy of each row is timed, in milliseconds.
         #[arg(long, default_value_t = 500, value_name = "MILLISECONDS")]
         budget: u64,
-        /// How to print it.
+        /// The output format.
         #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
         output: Format,
-        /// Fail where a promise is not kept.
+        /// Fail if a promise is not kept.
         #[arg(long)]
         check: bool,
         /// Also write the tables into this document, between its marks.

@@ -1,4 +1,4 @@
-//! One scenario, measured.
+//! Measures one scenario.
 
 use std::time::Duration;
 
@@ -10,41 +10,41 @@ use crate::provider::{Decision, Engines, Policy, Settings};
 use crate::scenario::{Input, Scenario};
 use crate::timing::{Contestant, Times, race};
 
-/// What is timed.
+/// The operation that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// A call of an instance that is there, with a payload that is there: what the module itself takes.
+    /// A call of a running instance with a prepared payload: the time of the module itself.
     Warm,
-    /// The same with everything that kwctl bench repeats: payload made, answer read, patch made.
+    /// The same with everything that kwctl bench repeats: write the payload, read the answer, compute the patch.
     Kwctl,
-    /// What a policy server does for a request, with an instance of its own.
+    /// A policy server's work for a request, with a new instance.
     Fresh,
 }
 
 /// Instructions and memory of one evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// Instructions of starting an instance.
+    /// Instructions of the instance's start.
     pub start: u64,
     /// Instructions of the call.
     pub call: u64,
-    /// Bytes of linear memory after the call, which is its peak.
+    /// Bytes of linear memory after the call, which is the peak.
     pub memory: u64,
-    /// Bytes by which the call made it grow.
+    /// Bytes by which the memory grew during the call.
     pub grown: u64,
     /// Length of the payload in bytes.
     pub payload: usize,
     /// Length of the answer in bytes.
     pub answer: usize,
-    /// Calls of the host.
+    /// Number of calls to the host.
     pub host_calls: usize,
 }
 
-/// Times of our module and of the policy that accepts everything, taken in turns.
+/// Times of our module and of the policy that accepts everything, measured in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// How it was measured.
+    /// The operation.
     pub mode: Mode,
     /// Our module.
     pub policy: Times,
@@ -56,17 +56,17 @@ pub struct Comparison {
 
 /// A module and the policy that accepts everything, compiled for counting.
 pub struct Counters {
-    /// Ours.
+    /// Our module.
     pub policy: Counter,
-    /// The other.
+    /// The policy that accepts everything.
     pub baseline: Option<Counter>,
 }
 
 impl Counters {
-    /// Counts one evaluation by our module, and by the one that accepts everything.
+    /// Counts one evaluation by our module, and one by the policy that accepts everything.
     ///
     /// # Errors
-    /// Where an evaluation fails, or is not what the scenario is about.
+    /// If an evaluation fails, or its result is not the one that the scenario expects.
     pub fn count(&self, scenario: &Scenario, input: &Input) -> anyhow::Result<(Work, Option<Work>)> {
         let payload = input.payload();
         let count = |counter: &Counter| {
@@ -93,7 +93,7 @@ fn work(counts: &Counts, payload: usize) -> Work {
     }
 }
 
-/// Our module and the one that accepts everything, compiled as one of Kubewarden's programs does.
+/// Our module and the policy that accepts everything, compiled like in kwctl or in a policy server.
 pub struct Rivals {
     policy: Policy,
     baseline: Policy,
@@ -103,7 +103,7 @@ impl Rivals {
     /// Compiles both.
     ///
     /// # Errors
-    /// Where one is no module.
+    /// If one is not a valid module.
     pub fn compile(policy: &[u8], baseline: &[u8], mode: Mode) -> anyhow::Result<Self> {
         let engines = if mode == Mode::Fresh { Engines::PolicyServer } else { Engines::Kwctl };
         Ok(Self { policy: Policy::compile(policy, engines)?, baseline: Policy::compile(baseline, engines)? })
@@ -112,7 +112,7 @@ impl Rivals {
     /// Times a scenario in turns.
     ///
     /// # Errors
-    /// Where an evaluation fails, or is not what the scenario is about.
+    /// If an evaluation fails, or its result is not the one that the scenario expects.
     pub fn time(&self, input: &Input, mode: Mode, budget: Duration) -> anyhow::Result<Comparison> {
         let bare = input.without_settings();
         let admission = self.policy.serve(&input.request, &input.settings, &input.objects)?;

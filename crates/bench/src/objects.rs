@@ -1,18 +1,18 @@
-//! The cluster that a policy asks through its host: a few objects in memory.
+//! The cluster that a policy queries through its host: a few objects in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// Objects, found by API version, kind, namespace and name. Rights are granted to everybody.
+/// Objects, found by API version, kind, namespace and name. Every user has every permission.
 #[derive(Clone, Debug, Default)]
 pub struct Objects(Arc<BTreeMap<Key, Value>>);
 
 type Key = (String, String, Option<String>, String);
 
 impl Objects {
-    /// These objects, whole, each with `apiVersion`, `kind` and `metadata.name`.
+    /// Stores complete objects, each with `apiVersion`, `kind` and `metadata.name`.
     pub fn new(objects: impl IntoIterator<Item = Value>) -> Self {
         let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let keyed = objects.into_iter().map(|object| {
@@ -24,11 +24,11 @@ impl Objects {
         Self(Arc::new(keyed.collect()))
     }
 
-    /// Answers a call of the host's `kubernetes` capability as a policy server does, writing the object anew each
-    /// time.
+    /// Answers a call of the host's `kubernetes` capability as a policy server does. The object is serialized for each
+    /// call.
     ///
     /// # Errors
-    /// The policy server's text, where there is no such object or operation.
+    /// The policy server's text, if there is no such object or operation.
     pub fn answer(&self, namespace: &str, operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
         match (namespace, operation) {
             ("kubernetes", "get_resource") => self.get(payload),

@@ -1,25 +1,25 @@
-//! Times, taken so that what disturbs the machine disturbs everything that is compared.
+//! Measures times such that disturbances of the machine affect all contestants alike.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long one contestant is on before the next one is.
+/// The time that a contestant runs before the next one takes over.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Something that can be done again and again.
+/// A repeatable operation.
 pub type Contestant<'a> = Box<dyn FnMut() -> anyhow::Result<()> + 'a>;
 
-/// What of many times is told, in nanoseconds.
+/// A summary of many times, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// Half of them were shorter.
+    /// Half of the times were shorter.
     pub median: f64,
-    /// One in ten was shorter.
+    /// One time in ten was shorter.
     pub p10: f64,
-    /// One in ten was longer.
+    /// One time in ten was longer.
     pub p90: f64,
-    /// How many there were.
+    /// The number of times.
     pub samples: usize,
 }
 
@@ -39,8 +39,8 @@ const fn nanoseconds(count: u64) -> f64 {
     count as f64
 }
 
-/// Does what the contestants do in turns, each for at least `budget` in all, after each has had a tenth of that to
-/// warm up. Each execution is timed by itself.
+/// Runs the contestants in turns, each for at least `budget` in total, after a warm-up of a tenth of that. Each
+/// execution is timed separately.
 ///
 /// # Errors
 /// The first error of a contestant.

@@ -1,4 +1,4 @@
-//! The corpus is what it says it is.
+//! The corpus has the documented properties.
 
 use pillion_admission::settings::Settings;
 use pillion_bench::corpus::{Corpus, Style, pods, sidecar_sets};

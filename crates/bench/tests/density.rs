@@ -1,7 +1,7 @@
-//! JSON whose values are as short as JSON allows: a megabyte of it makes half a million values (`serviceaccounts.md` E18).
+//! JSON whose values are as short as possible: a megabyte of it has half a million values (E18).
 //!
 //! The cost of a value depends on its kind, not on its length. A request or settings below 1 MiB stay within
-//! [`INSTRUCTIONS_MAX`] and [`MEMORY_MAX`], whatever they are filled with.
+//! [`INSTRUCTIONS_MAX`] and [`MEMORY_MAX`], whatever their content.
 #![allow(clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "a test; json! makes values")]
 
 use std::fs;
@@ -10,16 +10,16 @@ use pillion_bench::engine::{Counter, PAGE};
 use pillion_bench::objects::Objects;
 use serde_json::{Value, json};
 
-/// Instructions of the module for an input below 1 MiB (product.md, Goals).
+/// The maximum instructions of the module for an input below 1 MiB (E18).
 const INSTRUCTIONS_MAX: u64 = 600_000_000;
-/// Its memory, in bytes.
+/// The maximum memory, in bytes.
 const MEMORY_MAX: u64 = 64 * 1024 * 1024;
 /// The length of a filling, in bytes.
 const LENGTH: usize = 1_040_000;
-/// Strings that stand for a filling of that length, or of half of it.
+/// Placeholders for a filling of that length, or of half of it.
 const FILLINGS: [(&str, usize); 2] = [("the whole filling", LENGTH), ("half of the filling", LENGTH / 2)];
 
-/// Items that are short for what they cost.
+/// Items that are short for their cost.
 const ITEMS: [&str; 11] = [
     "0",
     "{}",
@@ -34,7 +34,7 @@ const ITEMS: [&str; 11] = [
     "{\"a\":\"bcdefghijklmnopqrst\"}",
 ];
 
-/// The text of a payload, in which lists of `item` take the place of [`FILLINGS`].
+/// Returns the text of a payload in which lists of `item` replace the placeholders of [`FILLINGS`].
 fn filled(payload: &Value, item: &str) -> String {
     FILLINGS.into_iter().fold(payload.to_string(), |text, (stand_in, bytes)| {
         let list = format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","));
@@ -61,7 +61,7 @@ fn request(group: &str, kind: &str, operation: &str, object: Value, old_object: 
     })
 }
 
-/// Payloads of every path through the policy, each with one filling of [`LENGTH`] or two of half of it.
+/// Returns payloads for every path through the policy, each with one filling of [`LENGTH`] or two of half of it.
 fn payloads() -> Vec<(&'static str, &'static str, Value)> {
     let [whole, half] = FILLINGS.map(|(stand_in, _)| move || json!(stand_in));
     let object = |filling: Value| json!({"metadata": {"name": "a"}, "unknown": filling});

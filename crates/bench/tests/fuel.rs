@@ -1,7 +1,7 @@
-//! The guard against regressions: instructions and memory of some evaluations, compared with `fuel.txt`.
+//! Guards against regressions: compares instructions and memory of some evaluations with `fuel.txt`.
 //!
-//! It needs the module that is released. Where `PILLION_MODULE` names none, there is only one that cargo makes for
-//! tests, without link-time optimisation, whose numbers are others; so it is skipped then.
+//! The test needs the released module. Without `PILLION_MODULE` there is only the module that cargo builds for tests,
+//! without link-time optimization. Its numbers differ, so the test is skipped.
 
 use std::env;
 use std::fs;

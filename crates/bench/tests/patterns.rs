@@ -1,4 +1,4 @@
-//! Regular expressions that cost as much as they may (`serviceaccounts.md` E18), on the module that is released.
+//! Regular expressions at the limit of the allowed cost (E18), on the released module.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use std::env;
@@ -11,7 +11,7 @@ use pillion_bench::objects::Objects;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// Without `PILLION_MODULE` there is only a module that is built without link-time optimisation, as in `tests/fuel.rs`.
+/// Without `PILLION_MODULE` there is only a module without link-time optimization, as in `tests/fuel.rs`.
 static COUNTER: LazyLock<Option<Counter>> = LazyLock::new(|| {
     let Some(module) = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty()) else {
         eprintln!("skipped: PILLION_MODULE names no module; `make test` does");
@@ -20,7 +20,7 @@ static COUNTER: LazyLock<Option<Counter>> = LazyLock::new(|| {
     Some(Counter::compile(&fs::read(module).unwrap()).unwrap())
 });
 
-/// A Pod whose containers all have to be compared with the expression of a sidecar.
+/// Returns a Pod whose containers the policy has to compare with the expression of a sidecar.
 fn payload(expression: &str, containers: usize) -> Value {
     let name = |index: usize| format!("{}{index:02}", "a".repeat(61));
     let containers: Vec<Value> = (0..containers).map(|index| json!({"name": name(index), "image": "i:1"})).collect();
@@ -48,7 +48,8 @@ fn payload(expression: &str, containers: usize) -> Value {
     })
 }
 
-/// The largest expressions, with as many names as one request may compare: no answer takes more than any input may.
+/// The largest expressions, with as many names as one request may compare: no answer costs more than the limit of any
+/// input.
 #[rstest]
 #[case::optional_letters("^(?:a?a?){1000}b$")]
 #[case::letters_in_any_case("(?i)^(?:a?a?){1000}b$")]

@@ -1,8 +1,8 @@
-//! The index: what a Pod must have for a set to match it.
+//! The index of a bundle: the labels and namespaces that Pods must have for a set to match.
 //!
-//! Each set is found by one thing that it asks for, its anchor: a label with one of some values, or a namespace of one of
-//! some names. A Pod has few labels and one namespace, so few anchors are looked up, however many sets there are. A set
-//! that asks for nothing of the kind is found always.
+//! Each set is found by one of its conditions, its anchors: a label with one of several values, or one of several
+//! namespaces. A Pod has few labels and one namespace, so only few anchors are looked up, however many sets there are.
+//! A set without such a condition is always found.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,19 @@ use super::BundleError;
 use super::layout::{ANCHOR, Parts};
 use super::sections::number;
 
-/// What a Pod has, or must have.
+/// A property that a Pod has or must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Anchor<'a> {
-    /// Nothing.
+pub(crate) enum Anchor<'a> {
+    /// No condition.
     Always,
-    /// A namespace.
+    /// The namespace.
     Namespace(&'a str),
-    /// A label.
+    /// A label, by key and value.
     Label(&'a str, &'a str),
 }
 
 impl Anchor<'_> {
-    /// FNV-1a, 32 bits. Two anchors of one hash only make a candidate too many.
+    /// Returns FNV-1a, 32 bits. If two anchors have the same hash, a set is checked in vain.
     pub fn hash(&self) -> u32 {
         let parts = match *self {
             Self::Always => ["", "", ""],
@@ -33,7 +33,7 @@ impl Anchor<'_> {
         };
         let mut hash = 0x811c_9dc5_u32;
         for part in parts {
-            // What separates parts is no part of a text in UTF-8.
+            // The separator 0xff does not occur in UTF-8.
             for byte in part.bytes().chain([0xff]) {
                 hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
             }
@@ -42,7 +42,7 @@ impl Anchor<'_> {
     }
 }
 
-/// The sets that a Pod's anchors lead to, ascending.
+/// Returns the indices of the sets that have an anchor of the Pod, ascending.
 pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
     let anchors = parts.anchors()?;
     let (anchors, _) = anchors.as_chunks::<ANCHOR>();
@@ -55,7 +55,7 @@ pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Resu
     Ok(found.into_iter().collect())
 }
 
-/// Adds the sets with this anchor; anchors are in ascending order.
+/// Adds the sets with this anchor. `anchors` is sorted.
 fn add(anchors: &[[u8; ANCHOR]], hash: u32, found: &mut BTreeSet<usize>) -> Result<(), BundleError> {
     let hash = hash as usize;
     let first = anchors.partition_point(|anchor| number(anchor, 0).is_ok_and(|own| own < hash));

@@ -1,25 +1,25 @@
-//! Base64 (RFC 4648, section 5: the alphabet that JSON never escapes; without padding), of which any part can be read
-//! without the rest.
+//! Base64 without padding, with the URL-safe alphabet, which JSON never escapes (RFC 4648, section 5). Any part can be
+//! decoded without the rest.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The text of some bytes.
+/// Returns the Base64 text of some bytes.
 pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// How many bytes a text stands for.
-pub const fn decoded_len(text: &[u8]) -> usize {
+/// Returns the number of bytes that a text encodes.
+pub(crate) const fn decoded_len(text: &[u8]) -> usize {
     text.len() / 4 * 3 + (text.len() % 4).saturating_sub(1)
 }
 
-/// The bytes from `start` up to `end`; `None` if they are not there, or are not Base64.
+/// Decodes the bytes from `start` up to `end`. Returns `None` if they are not there or not Base64.
 pub fn decode(text: &[u8], start: usize, end: usize) -> Option<Vec<u8>> {
     if start > end || end > decoded_len(text) {
         return None;
     }
-    // Four digits stand for three bytes.
+    // Four digits encode three bytes.
     let first = start / 3;
     let digits = text.get(first * 4..text.len().min(end.div_ceil(3) * 4))?;
     let mut bytes = URL_SAFE_NO_PAD.decode(digits).ok()?;

@@ -1,22 +1,23 @@
-//! A bundle in ConfigMaps (product.md, `settings.bundleRef`): what a controller writes and the policy reads.
+//! A bundle in ConfigMaps (SET-1), which a controller writes and the policy reads.
 //!
 //! ```text
-//! metadata.annotations["pillion.dev/bundle-time"]   when it was last known to be right, RFC 3339
+//! metadata.annotations["pillion.dev/bundle-time"]   the time at which the bundle was last up to date, RFC 3339
 //! data.bundle                                       the text of a bundle
 //! ```
 //!
-//! Where one ConfigMap is too small for all SidecarSets, it is the index of `n` shards:
+//! If one ConfigMap is too small for all SidecarSets, it is the index of `n` shards:
 //!
 //! ```text
 //! data.shards        n, in decimal digits
 //! data.generation    the same text in the index and in every shard
-//! data.bundle        the SidecarSets that are looked for in every namespace
+//! data.bundle        the SidecarSets that may match in every namespace
 //! ```
 //!
-//! Those that name their namespaces (`kubernetes.io/metadata.name`, P-4) are in the shards of these namespaces:
-//! ConfigMaps of the same form, named `<name>-<shard>`, with [`shard_of`] the namespace. So any Pod needs two at most. A
-//! shard with another generation is part of an update that is not done yet; one with the generation of its index is as
-//! right as that is, so only the time of the index counts and is renewed.
+//! SidecarSets that name their namespaces (`kubernetes.io/metadata.name`, MATCH-4) are in the shards of these
+//! namespaces: ConfigMaps of the same form, named `<name>-<shard>`. [`shard_of`] computes the shard of a namespace. So
+//! a Pod needs at most two ConfigMaps. A shard with another generation than the index belongs to an unfinished update.
+//! A shard with the generation of the index is as current as the index, so only the time of the index counts and is
+//! renewed.
 
 mod write;
 
@@ -35,7 +36,8 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 
 pub use write::{TEXT_MAX, TooLong, write};
 
-/// On the ConfigMap, of several on the index: when it was last known to be right. RFC 3339.
+/// Annotation of the ConfigMap, or of the index if there are shards: the time at which it was last up to date, RFC
+/// 3339.
 pub const TIME: &str = "pillion.dev/bundle-time";
 /// The key of the bundle in the data.
 pub const BUNDLE: &str = "bundle";
@@ -43,38 +45,38 @@ pub const BUNDLE: &str = "bundle";
 pub const SHARDS: &str = "shards";
 /// The key of the generation in the data.
 pub const GENERATION: &str = "generation";
-/// The most shards there can be.
-pub const SHARDS_MAX: u32 = 4096;
+/// The most shards of a bundle.
+pub(crate) const SHARDS_MAX: u32 = 4096;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Why the SidecarSets of a ConfigMap cannot be had.
+/// The reason why the SidecarSets of a ConfigMap are unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// It could not be read.
+    /// The ConfigMap could not be read.
     Unread(Failure),
-    /// It is not there.
+    /// The ConfigMap does not exist.
     Missing,
-    /// Its data has no `bundle`.
+    /// The data of the ConfigMap has no `bundle`.
     Empty,
-    /// It has no time, or none that can be read.
+    /// The ConfigMap has no time, or one that cannot be parsed.
     Undated,
-    /// Its time is too long ago.
+    /// The time of the ConfigMap is too far in the past.
     Old,
-    /// Its time is too far ahead.
+    /// The time of the ConfigMap is too far in the future.
     Early,
-    /// Its bundle has a format that this version does not read.
+    /// The bundle has a format that this version does not read.
     Format,
-    /// Its bundle, or its number of shards, is not what was written.
+    /// The bundle or the number of shards is damaged.
     Damaged,
-    /// Its SidecarSets are too long together.
+    /// The SidecarSets together are too long.
     TooLong,
-    /// It is a shard of another generation than the index.
+    /// The ConfigMap is a shard of another generation than the index.
     HalfWritten,
 }
 
 impl Fault {
-    /// What is wrong, after the name of the ConfigMap.
+    /// Returns the message, to be appended to the name of the ConfigMap.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unread(Failure::Forbidden) => "may not be read",
@@ -92,7 +94,7 @@ impl Fault {
         }
     }
 
-    /// What to do about it, but for waiving the bundle.
+    /// Returns the remedy, apart from giving up the bundle.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Unread(Failure::Forbidden) => {
@@ -118,32 +120,32 @@ impl From<BundleError> for Fault {
     }
 }
 
-/// A ConfigMap whose SidecarSets cannot be had.
+/// A ConfigMap whose SidecarSets are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
-    /// Which.
+    /// The name of the ConfigMap.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub fault: Fault,
 }
 
 impl Unavailable {
-    /// `ConfigMap "<namespace>/<name>" does not exist`; `at` is the index.
+    /// Returns the message, such as `ConfigMap "<namespace>/<name>" does not exist`; `at` is the index.
     pub fn says(&self, at: &ConfigMapName) -> String {
         ["ConfigMap \"", &at.namespace, "/", &self.name, "\" ", self.fault.as_str()].concat()
     }
 }
 
-/// Which of the SidecarSets of a bundle are wanted.
+/// Selects SidecarSets of a bundle.
 pub type Choice<'a> = &'a dyn Fn(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>;
 
-/// The SidecarSets that are kept for a namespace; without one, those that are looked for in every namespace, which are
-/// all of them where there are no shards.
+/// Returns the SidecarSets for a namespace. Without a namespace, returns those that may match in every namespace, which
+/// are all of them if there are no shards.
 ///
-/// Two look-ups at most: the ConfigMap, and where it has shards that of the namespace.
+/// Reads at most two ConfigMaps: `at`, and if that has shards, the shard of the namespace.
 ///
 /// # Errors
-/// [`Unavailable`]: the first that is wrong.
+/// The first ConfigMap that is [`Unavailable`].
 pub fn sets(
     at: &ConfigMapName,
     source: &BundleSource,
@@ -160,7 +162,7 @@ pub fn sets(
     Ok(sets)
 }
 
-/// A ConfigMap and the sets in it.
+/// Reads a ConfigMap. Returns it with its sets.
 fn read(
     at: &ConfigMapName,
     name: String,
@@ -176,7 +178,7 @@ fn read(
     read().map_err(|fault| Unavailable { name: object.name, fault })
 }
 
-/// The sets of one ConfigMap; `index` is its index, where it is a shard.
+/// Returns the sets of one ConfigMap; `index` is its index if it is a shard.
 fn open(
     config_map: &Value,
     index: Option<&Value>,
@@ -188,23 +190,24 @@ fn open(
     let generation = |config_map| json::text(config_map, &["data", GENERATION]);
     match index {
         None => check_time(config_map, source, now)?,
-        // What belongs to an index that is right is right itself.
+        // A shard of the same generation is as current as its index.
         Some(index) if generation(index) != generation(config_map) => return Err(Fault::HalfWritten),
         Some(_) => {}
     }
     Ok(choose(Bundle::read(text)?)?)
 }
 
-/// The text of the bundle in a ConfigMap. Whoever makes a ConfigMap of a file by hand has a line feed at its end.
+/// Returns the text of the bundle in a ConfigMap, without the line feed at the end that a ConfigMap made from a file
+/// has.
 ///
 /// # Errors
-/// [`Fault::Empty`].
+/// The ConfigMap has no bundle ([`Fault::Empty`]).
 pub fn text_of(config_map: &Value) -> Result<&[u8], Fault> {
     let text = json::text(config_map, &["data", BUNDLE]).as_bytes().trim_ascii_end();
     if text.is_empty() { Err(Fault::Empty) } else { Ok(text) }
 }
 
-/// Checks how far the time of a ConfigMap is from the clock's, to the second.
+/// Checks that the time of a ConfigMap is close enough to the clock, to the second.
 ///
 /// # Errors
 /// [`Fault::Undated`], [`Fault::Old`], [`Fault::Early`].
@@ -217,32 +220,32 @@ pub fn check_time(config_map: &Value, source: &BundleSource, now: Timestamp) -> 
     Err(if time < now { Fault::Old } else { Fault::Early })
 }
 
-/// How many shards there are beside a ConfigMap.
+/// Returns the number of shards of an index; 0 if the ConfigMap is not an index.
 ///
 /// # Errors
-/// [`Fault::Damaged`]: no number from 1 to [`SHARDS_MAX`].
+/// The text is not a number from 1 to [`SHARDS_MAX`] ([`Fault::Damaged`]).
 pub fn shards(config_map: &Value) -> Result<u32, Fault> {
     let Some(text) = json::at(config_map, &["data", SHARDS]).and_then(Value::as_str) else { return Ok(0) };
     let count = text.parse().unwrap_or_default();
     if (1..=SHARDS_MAX).contains(&count) { Ok(count) } else { Err(Fault::Damaged) }
 }
 
-/// The shard of a namespace: FNV-1a (32 bits) of the bytes of `namespace`, 0xff, its name, 0xff, 0xff, modulo `count`,
-/// which is not 0.
+/// Returns the shard of a namespace: FNV-1a (32 bits) of the text `namespace`, 0xff, the name of the namespace, 0xff,
+/// 0xff, modulo `count`, which must not be 0.
 pub fn shard_of(namespace: &str, count: u32) -> u32 {
     Anchor::Namespace(namespace).hash().checked_rem(count).unwrap_or_default()
 }
 
-/// The name of a shard's ConfigMap.
+/// Returns the name of a shard's ConfigMap.
 pub fn shard_name(index: &str, shard: u32) -> String {
     [index, "-", &shard.to_string()].concat()
 }
 
-/// All sets that are kept, whatever the namespace, for tools: as many look-ups as there are shards, and one. A set that is
-/// in several shards is there once.
+/// Returns all sets, for every namespace; meant for tools, because it reads the index and every shard. A set that is in
+/// several shards is returned once.
 ///
 /// # Errors
-/// [`Unavailable`]: the first that is wrong.
+/// The first ConfigMap that is [`Unavailable`].
 pub fn every_set(
     at: &ConfigMapName,
     source: &BundleSource,

@@ -1,17 +1,18 @@
-//! What the sections of a bundle hold.
+//! The contents of the sections of a bundle.
 //!
-//! | section | what it holds |
+//! | section | contents |
 //! | --- | --- |
 //! | `ANCH` | the anchors ([`super::anchors`]), ascending, [`ANCHOR`] bytes each |
-//! | `ROWS` | [`ROW`] bytes for each set, and once more for the end of the last one: where in `SETS` its head starts, the compressed length of the head and its length |
+//! | `ROWS` | [`ROW`] bytes for each set, and once more for the end of the last one: the start of its head in `SETS`, the compressed length of the head, and the length of the head |
 //! | `DICT` | the length of the dictionary, and the compressed dictionary |
-//! | `SETS` | set by set, by name: the compressed head, the length of the body, its checksum, the compressed body |
-//! | `hash` | may be missing: for each set the digests of its hashes ([`pillion_sidecarset::hash`]) and their checksum |
+//! | `SETS` | for each set, by name: the compressed head, the length of the body, its checksum, the compressed body |
+//! | `hash` | optional: for each set the digests of its hashes ([`pillion_sidecarset::hash`]) and their checksum |
 //!
-//! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
-//! of it again. Compression is LZ4 without a frame. A checksum is the lower half of XXH64 with the seed 0.
+//! Heads are compressed with the dictionary. Bodies are compressed with the dictionary followed by their own head,
+//! because a body repeats much of it. Compression is LZ4 without a frame. A checksum is the lower half of XXH64 with
+//! the seed 0.
 //!
-//! Digests cannot be compressed, but to make them takes longer than anything else that is done with a set.
+//! Digests cannot be compressed, but computing them takes longer than any other operation on a set.
 
 use pillion_sidecarset::hash::{self, DIGESTS, Hashes};
 use xxhash_rust::xxh64::xxh64;
@@ -19,37 +20,37 @@ use xxhash_rust::xxh64::xxh64;
 use super::BundleError;
 use super::sections::{EARLY, Section, Sections, Tag, number, stored};
 
-pub const ANCHORS: Tag = *b"ANCH";
+pub(crate) const ANCHORS: Tag = *b"ANCH";
 pub const ROWS: Tag = *b"ROWS";
-pub const DICTIONARY: Tag = *b"DICT";
+pub(crate) const DICTIONARY: Tag = *b"DICT";
 pub const SETS: Tag = *b"SETS";
-pub const HASHES: Tag = *b"hash";
+pub(crate) const HASHES: Tag = *b"hash";
 
-/// Bytes of an anchor: the hash of what a Pod must have, and the set.
-pub const ANCHOR: usize = 8;
+/// Bytes of an anchor: its hash, and the index of the set.
+pub(crate) const ANCHOR: usize = 8;
 /// Bytes of a row.
-pub const ROW: usize = 12;
+pub(crate) const ROW: usize = 12;
 /// Bytes before the compressed dictionary: its length.
 const DICTIONARY_HEADER: usize = 4;
 /// Bytes before a compressed body: its length and its checksum.
 const BODY_HEADER: usize = 8;
 /// Bytes of the digests of a set, and of their checksum.
 const HASH_ROW: usize = DIGESTS + 4;
-/// Bytes that may come out of any bundle, besides one for each byte of its text.
+/// The most bytes that a bundle may decompress to, in addition to one for each byte of its text.
 ///
-/// A crafted text of one megabyte decompresses to 190 MB. The SidecarSets of a bundle that fits into a ConfigMap are four
-/// times as long as its text at most, unless they are all alike.
+/// A crafted text of one megabyte decompresses to 190 MB. The SidecarSets of a bundle that fits into a ConfigMap are at
+/// most four times as long as its text, unless they are all alike.
 const OPENED_MAX: usize = 2 * 1024 * 1024;
 
-/// How many SidecarSets a bundle may have, however short it is.
+/// The number of SidecarSets that a bundle of any length may have.
 const SETS_FREE: usize = 1_000;
-/// The length of the text that each SidecarSet needs if there are more. Reading one takes the same time however little it
-/// says; those that people write have 400 bytes (E18).
+/// The minimum length of the text for each SidecarSet if there are more than [`SETS_FREE`]. Reading even a tiny set
+/// takes time; typical sets have 400 bytes (E18).
 const SET_LENGTH: usize = 96;
 
-/// How many more bytes may come out of a bundle during one reading.
+/// The number of bytes that may still be decompressed during one reading.
 #[derive(Debug)]
-pub struct Room(usize);
+pub(crate) struct Room(usize);
 
 impl Room {
     fn take(&mut self, bytes: usize) -> Result<(), BundleError> {
@@ -58,12 +59,12 @@ impl Room {
     }
 }
 
-/// A bundle, by its parts.
+/// The parts of a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The Base64 of all sections.
     text: &'a [u8],
-    /// How many sets there are.
+    /// The number of sets.
     pub count: usize,
     anchors: Section<'a>,
     rows: Section<'a>,
@@ -94,37 +95,37 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// The room for one reading.
+    /// Returns the room for one reading.
     pub const fn room(&self) -> Room {
         Room(OPENED_MAX + self.text.len())
     }
 
-    /// The text of all parts.
+    /// Returns the text of all parts.
     pub const fn data(&self) -> &'a [u8] {
         self.text
     }
 
-    /// The anchors: for each a hash, and a set. All at once, which takes less than to read the few that are looked at one
-    /// by one.
-    pub fn anchors(&self) -> Result<Vec<u8>, BundleError> {
+    /// Returns all anchors, each a hash and the index of a set. Decoding all at once is quicker than decoding the few
+    /// that are compared one by one.
+    pub(crate) fn anchors(&self) -> Result<Vec<u8>, BundleError> {
         self.anchors.all()
     }
 
-    /// The dictionary that heads and bodies are compressed with.
-    pub fn dictionary(&self, room: &mut Room) -> Result<Vec<u8>, BundleError> {
+    /// Decompresses the dictionary for heads and bodies.
+    pub(crate) fn dictionary(&self, room: &mut Room) -> Result<Vec<u8>, BundleError> {
         let bytes = self.dictionary.all()?;
         let compressed = bytes.get(DICTIONARY_HEADER..).ok_or(EARLY)?;
         decompressed(compressed, number(&bytes, 0)?, &[], room)
     }
 
-    /// Where in the sets a head starts, its compressed length and its length.
+    /// Returns the start of a head in `SETS`, its compressed length and its length.
     fn row(&self, index: usize) -> Result<(usize, usize, usize), BundleError> {
         let start = index * ROW;
         let bytes = self.rows.bytes(start, start + ROW)?;
         Ok((number(&bytes, 0)?, number(&bytes, 1)?, number(&bytes, 2)?))
     }
 
-    /// The head of the set at `index`.
+    /// Decompresses the head of the set at `index`.
     pub fn head(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
         if index >= self.count {
             return Err(BundleError::Damaged("it names a set that is not there"));
@@ -133,7 +134,8 @@ impl<'a> Parts<'a> {
         decompressed(&self.sets.bytes(start, start.saturating_add(compressed))?, length, dictionary, room)
     }
 
-    /// The JSON of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
+    /// Decompresses and verifies the JSON of the set at `index`. `dictionary` is the dictionary followed by the set's
+    /// head.
     pub fn body(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
         let (start, compressed, _) = self.row(index)?;
         let (end, ..) = self.row(index + 1)?;
@@ -143,7 +145,7 @@ impl<'a> Parts<'a> {
         Ok(body)
     }
 
-    /// The hashes of the set at `index`, verified, if the bundle has them.
+    /// Returns the verified hashes of the set at `index`, if the bundle has them.
     pub fn hashes(&self, index: usize) -> Result<Option<Hashes>, BundleError> {
         let Some(section) = self.hashes else { return Ok(None) };
         let start = index * HASH_ROW;
@@ -163,17 +165,17 @@ fn verified(bytes: &[u8], stored: &[u8], index: usize) -> Result<(), BundleError
     }
 }
 
-/// What is written for a set: its compressed head, and its body behind it.
+/// The stored form of a set.
 #[derive(Debug)]
 pub struct Document {
-    /// Compressed with the dictionary.
+    /// The head, compressed with the dictionary.
     pub head: Vec<u8>,
-    /// Compressed with the dictionary and the head, after its length and its checksum.
+    /// The length and the checksum of the body, then the body, compressed with the dictionary and the head.
     pub body: Vec<u8>,
 }
 
 impl Document {
-    /// Compresses a set. The dictionary is what it was before when this is done.
+    /// Compresses a set. Changes the dictionary temporarily, but restores it.
     pub fn new(head: &str, body: &str, dictionary: &mut Vec<u8>) -> Self {
         let length = dictionary.len();
         let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), dictionary);
@@ -185,13 +187,13 @@ impl Document {
     }
 }
 
-/// What is written for a dictionary.
-pub fn dictionary_section(dictionary: &[u8]) -> Vec<u8> {
+/// Returns the stored form of a dictionary.
+pub(crate) fn dictionary_section(dictionary: &[u8]) -> Vec<u8> {
     [stored(dictionary.len()).to_vec(), lz4_flex::block::compress(dictionary)].concat()
 }
 
-/// What is written for the digests of a set.
-pub fn hash_row(digests: &[u8; DIGESTS]) -> Vec<u8> {
+/// Returns the stored form of the digests of a set.
+pub(crate) fn hash_row(digests: &[u8; DIGESTS]) -> Vec<u8> {
     [digests.as_slice(), &checksum(digests).to_le_bytes()].concat()
 }
 
@@ -201,14 +203,14 @@ fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8], room: &mut Room)
         .map_err(|_| BundleError::Damaged("a set cannot be decompressed"))
 }
 
-/// A checksum against accidents. Whoever can write a bundle can write its checksums.
+/// Returns a checksum against accidental damage. It does not protect against forgery.
 #[allow(clippy::cast_possible_truncation, reason = "the lower half is meant")]
 fn checksum(bytes: &[u8]) -> u32 {
     xxh64(bytes, 0) as u32
 }
 
-/// The checksum of a whole bundle: the first 16 bytes of a SHA-256, in hexadecimal digits.
-pub fn checksum_of(data: &[u8]) -> String {
+/// Returns the checksum of a whole bundle: the first 16 bytes of a SHA-256, in hexadecimal digits.
+pub(crate) fn checksum_of(data: &[u8]) -> String {
     let mut hex = hash::sha256(data);
     hex.truncate(32);
     hex

@@ -1,23 +1,55 @@
-//! SidecarSets compiled into one text (product.md, `settings.bundle` and `bundleRef`).
+//! SidecarSets compiled into one text (SET-1).
 //!
-//! A policy server clones and writes the settings for every request, whatever the policy needs of them; a text costs it
-//! little, and a short one next to nothing. So a bundle is one text that is never read whole: an index says which sets
-//! can match a Pod ([`Bundle::sets_for`]), each set has a short head with what matching needs, and a body that is
-//! opened only where the set matches. Both are compressed with a dictionary that all share.
+//! A policy server clones and serializes the settings for every request, even the parts that the policy does not need.
+//! A text costs little, and a short text even less. So a bundle is one compressed text that is never read as a whole:
+//!
+//! * An index tells which sets can match a Pod ([`Bundle::sets_for`]).
+//! * Each set has a short head, which contains the fields for matching, and a body, which is opened only if the set
+//!   matches. Heads and bodies are compressed with a shared dictionary.
 //!
 //! ```text
 //! pillion-bundle-3:<checksum>:<base64url>
 //! ```
 //!
-//! [`sections`] describes how the bytes are arranged, [`layout`] what is in them. A section that a reader does not know and
-//! can do without is passed over, so most changes need no new format. [`Bundle::read`] has an arm for each format that is
-//! read: a new format is a new arm, and bundles of the formats before it stay readable.
+//! [`sections`] describes the arrangement of the bytes, [`layout`] their contents. Readers skip optional sections that
+//! they do not know, so most changes need no new format. A new format is a new arm in [`Bundle::read`]; bundles of
+//! older formats stay readable.
 //!
-//! If a set asks for a stored version of itself (`injectionStrategy.revision`), the command or the controller that makes the
-//! bundle finds that version and puts it beside the set: the policy need not ask the cluster then.
+//! If a set requests a stored version of itself (`injectionStrategy.revision`), the command or the controller that
+//! makes the bundle stores that version with the set, so that the policy need not ask the cluster for it.
 //!
-//! The checksum is over the rest and is verified if there is time ([`Bundle::verify`]); each body has one of its own,
-//! which is verified whenever it is opened. The same sets give the same text.
+//! The checksum covers the rest of the text and is verified on demand ([`Bundle::verify`]). Each body has its own
+//! checksum, which is always verified when the body is opened. The same sets give the same text.
+//!
+//! # Examples
+//! ```
+//! use pillion_bundle::{Bundle, write};
+//! use pillion_sidecarset::sidecar_set::SidecarSet;
+//! use serde_json::json;
+//!
+//! # fn main() -> Result<(), pillion_bundle::BundleError> {
+//! let set = |name: &str, app: &str| {
+//!     SidecarSet::from_decoded(json!({
+//!         "apiVersion": "apps.kruise.io/v1beta1",
+//!         "kind": "SidecarSet",
+//!         "metadata": {"name": name},
+//!         "spec": {
+//!             "selector": {"matchLabels": {"app": app}},
+//!             "containers": [{"name": name, "image": "registry.example.com/agent:1"}],
+//!         },
+//!     }))
+//! };
+//! let text = write(&[set("mesh", "shop"), set("log-agent", "web")]);
+//!
+//! let bundle = Bundle::read(text.as_bytes())?;
+//! let names = |sets: Vec<SidecarSet>| sets.iter().map(|set| set.name().to_owned()).collect::<Vec<_>>();
+//! assert_eq!(names(bundle.verify()?), ["log-agent", "mesh"]); // sorted by name
+//!
+//! let labels = json!({"app": "shop"}); // of a Pod in the namespace "prod"
+//! assert_eq!(names(bundle.sets_for("prod", labels.as_object())?), ["mesh"]);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod anchors;
@@ -46,41 +78,41 @@ use pillion_sidecarset::validation::conflicts::Reach;
 
 pub use write::write;
 
-/// The format of bundles that is written and read. Formats 1 and 2 were never released.
+/// The format of the bundles that this version writes and reads. Formats 1 and 2 were never released.
 pub const FORMAT: u32 = 3;
-/// What every bundle of this format starts with.
+/// The prefix of every bundle of this format.
 pub const PREFIX: &str = "pillion-bundle-3:";
-/// What bundles of every format start with.
+/// The prefix of bundles of every format.
 pub const FAMILY: &str = "pillion-bundle-";
 
-/// Why a bundle cannot be used.
+/// The reason why a bundle cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BundleError {
-    /// It is something else.
+    /// The text is not a bundle.
     #[error("is no bundle: it does not start with \"{PREFIX}\"; make one with `pillion bundle`")]
     NotABundle,
-    /// It was made by an older or a newer Pillion.
+    /// The bundle was made by an older or a newer Pillion.
     #[error(
         "has the format {0}, and this policy reads format {FORMAT}; make it anew with `pillion bundle`, or update the policy if that is older"
     )]
     Format(u32),
-    /// It was made by a newer Pillion, and says something that may not be passed over.
+    /// The bundle was made by a newer Pillion, and has a mandatory section that this version does not know.
     #[error("has a section \"{0}\", which this policy does not know; update the policy")]
     Section(String),
-    /// More comes out of it than its length allows.
+    /// The bundle decompresses to more than its length allows.
     #[error(
         "holds SidecarSets that are too long together; make a bundle of fewer SidecarSets, or use bundleRef, whose shards hold those of some namespaces each"
     )]
     TooLong,
-    /// Its SidecarSets have more containers and volumes than their length allows.
+    /// The SidecarSets have more containers and volumes than their length allows.
     #[error("has {}", weight::TOO_DENSE)]
     TooDense,
-    /// Something in it is not what was written.
+    /// The contents changed after the bundle was written.
     #[error("is damaged ({0}); make it anew with `pillion bundle`")]
     Damaged(&'static str),
 }
 
-/// A bundle, of which only the first bytes were read.
+/// A bundle of which only the beginning has been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle<'a> {
     checksum: &'a [u8],
@@ -91,7 +123,7 @@ impl<'a> Bundle<'a> {
     /// Reads the beginning of a bundle.
     ///
     /// # Errors
-    /// [`BundleError`], as far as the beginning tells.
+    /// Any [`BundleError`] that the beginning reveals.
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let (format, rest) = text.strip_prefix(FAMILY.as_bytes()).and_then(split).ok_or(BundleError::NotABundle)?;
         match format {
@@ -106,20 +138,20 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// How many sets it holds.
+    /// Returns the number of sets in the bundle.
     pub fn len(&self) -> usize {
         self.parts.count
     }
 
-    /// Whether it holds none.
+    /// Whether the bundle has no sets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// [`Bundle::sets`], after every byte was checked.
+    /// Verifies the checksum of the whole bundle, then returns [`Bundle::sets`].
     ///
     /// # Errors
-    /// [`BundleError::Damaged`].
+    /// The checksum differs ([`BundleError::Damaged`]), or the sets cannot be read.
     pub fn verify(&self) -> Result<Vec<SidecarSet>, BundleError> {
         if layout::checksum_of(self.parts.data()).as_bytes() != self.checksum {
             return Err(BundleError::Damaged("the checksum is another"));
@@ -127,16 +159,17 @@ impl<'a> Bundle<'a> {
         self.sets()
     }
 
-    /// The sets that may match, ascending by index, which is by name. No other set matches; one of these may still not.
+    /// Returns the indices of the sets that may match, ascending, which is the order of names. Other sets do not match;
+    /// some of these may not match either.
     fn candidates(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
         anchors::find(&self.parts, namespace, labels)
     }
 
-    /// The sets that match a Pod of this namespace with these labels, as far as can be told without the Namespace's own
-    /// labels, by name; each whole, defaulted and hashed. No body of another set is opened.
+    /// Returns the sets that match a Pod in this namespace with these labels, sorted by name, with defaults and hashes.
+    /// Does not evaluate labels of the Namespace. Opens no bodies of other sets.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`].
+    /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
         let mut sets = Vec::new();
         let candidates = self.candidates(namespace, labels)?;
@@ -149,7 +182,7 @@ impl<'a> Bundle<'a> {
             let bytes = self.parts.head(index, &dictionary, &mut room)?;
             let head = document(&bytes)?;
             let compiled = CompiledSet::of_manifest(&head);
-            // A selector that nobody understands is for admission to complain about.
+            // Keep a set whose selector cannot be parsed: admission reports the error.
             let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
             if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
                 sets.push(self.body(index, &bytes, &mut dictionary, &mut room)?);
@@ -158,11 +191,11 @@ impl<'a> Bundle<'a> {
         checked(sets)
     }
 
-    /// The sets that admission compares a `SidecarSet` with, as it was sent: those that may select a Pod that it selects, the
-    /// one of its name, and its base; each whole, defaulted and hashed. No body of another set is opened.
+    /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same
+    /// Pods, the one of its name, and its base; each with defaults and hashes. Opens no bodies of other sets.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`].
+    /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_beside(&self, sent: &Value) -> Result<Vec<SidecarSet>, BundleError> {
         let named =
             [json::text(sent, &["metadata", "name"]), json::text(sent, &["metadata", "annotations", names::BASE])];
@@ -170,15 +203,15 @@ impl<'a> Bundle<'a> {
         self.sets_where(&|head| named.contains(&head.name()) || reach.may_meet(&Reach::of(head.as_value())))
     }
 
-    /// All sets by name, each whole, defaulted and hashed.
+    /// Returns all sets, sorted by name, with defaults and hashes.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`].
+    /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
         self.sets_where(&|_| true)
     }
 
-    /// The sets of whose heads this is true.
+    /// Returns the sets whose heads `is_wanted` accepts.
     fn sets_where(&self, is_wanted: &dyn Fn(&SidecarSet) -> bool) -> Result<Vec<SidecarSet>, BundleError> {
         let mut room = self.parts.room();
         let mut dictionary = self.parts.dictionary(&mut room)?;
@@ -192,7 +225,7 @@ impl<'a> Bundle<'a> {
         checked(sets)
     }
 
-    /// A set that was stored without its hashes gets them here.
+    /// Opens the body of a set. Adds the hashes if the set was stored without them.
     fn body(
         &self,
         index: usize,
@@ -215,15 +248,16 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// What stands before the next colon, and after it.
+/// Splits a text at the next colon.
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b':')?;
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// The sets, unless a name stands there twice, or they have more containers and volumes than their length allows.
+/// Returns the sets, unless a name occurs twice or they have more containers and volumes than their length allows.
 fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
-    // Bundles are written by name. What sets of one name get together grows with the square of their number (E18).
+    // Bundles are sorted by name. If sets had equal names, work on them would grow with the square of their number
+    // (E18).
     if sets.array_windows().any(|[one, next]| one.name() >= next.name()) {
         return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
     }

@@ -1,4 +1,4 @@
-//! The sections of a bundle, and where they are in its text.
+//! The byte layout of a bundle.
 //!
 //! ```text
 //! pillion-bundle-3:<checksum>:<base64url of the data>
@@ -9,9 +9,9 @@
 //! sections   one directly after the other, in the order of the directory
 //! ```
 //!
-//! All numbers have 32 bits, little-endian. A tag that begins with a capital letter names a section that every reader has to
-//! know: a reader that does not know it refuses the bundle. Readers pass over other sections that they do not know. So what
-//! a bundle says can grow without a new format: a format is only the arrangement that is described here.
+//! All numbers have 32 bits, little-endian. A tag that begins with a capital letter marks a mandatory section: a reader
+//! that does not know it refuses the bundle. Readers skip other sections that they do not know. So bundles can get new
+//! contents without a new format; a format is only the layout that is described here.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use super::BundleError;
 use super::base64;
 
 /// The name of a section.
-pub type Tag = [u8; 4];
+pub(crate) type Tag = [u8; 4];
 
 /// Bytes of a number.
 const NUMBER: usize = 4;
 /// Bytes of an entry of the directory.
 const ENTRY: usize = 8;
-/// The most sections that a bundle may have. A reader makes an entry for each.
+/// The most sections of a bundle. A reader allocates an entry for each.
 const SECTIONS_MAX: usize = 64;
 
 pub(super) const EARLY: BundleError = BundleError::Damaged("it ends early");
@@ -40,15 +40,15 @@ pub struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// How many bytes it has.
+    /// Returns the length of the section in bytes.
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// The bytes from `start` up to `end`. Nothing else of the section is read.
+    /// Returns the bytes from `start` up to `end`. Reads nothing else of the section.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`]: it does not have these bytes, or its text is no Base64.
+    /// The section does not have these bytes, or its text is not Base64 ([`BundleError::Damaged`]).
     pub fn bytes(&self, start: usize, end: usize) -> Result<Vec<u8>, BundleError> {
         if start > end || end > self.length {
             return Err(EARLY);
@@ -56,24 +56,25 @@ impl Section<'_> {
         base64::decode(self.text, self.start + start, self.start + end).ok_or(EARLY)
     }
 
-    /// All its bytes.
+    /// Returns all bytes of the section.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`]: its text is no Base64.
+    /// The text is not Base64 ([`BundleError::Damaged`]).
     pub fn all(&self) -> Result<Vec<u8>, BundleError> {
         self.bytes(0, self.length)
     }
 }
 
-/// The sections of a bundle that nobody has asked for yet.
+/// The sections of a bundle that have not been taken yet.
 #[derive(Debug)]
-pub struct Sections<'a>(BTreeMap<Tag, Section<'a>>);
+pub(crate) struct Sections<'a>(BTreeMap<Tag, Section<'a>>);
 
 impl<'a> Sections<'a> {
     /// Reads the directory.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`]: sections are longer or shorter than the data, or a tag stands there twice.
+    /// Sections are longer or shorter than the data, there are too many, or a tag occurs twice
+    /// ([`BundleError::Damaged`]).
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let data = Section { text, start: 0, length: base64::decoded_len(text) };
         let count = number(&data.bytes(0, NUMBER)?, 0)?;
@@ -93,30 +94,30 @@ impl<'a> Sections<'a> {
         if end < data.length { Err(BundleError::Damaged("it goes on after its end")) } else { Ok(Self(sections)) }
     }
 
-    /// A section that a bundle may have.
+    /// Takes a section that a bundle may have.
     pub fn optional(&mut self, tag: Tag) -> Option<Section<'a>> {
         self.0.remove(&tag)
     }
 
-    /// A section that every bundle has.
+    /// Takes a section that every bundle has.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`]: it is not there.
+    /// The section is missing ([`BundleError::Damaged`]).
     pub fn required(&mut self, tag: Tag) -> Result<Section<'a>, BundleError> {
         self.optional(tag).ok_or(BundleError::Damaged("a section is not there"))
     }
 
-    /// Passes over the sections that nobody has asked for.
+    /// Skips the remaining sections.
     ///
     /// # Errors
-    /// [`BundleError::Section`]: one of them has to be known.
-    pub fn pass_over(self) -> Result<(), BundleError> {
+    /// One of them is mandatory ([`BundleError::Section`]).
+    pub(crate) fn pass_over(self) -> Result<(), BundleError> {
         let unknown = self.0.into_keys().find(|[first, ..]| !first.is_ascii_lowercase());
         unknown.map_or(Ok(()), |tag| Err(BundleError::Section(String::from_utf8_lossy(&tag).into_owned())))
     }
 }
 
-/// The text of sections.
+/// Returns the Base64 text of some sections.
 pub fn write(sections: &[(Tag, Vec<u8>)]) -> String {
     let mut data = stored(sections.len()).to_vec();
     for (tag, bytes) in sections {
@@ -129,15 +130,15 @@ pub fn write(sections: &[(Tag, Vec<u8>)]) -> String {
     base64::encode(&data)
 }
 
-/// The bytes of a number. Nothing in a bundle is counted in more than 32 bits.
+/// Returns the bytes of a number. All numbers in a bundle fit into 32 bits.
 pub fn stored(number: usize) -> [u8; NUMBER] {
     u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// The number at `index` of some bytes.
+/// Returns the number at `index` of some bytes.
 ///
 /// # Errors
-/// [`BundleError::Damaged`]: there are not so many.
+/// There are not enough bytes ([`BundleError::Damaged`]).
 pub fn number(bytes: &[u8], index: usize) -> Result<usize, BundleError> {
     let bytes = bytes.get(index * NUMBER..).and_then(<[u8]>::first_chunk).ok_or(EARLY)?;
     usize::try_from(u32::from_le_bytes(*bytes)).map_err(|_| EARLY)

@@ -1,22 +1,23 @@
-//! `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: SidecarSets that a controller keeps in a ConfigMap.
+//! The settings `bundleRef`, `onBundleUnavailable` and `bundleMaxAge`, for SidecarSets that a controller keeps in a
+//! ConfigMap.
 
 use pillion_kubernetes::duration::Duration;
 use pillion_kubernetes::text::{Label, Subdomain, checked};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
+/// The default for the maximum age of a bundle: ten minutes, in nanoseconds.
 pub const MAX_AGE: Duration = Duration(600_000_000_000);
 
-/// Where the SidecarSets of the cluster are kept. [`Default`] is nowhere.
+/// The location of the SidecarSets of the cluster. [`Default`] has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleSource {
-    /// `bundleRef`.
+    /// The setting `bundleRef`.
     pub config_map: Option<ConfigMapName>,
-    /// `onBundleUnavailable`.
+    /// The setting `onBundleUnavailable`.
     pub on_unavailable: OnUnavailable,
-    /// `bundleMaxAge`: the longest time since the bundle was written, and the furthest that its time may be ahead of
-    /// the clock. More than nothing.
+    /// The setting `bundleMaxAge`: the longest time since the bundle was written, and the most that its time may be
+    /// ahead of the clock. Greater than zero.
     pub max_age: Duration,
 }
 
@@ -35,27 +36,27 @@ pub struct ConfigMapName {
     #[serde(deserialize_with = "checked::<_, Label>")]
     #[cfg_attr(feature = "schema", schemars(with = "Label"))]
     pub namespace: String,
-    /// Its name; that of the index, if there are shards.
+    /// The name of the ConfigMap. If there are shards, the name of the index.
     #[serde(deserialize_with = "checked::<_, Subdomain>")]
     #[cfg_attr(feature = "schema", schemars(with = "Subdomain"))]
     pub name: String,
 }
 
-/// What happens to requests that need a bundle which cannot be had.
+/// What happens to requests that need a bundle if the bundle cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum OnUnavailable {
-    /// They are refused, with code 503.
+    /// They are refused with code 503.
     #[default]
     Deny,
-    /// They are answered with the SidecarSets of the settings alone, and a warning.
+    /// They are answered with only the SidecarSets of the settings, and a warning.
     UseSettings,
 }
 
-/// Reads a duration that is longer than nothing.
+/// Reads a duration that is greater than zero.
 ///
 /// # Errors
-/// It is no duration, or too short.
+/// The text is not a duration, or the duration is not greater than zero.
 pub fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     match Duration::parse(&text) {

@@ -87,7 +87,7 @@ fn e18_a_bundle_with_a_name_twice_is_refused() {
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     let twice = BundleError::Damaged("a SidecarSet is there twice, or not in its place");
     assert_eq!(bundle.verify(), Err(twice.clone()));
-    // Only what is opened is looked at.
+    // Only sets that are opened are checked.
     let sets = |label: &str| bundle.sets_for("n", json!({"app": label}).as_object()).map(|sets| sets.len());
     assert_eq!((sets("web"), sets("shop")), (Ok(2), Ok(1)));
     let same = write(&[labelled("a", "web"), labelled("a", "web")]);
@@ -103,7 +103,7 @@ fn e18_a_bundle_of_short_containers_is_refused() {
             "spec": {"selector": {"matchLabels": {"app": "x"}}, "containers": vec![json!({"name": "a"}); 2_000]}
         }))
     };
-    // Defaults make what a bundle holds longer; a crafted one may do without.
+    // Defaults make the sets in a bundle longer, but a crafted bundle may omit them.
     let mut set = crowded("a");
     for key in [pillion_sidecarset::names::HASH, pillion_sidecarset::names::HASH_WITHOUT_IMAGE] {
         set.as_value_mut()["metadata"]["annotations"][key] = json!("h");
@@ -141,7 +141,7 @@ fn e18_a_bundle_of_short_containers_is_refused() {
 )]
 #[case::no_selector("n", json!({}), &[])]
 #[case::its_base("n", json!({"base": "d"}), &["d"])]
-fn v50_a_set_is_compared_with_those_whose_pods_it_may_select(
+fn val50_a_set_is_compared_with_those_whose_pods_it_may_select(
     #[case] name: &str,
     #[case] spec: Value,
     #[case] expected: &[&str],
@@ -201,7 +201,7 @@ fn nobody_brings_a_stored_version_in_with_a_manifest() {
 }
 
 #[test]
-fn a_bundle_holds_what_was_put_into_it_defaulted_and_hashed() {
+fn hash10_a_bundle_holds_what_was_put_into_it_defaulted_and_hashed() {
     let text = write(&some());
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     let mut expected: Vec<SidecarSet> = some().iter().map(prepared).collect();
@@ -240,7 +240,7 @@ fn what_is_no_bundle_of_this_format_says_so() {
     assert_eq!(error("pillion-bundle-3:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
 }
 
-/// The sections of a bundle, in their order.
+/// Returns the sections of a bundle, in their order.
 fn parts_of(text: &str) -> Vec<(Tag, Vec<u8>)> {
     let data = text.rsplit_once(':').unwrap().1.as_bytes();
     let data = base64::decode(data, 0, base64::decoded_len(data)).unwrap();
@@ -298,7 +298,7 @@ fn digests_are_verified_when_they_are_read() {
     assert_eq!(bundle.sets(), Err(BundleError::Damaged("the checksum of a set is another")));
 }
 
-/// Keys and values are few, so that Pods and sets meet.
+/// Labels with few keys and values, so that sets match Pods.
 fn labels() -> impl Strategy<Value = Value> {
     let pair = (select(vec!["app", "team", "tier"]), select(vec!["a", "b", "c"]));
     proptest::collection::vec(pair, 0..4)
@@ -343,7 +343,7 @@ proptest! {
         }
     }
 
-    /// A later version can say more, and this one reads what it knows.
+    /// This version reads a bundle in which a later version added sections.
     #[test]
     fn unknown_sections_that_are_optional_are_passed_over(
         tag in "[a-z][A-Za-z]{3}", bytes: Vec<u8>, at: Index, labels in labels()
@@ -385,7 +385,7 @@ proptest! {
         }
     }
 
-    /// Whatever is changed, nobody reads anything else than what was written.
+    /// Any change to the text is an error.
     #[test]
     fn damage_is_found(position: Index, digit in select(vec!['A', 'z', '0', '_', '!', 'é'])) {
         let text = write(&some());
@@ -405,7 +405,7 @@ proptest! {
         }
     }
 
-    /// A bundle that ends early is no shorter bundle.
+    /// A truncated bundle is not a valid bundle.
     #[test]
     fn every_beginning_is_refused(length: Index) {
         let text = write(&some());

@@ -1,4 +1,4 @@
-//! Making a bundle.
+//! Writes bundles.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use super::anchors::Anchor;
 use super::layout::{self, Document, checksum_of};
 use super::sections::{self, Tag, stored};
 
-/// How long the dictionary may be, in bytes. What is best depends on the sets, so all are tried: the longer, the shorter the
-/// sets, but who opens one set has to make the whole dictionary first.
+/// The maximum lengths of the dictionary that are tried, in bytes. The best one depends on the sets: a longer
+/// dictionary makes the sets shorter, but opening a set requires decompressing the whole dictionary first.
 const DICTIONARIES: [usize; 5] = [0, 4 * 1024, 8 * 1024, 16 * 1024, 32 * 1024];
-/// So many bytes of a dictionary that are made cost a request as much as one byte of the bundle that a host clones, writes
-/// and hands over (docs/benchmarks.md).
+/// The number of decompressed bytes of a dictionary that cost a request as much as one byte of the bundle, which a host
+/// clones, serializes and passes on (docs/benchmarks.md).
 const DICTIONARY_WEIGHT: usize = 2;
-/// The most sets whose digests are in the bundle. They are 86 characters for each set in every request, a fifth of the
-/// bundle, and spare a request the making of those of the sets that match: what is more, depends on how many sets there
-/// are to one that matches (docs/design.md).
+/// The most sets for which the bundle contains digests. Digests add 86 characters for each set to every request, a
+/// fifth of the bundle. In return, a request need not compute them for the sets that match. Which costs less depends on
+/// the ratio of sets to matching sets (docs/design.md).
 const DIGESTS_MAX: usize = 128;
-/// A label with more values than this is no good anchor.
+/// The most values of a label, or names of namespaces, that are used as anchors of a set.
 const VALUES_MAX: usize = 16;
 
-/// The bundle of some sets: the same text for the same sets in any order. Names are unique.
+/// Returns the bundle of some sets: the same text for the same sets in any order. The names of the sets must be unique.
 pub fn write(sets: &[SidecarSet]) -> String {
     let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
     sets.sort_by(|one, other| one.name().cmp(other.name()));
@@ -56,7 +56,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
     text_of(&parts)
 }
 
-/// The bundle of these sections.
+/// Returns the bundle with these sections.
 pub(super) fn text_of(parts: &[(Tag, Vec<u8>)]) -> String {
     let data = sections::write(parts);
     [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
@@ -64,11 +64,11 @@ pub(super) fn text_of(parts: &[(Tag, Vec<u8>)]) -> String {
 
 /// Heads and bodies, compressed with a dictionary.
 struct Documents {
-    /// Compressed.
+    /// The compressed dictionary.
     dictionary: Vec<u8>,
     dictionary_length: usize,
     rows: Vec<usize>,
-    /// Heads and bodies.
+    /// The compressed heads and bodies.
     bytes: Vec<u8>,
 }
 
@@ -86,13 +86,13 @@ impl Documents {
         Self { dictionary: compressed_dictionary, dictionary_length: dictionary.len(), rows, bytes }
     }
 
-    /// What this costs a request for which a set is opened, in bytes of a bundle.
+    /// Returns the cost for a request that opens a set, in bytes of a bundle.
     fn cost(&self) -> usize {
         self.bytes.len() + self.dictionary.len() + self.dictionary_length / DICTIONARY_WEIGHT
     }
 }
 
-/// A set without hashes that opening it gives it again; one that was stored with others keeps those.
+/// Returns a set without its hashes if opening it restores them. Otherwise returns it with its hashes.
 fn body(set: &SidecarSet) -> Value {
     let mut bare = set.as_value().clone();
     if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut)
@@ -109,7 +109,7 @@ fn body(set: &SidecarSet) -> Value {
     if again == *set.as_value() { bare } else { set.as_value().clone() }
 }
 
-/// What matching needs of a set.
+/// Returns the fields of a set that matching needs.
 fn head(set: &SidecarSet) -> Value {
     let mut metadata = Object::new();
     metadata.insert("name".to_owned(), set.name().into());
@@ -134,7 +134,7 @@ fn head(set: &SidecarSet) -> Value {
     json::object_of([("metadata", metadata.into()), ("spec", spec.into())])
 }
 
-/// Texts that are like the others: sets from everywhere in the list, the last being the best to point at.
+/// Returns a dictionary of at most `max` bytes: sets from all parts of the list, which resemble the others.
 fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
     let mut dictionary: Vec<u8> = Vec::new();
     let total: usize = bodies.iter().map(String::len).sum();
@@ -148,7 +148,7 @@ fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
     dictionary
 }
 
-/// The anchors of all sets: for each set those of the condition that is met by the fewest others.
+/// Returns the anchors of all sets: for each set, those of the condition whose anchors occur least often.
 fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
     let choices: Vec<Vec<Vec<Anchor<'_>>>> = compiled.iter().map(choices).collect();
@@ -171,7 +171,7 @@ fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
     anchors
 }
 
-/// The conditions of a set, each as the anchors of which a Pod must have one.
+/// Returns the conditions of a set. Each is a list of anchors of which a matching Pod has one.
 fn choices<'a>(set: &CompiledSet<'a>) -> Vec<Vec<Anchor<'a>>> {
     let mut choices = Vec::new();
     if let Scope::Namespaces(names) = &set.scope

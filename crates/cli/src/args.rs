@@ -1,4 +1,4 @@
-//! What stands on the command line.
+//! The command line and its parser.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::terminal::Color;
 
 /// The program's name.
 const NAME: &str = "pillion";
-/// What `kubectl` looks for when it is asked for `kubectl pillion`.
+/// The executable that `kubectl` runs for `kubectl pillion`.
 const PLUGIN: &str = "kubectl-pillion";
-/// What its users type.
+/// The command that users of the plugin type.
 const AS_PLUGIN: &str = "kubectl pillion";
 
 /// The widest line of a help text.
@@ -86,7 +86,7 @@ impl Cli {
     /// Reads the command line; the first argument is the program's name.
     ///
     /// # Errors
-    /// A mistake in the arguments, and also the answers to `--help` and `--version`.
+    /// Returns mistakes in the arguments, and also the output of `--help` and `--version`.
     pub fn read(args: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = command(args.first().map(OsString::as_os_str));
         let matches = command.try_get_matches_from_mut(args)?;
@@ -94,14 +94,14 @@ impl Cli {
     }
 }
 
-/// The whole command line under the name that it was called by: as a plugin of `kubectl` it names itself the way its
-/// users call it.
+/// Returns the whole command line. Called as a plugin of `kubectl`, it names itself `kubectl pillion` in its help
+/// texts.
 pub fn command(program: Option<&OsStr>) -> clap::Command {
     let command = described(Cli::command());
     if is_plugin(program) { renamed(command).bin_name(AS_PLUGIN) } else { command }
 }
 
-/// The name of the program that shells complete.
+/// Returns the name of the executable for which shells complete arguments.
 pub fn completed(program: Option<&OsStr>) -> &'static str {
     if is_plugin(program) { PLUGIN } else { NAME }
 }
@@ -110,8 +110,8 @@ fn is_plugin(program: Option<&OsStr>) -> bool {
     program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == PLUGIN)
 }
 
-/// The commands with the descriptions that stand at their arguments. In [`Command`] each has one line, and clap takes
-/// that for all there is to say.
+/// Sets the long description of each command from the doc comment of its arguments. [`Command`] has one line for each,
+/// and clap would use that line as the long description.
 fn described(command: clap::Command) -> clap::Command {
     fn long<A: clap::Args>(command: clap::Command) -> clap::Command {
         match A::augment_args(clap::Command::new("")).get_long_about().cloned() {
@@ -136,7 +136,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("man", long::<commands::man::Args>)
 }
 
-/// The command as users of the plugin call it, in every example and description.
+/// Replaces `pillion` with `kubectl pillion` in every example and description.
 fn renamed(mut command: clap::Command) -> clap::Command {
     if let Some(examples) = command.get_after_help().map(ToString::to_string) {
         let lines: Vec<String> = examples.lines().map(example).collect();
@@ -148,13 +148,14 @@ fn renamed(mut command: clap::Command) -> clap::Command {
     command.mut_subcommands(renamed)
 }
 
-/// A line below `Examples:` for users of the plugin. One that gets too long for a terminal goes on in the next line.
+/// Renames the command in a line below `Examples:`. A line that becomes longer than [`COLUMNS`] continues on the next
+/// line.
 fn example(line: &str) -> String {
     let mut line = line.to_owned();
     for before in ["  ", "| ", "&& ", "("] {
         line = line.replace(&format!("{before}{NAME} "), &format!("{before}{AS_PLUGIN} "));
     }
-    // Shells look for a completion script by the name of the program.
+    // Shells find a completion script by the name of the executable.
     for (file, renamed) in
         [("/completions/pillion", "/completions/kubectl-pillion"), ("/_pillion", "/_kubectl-pillion")]
     {
@@ -171,7 +172,7 @@ fn example(line: &str) -> String {
     }
 }
 
-/// The colours that are asked for on a command line that cannot be read, or asks for help.
+/// Returns the value of `--color` in arguments that clap did not parse: wrong ones, or requests for help.
 pub fn color(args: &[OsString]) -> Color {
     let mut color = Color::default();
     let mut texts = args.iter().map_while(|arg| arg.to_str()).take_while(|arg| *arg != "--");

@@ -1,4 +1,4 @@
-//! Differences of two texts, as `diff -u` shows them.
+//! Differences between two texts, in the format of `diff -u`.
 
 use std::io::{self, Write};
 
@@ -9,14 +9,14 @@ const HEADER: Style = Style::new().bold();
 const HUNK: Style = AnsiColor::Cyan.on_default();
 const ADDED: Style = AnsiColor::Green.on_default();
 const REMOVED: Style = AnsiColor::Red.on_default();
-/// Lines around a change.
+/// Unchanged lines shown before and after a change.
 const CONTEXT: usize = 3;
 
-/// Writes the difference under a header that names the two texts; nothing where they are equal. Readable without
+/// Writes the difference under a header that names the two texts, or nothing if they are equal. Readable without
 /// colours: lines start with `+`, `-` or a space.
 ///
 /// # Errors
-/// Where `out` takes no more.
+/// If `out` takes no more.
 pub fn write(out: &mut dyn Write, old_name: &str, new_name: &str, old: &str, new: &str) -> io::Result<()> {
     let diff = TextDiff::from_lines(old, new);
     let mut unified = diff.unified_diff();

@@ -1,14 +1,14 @@
-//! Writing files, whole or not at all.
+//! Atomic writing of files.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Writes a file. It is there with all of `content` or, where anything goes wrong or the process is stopped, as it was
-/// before ([`pillion_host::file::replace`]).
+/// Writes a file atomically: it ends up with all of `content` or, after an error or if the process is stopped,
+/// unchanged ([`pillion_host::file::replace`]).
 ///
 /// # Errors
-/// Where the file cannot be written; the message names it.
+/// If the file cannot be written; the message names the file.
 pub fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     pillion_host::file::replace(path, content).with_context(|| path.display().to_string())
 }

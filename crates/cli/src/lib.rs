@@ -1,8 +1,9 @@
 //! The command line of Pillion.
 //!
-//! Every command is a module of [`commands`] with its arguments and one function that gets them and a [`Terminal`];
-//! `stdout` is data and `stderr` is talk. What the commands share stands beside them: the built-in module
-//! ([`module`]), what goes to the terminal ([`terminal`]) and into files ([`files`]).
+//! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
+//! `stdout` carries data; `stderr` carries messages for the user. Beside [`commands`] stand the modules that several
+//! commands share: among others the built-in policy module ([`module`]), output to the terminal ([`terminal`]) and
+//! writing files ([`files`]).
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -10,6 +11,7 @@ pub mod commands;
 pub mod daemon;
 pub mod diff;
 pub mod files;
+pub mod kinds;
 pub mod manifest;
 pub mod module;
 pub mod preview;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -36,7 +38,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (mut terminal, done) = match Cli::read(&args) {
         Ok(cli) => {
             let mut terminal = Terminal::new(cli.color);
-            let done = commands::run(&cli, &mut terminal);
+            let done = run(&cli, &mut terminal);
             (terminal, done)
         }
         Err(error) => {
@@ -54,7 +56,34 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Help and version are answers, anything else that clap says is a mistake in the arguments.
+/// Runs the command given on the command line.
+///
+/// # Errors
+/// If the command could not do its work.
+fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    match &cli.command {
+        Command::Run(args) => commands::run::run(args, terminal),
+        Command::Annotate(args) => commands::annotate::run(args, terminal),
+        Command::Inject(args) => commands::inject::run(args, terminal),
+        Command::Explain(args) => commands::explain::run(args, terminal),
+        Command::Check(args) => commands::check::run(args, terminal),
+        Command::Bundle(args) => commands::bundle::run(args, terminal),
+        Command::Manifest(args) => commands::manifest::run(args, terminal),
+        Command::Serve(args) => commands::serve::run(args, terminal),
+        Command::Controller(args) => commands::controller::run(args, terminal),
+        Command::Plan(args) => commands::plan::run(args, terminal),
+        Command::Bench(args) => commands::bench::run(args, terminal),
+        Command::Schema(args) => commands::schema::run(args, terminal),
+        Command::Completions(completions) => {
+            let program = std::env::args_os().next();
+            commands::completions::run(completions, args::command(None), args::completed(program.as_deref()), terminal)
+        }
+        Command::Man(man) => commands::man::run(man, args::command(None), terminal),
+    }
+}
+
+/// Prints what clap answers: help and version texts to `stdout`; mistakes in the arguments to `stderr`, with
+/// [`Status::Failed`].
 fn help(error: &clap::Error, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let text = error.render();
     if error.use_stderr() {

@@ -1,15 +1,15 @@
-//! The policy module that is built into the binary.
+//! The policy module built into the binary.
 
 use anyhow::Context as _;
 use pillion_host::Module;
 
-/// The module, as `build.rs` found or built it.
+/// The module that `build.rs` found or built.
 pub const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.wasm"));
 
-/// Loads the built-in module; compiled code is kept in the user's cache folder.
+/// Loads the built-in module. Keeps compiled code in the user's cache folder.
 ///
 /// # Errors
-/// Where the module cannot be compiled, which the build would have to have broken.
+/// If the module does not compile, which only a broken build causes.
 pub fn load() -> anyhow::Result<Module> {
     Module::load(BYTES).context("the built-in module")
 }

@@ -1,15 +1,15 @@
-//! How a command ends.
+//! Results of commands and their exit codes.
 
 use std::process::ExitCode;
 
-/// How a command ended, which its exit code tells.
+/// The result of a command; it determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// 0: it did what was asked.
+    /// 0: the command did its work.
     Done,
-    /// 1: it did what was asked, and the answer is no: a Pod is refused, a manifest has errors.
+    /// 1: the command did its work, and the answer is negative: a Pod is refused, a manifest has errors.
     Refused,
-    /// 2: it could not do what was asked: wrong arguments, unreadable files.
+    /// 2: the command could not do its work: wrong arguments, unreadable files.
     Failed,
 }
 

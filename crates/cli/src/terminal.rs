@@ -1,4 +1,4 @@
-//! Where output goes: data to `stdout`, talk to `stderr`.
+//! Output streams: data goes to `stdout`, messages go to `stderr`.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -28,13 +28,13 @@ impl From<Color> for anstream::ColorChoice {
     }
 }
 
-/// Something is wrong.
+/// Style of an error's label.
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// Something may be wrong.
+/// Style of a warning's label.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
-/// The one gate through which everything is written. Styles are written as escape sequences and taken out where
-/// they are not wanted. A reader that goes away is no error.
+/// The only writer to `stdout` and `stderr`. Callers write styles as escape sequences; the stream strips them when
+/// colours are off. A reader that closes its end of a pipe is no error.
 pub struct Terminal {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
@@ -54,32 +54,33 @@ impl Terminal {
         &mut self.out
     }
 
-    /// The stream for talk.
+    /// The stream for messages.
     pub fn err(&mut self) -> &mut dyn Write {
         &mut self.err
     }
 
-    /// Tells of an error and what led to it, in one line. There is nowhere to tell that `stderr` is closed.
+    /// Prints an error and its causes in one line to `stderr`. Ignores write errors: there is no other stream to report
+    /// them.
     pub fn error(&mut self, error: &anyhow::Error) {
         let _ = writeln!(self.err, "{ERROR}error{ERROR:#}: {error:#}");
     }
 
-    /// Tells of something that does not stop the command.
+    /// Prints a warning to `stderr`. A warning does not stop the command.
     pub fn warn(&mut self, warning: impl Display) {
         let _ = writeln!(self.err, "{WARNING}warning{WARNING:#}: {warning}");
     }
 
-    /// Writes out what is still held back.
+    /// Flushes `stdout`.
     ///
     /// # Errors
-    /// Where the stream for data takes no more.
+    /// If `stdout` takes no more.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         Ok(self.out.flush()?)
     }
 }
 
-/// A stream whose reader may go away, as `head` and `grep -q` do. What is written after that goes nowhere and is no error:
-/// the command still ends with the exit code of its verdict.
+/// A stream whose reader may close its end of the pipe, as `head` and `grep -q` do. Later writes are discarded and are
+/// no error: the command still ends with the exit code of its verdict.
 struct Output<W> {
     stream: W,
     is_closed: bool,
@@ -90,7 +91,7 @@ impl<W: Write> Output<W> {
         Self { stream, is_closed: false }
     }
 
-    /// `done`, unless the reader has gone; then as if all of it had been done.
+    /// Returns `done`, but turns a broken pipe into `Ok(all)` and marks the stream as closed.
     fn unless_closed<T>(&mut self, done: io::Result<T>, all: T) -> io::Result<T> {
         match done {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that takes some bytes, and then fails.
+    /// A stream that takes `left` bytes and then fails with `kind`.
     struct Failing {
         left: usize,
         kind: io::ErrorKind,

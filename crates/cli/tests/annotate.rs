@@ -1,4 +1,4 @@
-//! `pillion annotate`, as people and makefiles use it.
+//! `pillion annotate`, as users and makefiles run it.
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
@@ -24,7 +24,7 @@ struct Run {
     err: String,
 }
 
-/// A folder with the module and its metadata.
+/// Returns a folder with the module and its metadata.
 fn folder(metadata: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
@@ -44,7 +44,7 @@ fn annotate(folder: &Path) -> Run {
     pillion(folder, &["-m", "metadata.yml", "-u", "README.md", "-o", "out.wasm", "policy.wasm"])
 }
 
-/// The names of the files in a folder.
+/// Returns the names of the files in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = entries.collect();

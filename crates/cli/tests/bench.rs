@@ -22,7 +22,7 @@ fn every_answer_is_there_and_right() {
     assert!(report["memoryBytes"]["peak"].as_u64() >= report["memoryBytes"]["end"].as_u64());
 }
 
-/// A server with other settings than those that its answers are compared with.
+/// The server has other settings than those that its answers are compared with.
 #[test]
 fn wrong_answers_are_told() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();

@@ -1,4 +1,4 @@
-//! `pillion bundle` as people use it.
+//! `pillion bundle`, as users run it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -32,7 +32,7 @@ metadata: {name: p, namespace: shop, labels: {app: web}}
 spec: {containers: [{name: app, image: registry.example.com/app:1}]}
 ";
 
-/// A folder with the SidecarSets and a Pod.
+/// Returns a folder with the SidecarSets and a Pod.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("sets.yaml"), SETS).unwrap();
@@ -73,7 +73,7 @@ fn what_is_inside_is_shown() {
     let list = pillion(folder.path(), &["bundle", "--inspect", "-", "-o", "json"], &bundle).out;
     let list: Value = serde_json::from_str(&list).unwrap();
     assert_eq!(list["items"][0]["apiVersion"], "apps.kruise.io/v1beta1", "as it is stored");
-    // What comes out goes in again.
+    // The output can be bundled again.
     let again = pillion(folder.path(), &["bundle", "-"], &list.to_string());
     assert_eq!(again.out, bundle, "{}", again.err);
     let yaml = pillion(folder.path(), &["bundle", "--inspect", "-", "-o", "yaml"], &bundle).out;
@@ -147,7 +147,7 @@ fn damage_is_found() {
     assert!(run.err.contains("is damaged"), "{}", run.err);
 }
 
-/// A SidecarSet as people write them, with some texts of its own.
+/// Returns a typical SidecarSet with some unique texts.
 fn agent(index: usize) -> Value {
     let name = format!("agent-{index}");
     let variables: Vec<Value> = (0..8)
@@ -167,7 +167,7 @@ fn agent(index: usize) -> Value {
     })
 }
 
-/// `--help` says how long bundles become.
+/// The lengths that `--help` states are right.
 #[rstest]
 #[case::a_single_one_is_longer(1, 100, 400)]
 #[case::a_hundred_are_about_half(100, 40, 70)]
@@ -189,7 +189,8 @@ fn a_missing_file_is_an_error() {
     assert!(run.err.contains("gone.yaml"), "{}", run.err);
 }
 
-/// Settings that name the ConfigMap of [`folder`]'s SidecarSets, which is made with these arguments.
+/// Returns settings that name the ConfigMap of [`folder`]'s SidecarSets, and creates the ConfigMap with these
+/// arguments.
 fn kept(folder: &tempfile::TempDir, args: &[&str]) -> Value {
     let settings = "bundleRef: {namespace: pillion-system, name: sets}\n";
     fs::write(folder.path().join("settings.yaml"), settings).unwrap();
@@ -257,9 +258,9 @@ fn config_maps_have_names_and_times(#[case] args: &[&str], #[case] wrong: &str) 
     assert!(run.err.contains(wrong), "{}", run.err);
 }
 
-/// `injectionStrategy.revision`: the stored version goes into the bundle, and whoever lacks it is told.
+/// `injectionStrategy.revision`: the stored version goes into the bundle. If it is missing, an error says so.
 #[test]
-fn r9_a_stored_version_among_the_manifests_goes_into_the_bundle() {
+fn rev9_a_stored_version_among_the_manifests_goes_into_the_bundle() {
     let set = "\
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet

@@ -1,6 +1,9 @@
-//! What the documents promise is there: the tests that they name, the files and headings that they link to, and the
-//! commands that they show.
+//! The documents are correct: the tests that they name exist, and so do the files and headings that they link to, and
+//! the commands that they show work.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+#[path = "support/tree.rs"]
+mod tree;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,44 +12,28 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use rstest::rstest;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use tree::{files, root};
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every file of this kind below a folder.
-fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let path = entry.path();
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|found| found == extension) {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// The functions of a file that begins at this path, which is where a test of it is found.
+/// Returns the paths of a file's functions, each behind the path of the module.
 fn functions(file: &Path, module: &[String]) -> Vec<String> {
     let text = text(file);
     let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn ")?.split_once('('));
     names.map(|(name, _)| [module.join("::").as_str(), name].join("::")).collect()
 }
 
-/// Where a file is below a folder, as a module.
+/// Returns the module path of a file below a folder.
 fn module(folder: &Path, file: &Path) -> Vec<String> {
     let path = file.strip_prefix(folder).unwrap().with_extension("");
     let parts = path.iter().map(|part| part.to_str().unwrap().to_owned());
     parts.filter(|part| !["mod", "lib", "main"].contains(&part.as_str())).collect()
 }
 
-/// The sources of all crates, by the names of their folders; those of the module are called `policy`.
+/// Returns the source folders of all crates with the names of the crates' folders. The module's sources are called
+/// `policy`.
 fn crates() -> Vec<(String, PathBuf)> {
     let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
     let name = |folder: &Path| folder.file_name().unwrap().to_str().unwrap().to_owned();
@@ -55,9 +42,10 @@ fn crates() -> Vec<(String, PathBuf)> {
     crates
 }
 
-/// The paths of all tests as cargo names them, behind the folder of their crate: `inject::select::tests::p6_a_missing_namespace`.
-/// The module `tests` of a file stands in the file or beside it; both give the same path. Integration tests begin with
-/// their file.
+/// Returns the paths of all tests, each the name that cargo uses behind the folder of the crate:
+/// `inject::matching::tests::match6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused`. The module
+/// `tests` of a file may be in the file or next to it; both yield the same path. The paths of integration tests begin
+/// with their file.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (name, sources) in crates() {
@@ -79,7 +67,7 @@ fn tests() -> BTreeSet<String> {
     names
 }
 
-/// The words in backticks that have the form of a test's path.
+/// Returns the words in backticks that look like the path of a test.
 fn named(text: &str) -> Vec<&str> {
     let is_named = |word: &&str| {
         let is_integration = word.starts_with("identity_") || word.starts_with("packaging::");
@@ -96,7 +84,7 @@ fn tests_that_a_document_names_exist(#[files("../../docs/*.md")] document: PathB
     assert_eq!(missing, [""; 0], "{}", document.display());
 }
 
-/// What is not done says so; what is done says how that is known.
+/// Every row names a test.
 #[test]
 fn every_threat_has_a_test() {
     let document = text(&root().join("docs/security.md"));
@@ -110,7 +98,7 @@ fn every_threat_has_a_test() {
     }
 }
 
-/// Messages that a document explains are those that the policy writes; `…` stands for what differs.
+/// A message that a document explains occurs in the sources. `…` stands for variable parts.
 #[test]
 fn explained_messages_are_written_somewhere() {
     let mut sources = String::new();
@@ -118,7 +106,7 @@ fn explained_messages_are_written_somewhere() {
     for file in folders.flat_map(|folder| files(&folder, "rs")) {
         sources.push_str(&text(&file));
     }
-    // As the compiler reads it: quotes are escaped, and a backslash joins lines.
+    // Undoes the escapes of string literals: quotes, and backslashes that join lines.
     let sources = sources.replace("\\\"", "\"").split("\\\n").map(str::trim_start).collect::<String>();
     let document = text(&root().join("docs/identities.md"));
     let messages: Vec<_> =
@@ -129,7 +117,7 @@ fn explained_messages_are_written_somewhere() {
     }
 }
 
-/// The rows of the tables below a heading, without the tables' heads.
+/// Returns the rows of the tables below a heading, without the header rows.
 fn rows<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
     let section = document.split("\n## ").find(|section| section.starts_with(heading)).expect(heading);
     let mut rows: Vec<&str> = Vec::new();
@@ -157,32 +145,13 @@ fn every_difference_has_a_test(#[case] heading: &str) {
     }
 }
 
-/// The differences that the project decided on. Those of rollouts are a list of what is to come.
+/// The differences that the project decided on. Those of rollouts are planned work.
 #[test]
 fn every_decided_difference_is_a_row() {
     let document = text(&root().join("docs/compatibility.md"));
-    for id in [
-        "Q-1 ",
-        "Q-2 ",
-        "Q-3 ",
-        "Q-4 ",
-        "Q-5 ",
-        "P-6 ",
-        "Q-6 ",
-        "Q-7 ",
-        "Q-8 ",
-        "Q-9 ",
-        "Q-10 ",
-        "Q-11 ",
-        "Q-13, ",
-        "Q-16 ",
-        "Q-17 ",
-        "Q-22 ",
-        "Q-24 ",
-        "Q-27 ",
-        "startup probes ",
-        "V-3, V-50 ",
-    ] {
+    let ids =
+        (1..=30).map(|number| format!("DIFF-{number} ")).chain(["MATCH-2 ", "MATCH-6 ", "VAL-6 "].map(str::to_owned));
+    for id in ids {
         assert!(document.lines().any(|line| line.starts_with(&format!("| {id}"))), "no row for {id}");
     }
 }
@@ -199,7 +168,7 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// What a heading is called in a link, as GitHub does it.
+/// Returns the anchor that GitHub gives to a heading.
 fn anchor(heading: &str) -> String {
     heading
         .trim_start_matches('#')
@@ -237,7 +206,7 @@ fn links_lead_somewhere() {
     assert_eq!(broken, [""; 0]);
 }
 
-/// The lines of the `console` blocks of a text that call pillion.
+/// Returns the lines in `console` blocks of a text that call pillion.
 fn commands(text: &str) -> Vec<&str> {
     let mut is_console = false;
     let mut commands = Vec::new();

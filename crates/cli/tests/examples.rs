@@ -1,7 +1,7 @@
-//! The folders of `examples/`: their output, and what must hold for all of them. The commands of their READMEs are run
-//! with those of the other documents.
+//! The folders of `examples/`: their output, and rules for all of them. The test of all documents runs the commands of
+//! their READMEs.
 //!
-//! `UPDATE_EXAMPLES=1` writes `expected.diff` anew.
+//! `UPDATE_EXAMPLES=1` rewrites `expected.diff`.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use rstest::rstest;
 
-/// The time in everything that is expected.
+/// The fixed time in all expected output.
 const NOW: &str = "2026-01-02T03:04:05Z";
 
 fn root() -> PathBuf {
@@ -23,14 +23,14 @@ fn pillion(arguments: &[&str]) -> Command {
     command
 }
 
-/// The folder of a file of an example, from the root of the repository.
+/// Returns the folder of an example's file, relative to the root of the repository.
 fn folder(file: &Path) -> String {
     let folder = file.parent().and_then(Path::file_name).unwrap();
     format!("examples/{}", folder.to_str().unwrap())
 }
 
-/// How the manifests of an example are given: all together, with its settings, or those of an application beside a
-/// policy.
+/// Returns the arguments for the manifests of an example: all of them with its settings, or those of an application
+/// with a policy.
 fn given(folder: &str) -> Vec<String> {
     let file = |name: &str| Some(format!("{folder}/{name}")).filter(|file| root().join(file).exists());
     let settings = "--settings".to_owned();
@@ -59,7 +59,7 @@ fn injecting_gives_what_is_expected(#[files("../../examples/*/README.md")] readm
     assert_eq!(fs::read_to_string(&expected).unwrap(), found, "UPDATE_EXAMPLES=1 writes {}", expected.display());
 }
 
-/// What was injected once is left as it is: a webhook may be called twice.
+/// A second injection changes nothing: the API server may call a webhook twice.
 #[rstest]
 fn injecting_twice_changes_nothing(#[files("../../examples/*/README.md")] readme: PathBuf) {
     let folder = folder(&readme);

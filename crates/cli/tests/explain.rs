@@ -1,4 +1,4 @@
-//! `pillion explain` as people use it.
+//! `pillion explain`, as users run it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -10,7 +10,7 @@ use rstest::rstest;
 use serde_json::Value;
 use support::{Run, pillion};
 
-/// SidecarSets of every fate in Namespace `shop`, for Pods with `app: web`.
+/// SidecarSets with every outcome in Namespace `shop`, for Pods with `app: web`.
 const SETS: &str = "\
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -84,7 +84,7 @@ spec:
   containers: [{name: web, image: x:1}]
 ";
 
-/// A folder with the files above.
+/// Returns a folder with the files above.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let files = [("sets.yaml", SETS), ("web.yaml", DEPLOYMENT), ("namespace.yaml", NAMESPACE), ("clash.yaml", CLASH)];
@@ -102,7 +102,7 @@ fn explain(args: &[&str]) -> Run {
     explain_in(folder().path(), args, "")
 }
 
-/// Paths of the repository's own files.
+/// Returns the path of a file in `test_data`.
 fn test_data(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     root.join("test_data").join(name).into_os_string().into_string().unwrap()
@@ -196,7 +196,7 @@ fn machines_read_the_same_as_json_and_yaml() {
     assert_eq!(
         sets[1]["reasons"][0],
         serde_json::json!({
-            "reason": "PodLabel", "rule": "P-6", "path": "spec.selector.matchLabels[app]",
+            "reason": "PodLabel", "rule": "MATCH-6", "path": "spec.selector.matchLabels[app]",
             "wanted": "app=api", "found": "web", "message": "Pod has \"web\", wanted \"api\"",
             "remedy": "label the Pod or its template app=api, or change the selector"
         })

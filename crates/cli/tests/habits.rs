@@ -1,4 +1,4 @@
-//! What every command does alike: exit codes, streams, colours, closed pipes, full disks.
+//! The common behaviour of all commands: exit codes, streams, colours, closed pipes, full disks.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ fn stderr(output: &Output) -> String {
 const DEPLOYMENT: &str = "test_data/deployment-web.yaml";
 const SETS: &str = "test_data/sidecarset-log-agent.yaml";
 
-/// Commands with a verdict that is not 0, and their exit codes.
+/// Commands that end with an exit code other than 0 because of their findings, and these codes.
 const VERDICTS: [(&[&str], i32); 6] = [
     (&["check", "broken.yaml"], 1),
     (&["check", "-o", "json", "broken.yaml"], 1),
@@ -34,7 +34,8 @@ const VERDICTS: [(&[&str], i32); 6] = [
     (&["inject", "clash.yaml"], 1),
 ];
 
-/// A SidecarSet that a policy refuses, and one for whose name the Pod beside it is refused.
+/// Returns a folder with a SidecarSet that a policy refuses, and with a Pod that is refused because it clashes with a
+/// SidecarSet.
 fn folder_of_verdicts() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let set = "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {a: b}}\n  containers: [{name: app, image: a}]\n";
@@ -63,7 +64,7 @@ fn a_closed_pipe_keeps_the_verdict() {
     }
 }
 
-/// Every command that prints much.
+/// All commands with long output.
 const MUCH: [&[&str]; 8] = [
     &["--help"],
     &["--version"],
@@ -184,7 +185,8 @@ fn there_is_a_man_page_for_every_command() {
     assert!(page.contains("pillion\\-explain(1)"), "{page}");
 }
 
-/// Sources whose messages more than one command writes, or another one than their folder says, with the commands.
+/// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
+/// commands.
 const SHARED: [(&str, &[&str]); 7] = [
     ("src/preview", &["inject", "explain"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
@@ -192,11 +194,11 @@ const SHARED: [(&str, &[&str]); 7] = [
     ("src/rendering", &["manifest"]),
     ("src/daemon", &["serve", "controller"]),
     ("src/commands/bench/child.rs", &["serve"]),
-    // The arguments of a container.
+    // The arguments are those of a container.
     ("src/commands/bench/mix.rs", &[]),
 ];
 
-/// The commands that write the messages of a source file; none where it is about no command.
+/// Returns the commands that write the messages of a source file; empty if there are none.
 fn writers(file: &Path) -> Vec<String> {
     let name = file.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_str().unwrap().to_owned();
     let shared = SHARED.iter().filter(|(prefix, _)| name.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len());
@@ -207,7 +209,7 @@ fn writers(file: &Path) -> Vec<String> {
     command.filter(|command| *command != "mod").map(str::to_owned).into_iter().collect()
 }
 
-/// The options that a line of a source names, each with the program and the command that stand before it on the line.
+/// Returns the options in a line of source code, each with the program and the command before it on the line.
 fn options(line: &str) -> Vec<(String, Option<String>)> {
     let mut found = Vec::new();
     for (start, dashes) in line.match_indices("--") {
@@ -263,7 +265,7 @@ fn options_that_a_message_names_are_options_of_the_command() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// The Rust files below a folder, those of tests left out.
+/// Returns the Rust files below a folder, except for tests.
 fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let found = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 
 use rstest::rstest;
 
-/// The widest line of a help text.
+/// The maximum width of a help text.
 const COLUMNS: usize = 100;
 
-/// The names that the program is installed as.
+/// The names under which the program is installed.
 const PROGRAMS: [&str; 2] = ["pillion", "kubectl-pillion"];
 
-/// The command and all below it.
+/// Returns the command and all of its subcommands.
 fn commands() -> Vec<clap::Command> {
     let mut root = pillion::args::command(None);
     root.build();
@@ -30,7 +30,7 @@ fn collect(command: clap::Command, into: &mut Vec<clap::Command>) {
     into.push(command);
 }
 
-/// What a command prints for `-h` or `--help` when the program is called by that name.
+/// Returns the output of a command for `-h` or `--help` if the program is called by this name.
 fn help(program: &str, command: &clap::Command, flag: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(program);
@@ -41,7 +41,7 @@ fn help(program: &str, command: &clap::Command, flag: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The command lines below `Examples:`, and the exit code that the comment before one names.
+/// Returns the command lines below `Examples:`, each with the exit code that the comment before it states.
 fn examples(help: &str) -> Vec<(String, i32)> {
     let mut code = 0;
     let mut examples = Vec::new();
@@ -59,7 +59,7 @@ fn examples(help: &str) -> Vec<(String, i32)> {
     examples
 }
 
-/// A folder with what examples name, in which they may write, and a home beside it.
+/// Returns a writable folder with the files that examples use, and with a home folder.
 fn root_of_the_repository() -> tempfile::TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let copy = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn root_of_the_repository() -> tempfile::TempDir {
     for name in PROGRAMS {
         symlink(assert_cmd::cargo::cargo_bin!("pillion"), copy.path().join("tools").join(name)).unwrap();
     }
-    // As kubectl calls its plugins.
+    // kubectl calls its plugins like this.
     let kubectl = copy.path().join("tools/kubectl");
     fs::write(&kubectl, "#!/bin/sh\nplugin=kubectl-$1\nshift\nexec \"$plugin\" \"$@\"\n").unwrap();
     fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
@@ -91,7 +91,7 @@ fn every_example_works(#[values("pillion", "kubectl-pillion")] program: &str) {
     let root = root_of_the_repository();
     let at = |folder: &str| root.path().join(folder).into_os_string().into_string().unwrap();
     let path = format!("{}:{}", at("tools"), std::env::var("PATH").unwrap());
-    // Compiled modules stay in the cache of whoever runs the tests.
+    // Compiled modules stay in the cache of the user who runs the tests.
     let home = std::env::var_os("HOME").unwrap_or_default();
     let cache = std::env::var_os("XDG_CACHE_HOME").unwrap_or_else(|| Path::new(&home).join(".cache").into());
     let mut failures = Vec::new();
@@ -137,7 +137,7 @@ fn help_fits_a_terminal() {
     }
 }
 
-/// A line that is too long is wrapped, and half a command line is no command line.
+/// clap wraps long lines, and a part of a command line is useless.
 #[test]
 fn examples_are_not_wrapped() {
     for command in commands() {
@@ -146,7 +146,7 @@ fn examples_are_not_wrapped() {
         assert_eq!(shown, examples(&written), "{}", command.get_name());
         let of_plugin = examples(&help("kubectl-pillion", &command, "--help"));
         assert_eq!(of_plugin.len(), shown.len(), "{of_plugin:#?}");
-        // The program's name is all that differs.
+        // Only the program's name differs.
         for ((own, _), (plugin, _)) in shown.iter().zip(&of_plugin) {
             let renamed = plugin.replace("kubectl pillion ", "pillion ").replace("kubectl-pillion", "pillion");
             assert_eq!(*own, renamed.replace("_kubectl-pillion", "_pillion"));
@@ -155,7 +155,7 @@ fn examples_are_not_wrapped() {
     }
 }
 
-/// How often a command line calls pillion.
+/// Returns how often a command line calls pillion.
 fn calls(line: &str) -> usize {
     let starts = ["| pillion ", "&& pillion ", "(pillion "];
     usize::from(line.starts_with("pillion ")) + starts.iter().map(|start| line.matches(start).count()).sum::<usize>()

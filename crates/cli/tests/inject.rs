@@ -1,4 +1,4 @@
-//! `pillion inject`, as people use it.
+//! `pillion inject`, as users run it.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod support;
@@ -209,7 +209,7 @@ fn json_is_one_value_whatever_comes_in() {
         "spec": {"selector": {"matchLabels": {"logs": "collect"}}, "containers": [{"name": "agent", "image": "i"}]}}"#;
     let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"logs": "collect"}},
         "spec": {"big": 1234567890123456789012345, "containers": [{"name": "app", "image": "i"}]}}"#;
-    // A stream of JSON values, as `kubectl get -o json` in a loop writes it.
+    // A stream of JSON values, as `kubectl get -o json` in a loop prints.
     let run = run(&[], &["-", "-o", "json"], &format!("{pod}\n{set}\n"));
     assert_eq!(run.code, 0, "{}", run.err);
     let out: Value = serde_json::from_str(&run.out).unwrap();
@@ -259,7 +259,7 @@ fn workloads_come_out_as_pods_where_asked() {
     "#);
 }
 
-/// A set for Namespaces with a label.
+/// Returns the SidecarSet for Namespaces with a label.
 fn selective() -> String {
     SET.replace("spec:\n", "spec:\n  namespaceSelector: {matchLabels: {team: a}}\n")
 }
@@ -408,7 +408,7 @@ fn folders_are_read_one_level_deep_unless_told_otherwise() {
     assert!(deep.out.ends_with(SET), "files by name: {}", deep.out);
 }
 
-/// 200 documents into a reader that goes away.
+/// The reader closes the pipe while 200 documents are written.
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -448,7 +448,7 @@ fn a_full_disk_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
 }
 
-/// Where no compiled module can be kept, it is compiled every time.
+/// If the compiled module cannot be stored, it is compiled each time.
 #[test]
 fn a_home_that_cannot_be_written_is_no_obstacle() {
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))

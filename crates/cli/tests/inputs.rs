@@ -1,5 +1,5 @@
-//! The input of `pillion inject` and `explain`: manifests that no API server takes, lists, JSON beside
-//! YAML, policies of Kubewarden, templates of Helm.
+//! The input of `pillion inject` and `explain`: manifests that no API server accepts, lists, JSON mixed with YAML,
+//! Kubewarden policies, Helm templates.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod support;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::injection::{POD, SERVICE, SET, containers, run, run_in};
 use support::pillion;
 
-/// A Deployment with this spec of its Pods, from line 5 on.
+/// Returns a Deployment whose Pods have this spec, from line 5 on.
 fn deployment(spec: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  template:\n    metadata: {{labels: {{logs: collect}}}}\n    spec:\n      {spec}\n"
@@ -152,7 +152,7 @@ fn an_item_that_is_no_object_is_an_error() {
     );
 }
 
-/// kubectl reads a stream as JSON where it starts with a brace, else as YAML.
+/// kubectl reads a stream as JSON if it starts with a brace, otherwise as YAML.
 #[rstest]
 #[case::json_first("a.json", "b.yaml")]
 #[case::yaml_first("b.json", "a.yaml")]
@@ -173,7 +173,7 @@ fn yaml_that_starts_with_a_brace_is_not_taken_for_json() {
     assert_eq!(run.out, "---\n{apiVersion: v1, kind: Service} # a\n---\n{apiVersion: v1, kind: Service}\n");
 }
 
-/// A policy with the set, and more of its spec.
+/// Returns a policy with the SidecarSet and these lines of its spec.
 fn policy(spec: &str) -> String {
     let rules = "  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n";
     format!(
@@ -281,7 +281,7 @@ fn sidecar_sets_of_settings_have_lines_too() {
     );
 }
 
-/// The SidecarSet and the command that the README shows.
+/// The test injects the SidecarSet of the README with the command of the README.
 #[test]
 fn the_sidecar_set_of_the_readme_is_injected() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();

@@ -1,4 +1,4 @@
-//! `pillion plan` as people use it.
+//! `pillion plan`, as users run it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -16,7 +16,7 @@ featureGates: {SidecarSetServiceAccountInjection: true}
 bundleRef: {namespace: pillion-system, name: sidecarsets}
 ";
 
-/// Two sidecars that share an identity, one with its own, and who gets them.
+/// Two sidecars that share an identity, one with its own, and workloads that get them.
 const MANIFESTS: &str = "\
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -58,7 +58,7 @@ metadata: {name: api}
 spec: {template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api:1}]}}}
 ";
 
-/// Runs it in a folder with these settings and manifests.
+/// Runs the command in a folder with these settings, and with these manifests as input.
 fn plan(settings: &str, manifests: &str, args: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("settings.yaml"), settings).unwrap();
@@ -92,7 +92,7 @@ fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
     assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan:#}");
 }
 
-/// The merged objects are there already, the Role with one rule less and another label.
+/// The merged objects exist already. The Role lacks a rule and has another label.
 #[test]
 fn a_change_says_which_fields_it_changes_and_what_for() {
     let made = plan(SETTINGS, MANIFESTS, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();

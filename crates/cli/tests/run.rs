@@ -1,4 +1,4 @@
-//! `pillion run`, as people and test suites use it.
+//! `pillion run`, as users and test suites run it.
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
@@ -10,7 +10,7 @@ use pillion_host::metadata::Metadata;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// What the policy may read, and what it speaks.
+/// The metadata: the policy may read Namespaces, and uses version 1 of the protocol.
 const METADATA: &str = "
 protocolVersion: v1
 rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
@@ -25,20 +25,20 @@ struct Run {
 }
 
 impl Run {
-    /// The one line of output.
+    /// Returns the one line of output.
     fn response(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{}\n{}", self.out, self.err);
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// The decoded patch.
+    /// Returns the decoded patch.
     fn patch(&self) -> Value {
         let patch = base64::engine::general_purpose::STANDARD.decode(self.response()["patch"].as_str().unwrap());
         serde_json::from_slice(&patch.unwrap()).unwrap()
     }
 }
 
-/// A folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
+/// Returns a folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
@@ -51,7 +51,7 @@ fn write_annotated(folder: &Path, metadata: &str) {
     fs::write(folder.join("annotated.wasm"), metadata.write_into(pillion::module::BYTES).unwrap()).unwrap();
 }
 
-/// A file that comes with the repository.
+/// Returns the path of a file in `test_data`.
 fn data(name: &str) -> String {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "test_data", name].iter().collect();
     path.display().to_string()
@@ -82,7 +82,7 @@ fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
     pillion_with(folder, "no-kubeconfig", args, stdin)
 }
 
-/// Runs with a Pod's creation as the request.
+/// Runs the policy with the creation of a Pod as the request.
 fn on_pod(folder: &Path, args: &[&str]) -> Run {
     let request = data("pod-create-review.json");
     pillion(folder, &[&["--request-path", request.as_str()], args].concat(), "")
@@ -280,7 +280,7 @@ fn look_ups_are_replayed(
     assert_eq!(response["status"]["code"], json!(code));
 }
 
-/// Runs the policy with a look-up of the Namespace and a session that knows it.
+/// Runs the policy with settings that look up the Namespace, and with a session that has the answer.
 fn replay(folder: &Path, flags: &[&str], module: &str) -> Run {
     let (settings, session) = (data("settings-namespace-selector.json"), data("session-namespace-found.yml"));
     let args = ["-s", &settings, "--replay-host-capabilities-interactions", &session, module];
@@ -321,7 +321,7 @@ fn without_a_cluster_there_is_nothing_to_allow() {
     assert!(run.err.starts_with("error: no cluster to ask: "), "{}", run.err);
 }
 
-/// A cluster with one Namespace, on a loopback address; the kubeconfig for it.
+/// Starts a cluster with one Namespace on a loopback address, and returns its kubeconfig.
 fn cluster() -> String {
     use std::io::{BufRead as _, BufReader, Write as _};
 
@@ -435,7 +435,7 @@ fn policies_that_this_host_cannot_run_are_refused(#[case] line: &str, #[case] me
     assert!(run.err.contains(message), "{}", run.err);
 }
 
-/// A ClusterAdmissionPolicy with the log agent, and with these fields in its spec.
+/// Returns a ClusterAdmissionPolicy with the log agent, and with these fields in its spec.
 fn policy(name: &str, spec: &Value) -> Value {
     let mut policy = json!({
         "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": name},
@@ -527,7 +527,7 @@ fn flags_that_a_file_of_policies_has_itself_are_ignored_or_refused() {
     assert!(on_pod(folder.path(), &["none.yaml"]).err.contains("none.yaml: no policy in it"));
 }
 
-/// A home that cannot be written to is nothing to complain of: the module is compiled once more.
+/// A home folder that is not writable causes no message: the module is compiled again.
 #[rstest]
 #[case::no_folder("/proc/nowhere")]
 #[case::a_file("policy.wasm")]

@@ -1,4 +1,4 @@
-//! The schema of the settings says what the code decodes, and the documentation says what the schema does.
+//! The schema of the settings agrees with the decoder, and the documentation agrees with the schema.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
@@ -23,7 +23,7 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::draft202012::new(schema).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is wrong, as the schema sees it.
+/// Returns the schema's errors.
 fn problems(settings: &Value) -> Vec<String> {
     OF_SETTINGS.iter_errors(settings).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
@@ -152,14 +152,14 @@ fn what_cannot_be_decoded_is_not_valid(#[case] settings: Value) {
 #[case::update(json!({"updateStrategy": {"type": "OnDelete"}}))]
 #[case::mode(json!({"containers": [{"name": "a", "image": "a", "resourcesPolicy": {"targetContainersMode": "min"}}]}))]
 #[case::policy(json!({"injectionStrategy": {"revision": {"revisionName": "r", "policy": "Never"}}}))]
-#[case::v8_another_mode(json!({"serviceAccountName": "a", "serviceAccountMode": "SidecarOnly"}))]
-#[case::v8_another_behavior(json!({"serviceAccountName": "a", "behaviorWhenServiceAccountInjection": "Replace"}))]
-#[case::f1_no_text(json!({"serviceAccountName": 5}))]
-#[case::v6_no_verbs(json!({"serviceAccountName": "a", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": []}]}))]
-#[case::v6_urls(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
+#[case::idv8_another_mode(json!({"serviceAccountName": "a", "serviceAccountMode": "SidecarOnly"}))]
+#[case::idv8_another_behavior(json!({"serviceAccountName": "a", "behaviorWhenServiceAccountInjection": "Replace"}))]
+#[case::idf1_no_text(json!({"serviceAccountName": 5}))]
+#[case::idv6_no_verbs(json!({"serviceAccountName": "a", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": []}]}))]
+#[case::idv6_urls(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "nonResourceURLs": ["/metrics"]}
 ]}))]
-#[case::v6_an_empty_name(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
+#[case::idv6_an_empty_name(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": [""]}
 ]}))]
 fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
@@ -169,8 +169,8 @@ fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
     assert_ne!(problems(&settings), Vec::<String>::new());
 }
 
-/// Whether a schema can say what this error says: not that a number has no fraction, that a day exists, that names are
-/// unique, that something is nested too deeply.
+/// Whether a schema can express this error. It cannot express that a number has no fraction, that a day exists, that
+/// names are unique, or that nesting is too deep.
 fn is_shape(error: &FieldError) -> bool {
     let path = error.path.as_str();
     let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| path.ends_with(&format!("].{key}")));
@@ -198,7 +198,7 @@ fn any_settings() -> impl Strategy<Value = Value> {
     prop_oneof![sound.clone(), damaged(sound)]
 }
 
-/// The same without the members of objects that are `null`.
+/// Removes members of objects that are `null`.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -216,10 +216,11 @@ proptest! {
     #[test]
     fn valid_settings_are_those_that_the_policy_takes(settings in any_settings()) {
         match Settings::decode(settings.clone()) {
-            // Without the gate nobody looks at what SidecarSets say of ServiceAccounts; the schema does.
+            // Without the gate, the policy ignores the ServiceAccount fields of SidecarSets. The schema always checks
+            // them.
             Ok(decoded) if decoded.gates.service_account_injection && decoded.validate().is_empty() => {
                 prop_assert_eq!(problems(&without_nulls(&settings)), Vec::<String>::new());
-                // To the policy, `null` is as good as nothing. An editor shows a key that nobody knows all the same.
+                // The policy treats `null` as absent. An editor still reports an unknown key.
                 let more: Vec<String> = problems(&settings);
                 prop_assert!(more.iter().all(|problem| problem.contains("Additional properties")), "{:?}", more);
             }
@@ -232,10 +233,10 @@ proptest! {
     }
 }
 
-/// Whatever the schema says stands in for an absent value decodes to what stands in.
+/// Each default in the schema decodes to the policy's own default.
 #[test]
 fn defaults_of_the_schema_are_those_of_the_policy() {
-    // P4 as rules is another order of the same permissions.
+    // ESC-4 as rules yields the same permissions in another order.
     let sorted = |mut settings: Settings| {
         let mut denied = settings.service_accounts.denied().into_owned();
         denied.sort();
@@ -255,7 +256,7 @@ fn defaults_of_the_schema_are_those_of_the_policy() {
     assert_eq!(seen, 9 + 3 + 16 + 4);
 }
 
-/// The policy takes every choice that the schema names, and no other.
+/// The policy accepts every choice that the schema names, and no other spelling.
 #[test]
 fn choices_of_the_schema_are_those_of_the_policy() {
     let mut seen = 0;
@@ -287,7 +288,7 @@ fn examples_of_settings_are_valid() {
     }
 }
 
-/// What stands between the lines that open and close a block of YAML.
+/// Returns the content of the YAML blocks.
 fn blocks(document: &str) -> impl Iterator<Item = &str> {
     document.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block))
 }
@@ -306,9 +307,9 @@ fn settings_that_the_documentation_shows_are_valid() {
     assert!(seen >= 9, "{seen}");
 }
 
-/// The list that the documentation shows is the one that stands in.
+/// The list in the documentation is the default.
 #[test]
-fn p4_the_documentation_shows_what_nobody_may_grant() {
+fn esc4_the_documentation_shows_what_nobody_may_grant() {
     let shown = markdown::deny_permissions();
     let settings: Value = serde_saphyr::from_str(blocks(&shown).next().unwrap()).unwrap();
     let sorted = |mut atoms: Vec<Atom>| {
@@ -331,7 +332,7 @@ fn the_command_prints_what_the_library_makes() {
     assert_eq!(printed(&["-o", "markdown", "--sidecar-set"]), markdown::sidecar_set());
 }
 
-/// The table links to what is below it.
+/// Each link in the table leads to a heading below it.
 #[test]
 fn the_reference_has_every_heading_that_it_links_to() {
     let reference = markdown::reference();
@@ -355,7 +356,7 @@ fn a_sidecar_set_is_checked_in_its_own_version() {
     assert!(!validator.is_valid(&json!(null)));
 }
 
-/// Renews what docs/settings.md has of the schema, where this variable is set.
+/// The variable that makes the test rewrite the generated parts of docs/settings.md.
 const RENEW: &str = "PILLION_RENEW";
 
 #[test]

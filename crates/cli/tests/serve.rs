@@ -21,7 +21,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// A server that is killed when a test ends.
+/// A server. The test kills it at its end.
 struct Server {
     process: Child,
     events: Receiver<Value>,
@@ -30,7 +30,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one with these arguments; the settings are a file in its folder.
+    /// Starts a server with these arguments. The settings are a file in its folder.
     fn start(args: &[&str], envs: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::copy(root().join("test_data/settings-log-agent.json"), folder.path().join("settings.json")).unwrap();
@@ -121,7 +121,7 @@ fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start(&[], &[("PILLION_DRAIN_DELAY", "10m")]);
     server.signal("INT");
     server.event("draining");
-    // One that follows at once is taken for the same.
+    // A signal that follows at once counts as the same one.
     thread::sleep(Duration::from_millis(400));
     server.signal("TERM");
     server.event("a second signal: stopped at once");
@@ -138,7 +138,7 @@ fn an_echo_of_the_signal_is_no_second_one() {
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
 }
 
-/// The command line counts more than the environment, and that more than the file.
+/// The command line overrides the environment, which overrides the file.
 #[test]
 fn options_come_from_three_places() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,8 +192,8 @@ fn options_that_cannot_be_are_refused(#[case] config: &str, #[case] message: &st
     assert!(run.err.contains(message), "{}", run.err);
 }
 
-/// What `pillion manifest` starts in a cluster is a command line that the server takes, and it stays long enough to
-/// finish what it has.
+/// The server accepts the command line from the Deployment of `pillion manifest`, and the Pod's grace period is long
+/// enough to finish pending work.
 #[rstest]
 #[case("self-signed")]
 #[case("cert-manager")]

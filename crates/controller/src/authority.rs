@@ -1,4 +1,4 @@
-//! The certificates by which the API server is known.
+//! The certificates with which clients verify the API server.
 
 use std::fs;
 
@@ -8,29 +8,29 @@ use kube::Config;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// How long the lines of PEM are.
+/// The length of lines in PEM.
 const LINE: usize = 64;
 
-/// Certificates in PEM: one or more.
+/// One or more certificates in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority(String);
 
-/// Why a text is no [`Authority`].
+/// Why a text is not an [`Authority`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAuthority {
-    /// It cannot be read.
+    /// The certificates cannot be read.
     #[error("the certificates of the API server's authority cannot be read: {0}")]
     Unreadable(String),
-    /// There is none in it.
+    /// The text contains no certificate.
     #[error("there is no certificate in PEM among the certificates of the API server's authority")]
     Empty,
 }
 
 impl Authority {
-    /// Takes certificates in PEM as they are, with whatever stands around them.
+    /// Takes certificates in PEM unchanged, including any text around them.
     ///
     /// # Errors
-    /// Where there is none, or what looks like one is none.
+    /// The text contains no certificate, or an invalid one.
     pub fn from_pem(pem: String) -> Result<Self, NoAuthority> {
         let mut count = 0_usize;
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -40,10 +40,12 @@ impl Authority {
         if count == 0 { Err(NoAuthority::Empty) } else { Ok(Self(pem)) }
     }
 
-    /// Those by which a client with this configuration knows the API server: of its kubeconfig, or of the Pod it is in.
+    /// Returns the certificates with which a client of this configuration verifies the API server: those of its
+    /// kubeconfig, or of the Pod in which it runs.
     ///
     /// # Errors
-    /// Where it names none, and so goes by what its system trusts, or where they cannot be read.
+    /// The configuration names no certificates, so the client uses those that its system trusts; or they cannot be
+    /// read.
     pub fn of(config: &Config) -> Result<Self, NoAuthority> {
         if let Some(file) = &config.root_cert_file {
             return Self::from_pem(
@@ -53,7 +55,7 @@ impl Authority {
         Self::from_pem(config.root_cert.iter().flatten().map(|certificate| pem(certificate)).collect())
     }
 
-    /// The PEM.
+    /// Returns the certificates in PEM.
     pub fn as_pem(&self) -> &str {
         &self.0
     }
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c4_the_certificates_of_a_configuration_are_those_that_it_was_given() {
+    fn run6_the_certificates_of_a_configuration_are_those_that_it_was_given() {
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = rcgen::CertificateParams::default().self_signed(&key).expect("a certificate");
         let mut config = Config::new("https://127.0.0.1".parse().expect("a URL"));
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_something_else_is_no_authority() {
+    fn run6_something_else_is_no_authority() {
         assert_eq!(Authority::from_pem("none".to_owned()), Err(NoAuthority::Empty));
     }
 }

@@ -1,18 +1,18 @@
-//! How long to wait before what has failed is tried again.
+//! Delays before retries.
 
 use std::time::Duration;
 
-/// A wait that doubles with each failure in a row.
+/// A delay that doubles with each consecutive failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub(crate) first: Duration,
-    /// The longest.
+    /// The longest delay.
     pub(crate) most: Duration,
 }
 
 impl Backoff {
-    /// The wait after a failure that so many others came before.
+    /// Returns the delay after a failure that `failures` others preceded.
     pub(crate) fn after(self, failures: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(failures)).min(self.most)
     }
@@ -23,7 +23,7 @@ mod tests {
     use crate::queue::BACKOFF;
 
     #[test]
-    fn each_failure_waits_twice_as_long_up_to_five_minutes() {
+    fn acc6_each_failure_waits_twice_as_long_up_to_five_minutes() {
         let seconds: Vec<_> = (0..11).map(|failures| BACKOFF.after(failures).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(BACKOFF.after(u32::MAX), BACKOFF.most);

@@ -1,25 +1,25 @@
-//! The SidecarSets that the policy has from a bundle, for those who prepare what Pods will need of them.
+//! The SidecarSets that the policy reads from a bundle, for the controllers that prepare the identities of Pods.
 //!
-//! What is injected is what the bundle holds, which may be a version before the one in the cluster. An identity that is
-//! prepared for another version is none that the policy takes.
+//! The policy injects the versions in the bundle, which may be older than those in the cluster. It would not accept an
+//! identity that was prepared for another version.
 
 use std::sync::Arc;
 
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use tokio::sync::watch;
 
-/// The SidecarSets of the bundle that this process keeps, where it keeps one.
+/// The SidecarSets of the bundle that this process keeps, if it keeps one.
 #[derive(Debug)]
 pub struct Bundled(watch::Sender<State>);
 
 #[derive(Clone, Debug, Default)]
 enum State {
-    /// No bundle is kept here: what the cluster has is what there is.
+    /// This process keeps no bundle: the SidecarSets of the cluster count.
     #[default]
     None,
-    /// One will be.
+    /// The contents of the bundle are not known yet.
     Awaited,
-    /// These are in it.
+    /// The bundle contains these SidecarSets.
     Kept(Arc<Vec<SidecarSet>>),
 }
 
@@ -30,7 +30,7 @@ impl Default for Bundled {
 }
 
 impl Bundled {
-    /// What is in the bundle; `None` where none is kept here, or not yet.
+    /// Returns the SidecarSets in the bundle; `None` if this process keeps no bundle or does not know its contents yet.
     pub fn sets(&self) -> Option<Arc<Vec<SidecarSet>>> {
         match &*self.0.borrow() {
             State::Kept(sets) => Some(Arc::clone(sets)),
@@ -38,23 +38,23 @@ impl Bundled {
         }
     }
 
-    /// Waits until it is known what is in the bundle, where one is kept here.
+    /// Waits until the contents of the bundle are known. Returns at once if this process keeps no bundle.
     pub async fn known(&self) {
-        // It can only fail without a sender, which is here.
+        // This fails only if the sender is dropped, and `self` holds the sender.
         let _ = self.0.subscribe().wait_for(|state| !matches!(state, State::Awaited)).await;
     }
 
-    /// There will be one, or it will be said that there is none.
+    /// Records that the contents will be known later, or that there will be no bundle.
     pub(crate) fn await_it(&self) {
         self.0.send_replace(State::Awaited);
     }
 
-    /// None is kept here. Answers whether that is new.
+    /// Records that this process keeps no bundle. Returns whether that is new.
     pub(crate) fn none(&self) -> bool {
         self.0.send_if_modified(|state| !matches!(std::mem::take(state), State::None))
     }
 
-    /// These are in it now. Answers whether that is new.
+    /// Records the SidecarSets that are in the bundle now. Returns whether that is new.
     pub(crate) fn put(&self, sets: Vec<SidecarSet>) -> bool {
         self.0.send_if_modified(|state| {
             let is_new = !matches!(state, State::Kept(before) if **before == sets);

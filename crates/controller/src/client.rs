@@ -1,4 +1,4 @@
-//! The client of the API server, which counts what it sends.
+//! The client of the API server, which counts its requests.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -11,18 +11,18 @@ use tower::{Layer, Service};
 
 use crate::metrics::Metrics;
 
-/// How long it may take to reach the API server.
+/// The time limit for connecting to the API server.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A client for this configuration, on the current runtime. Watches may be silent for as long as they like; each write
-/// has a deadline of its own.
+/// Returns a client for this configuration, on the current runtime. Watches may be silent for any time; each write has
+/// its own deadline.
 ///
 /// # Errors
-/// Where the configuration cannot be used. Nothing is asked yet.
+/// The configuration cannot be used. No request is sent yet.
 pub fn client(mut config: Config, metrics: Arc<Metrics>) -> Result<Client, kube::Error> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = None;
-    // Whoever sends decides whether to send again, and after how long.
+    // Callers decide about retries and their delays.
     config.default_retry = false;
     Ok(ClientBuilder::try_from(config)?.with_layer(&Counting(metrics)).build())
 }
@@ -63,7 +63,7 @@ where
     }
 }
 
-/// What RBAC would call it, but for `list` and `get`, which look the same from here.
+/// Returns the RBAC verb of a request, except that `get` and `list`, which look the same here, both count as `read`.
 fn verb(method: &Method, query: &str) -> &'static str {
     match method.as_str() {
         "GET" if query.split('&').any(|part| matches!(part, "watch=true" | "watch=1")) => "watch",

@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The shared context of all controllers.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,14 +10,15 @@ use tokio::sync::watch;
 
 use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::sets::{Sets, Sources};
 use crate::watch::{Cluster, Wanted};
 
-/// Where the time comes from. Tests have their own.
+/// The source of the time. Tests use their own.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The system's.
+    /// Returns the clock of the system.
     pub fn system() -> Self {
         Self::new(|| {
             let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -25,37 +26,38 @@ impl Clock {
         })
     }
 
-    /// Any other.
+    /// Returns a clock that calls this function.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }
 }
 
-/// What every controller is given. Cloning it is cheap.
+/// The shared context of all controllers. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Context {
-    /// The API server.
+    /// The client of the API server.
     pub client: Client,
-    /// What is watched for all of them.
+    /// The watches that the controllers share.
     pub cluster: Arc<Cluster>,
     /// The policy's settings, always the newest that could be read.
     pub settings: watch::Receiver<Arc<Settings>>,
-    /// For people who look at objects.
+    /// Events on objects, for people.
     pub events: Events,
-    /// For those who look at the controller.
+    /// Metrics of the controllers.
     pub metrics: Arc<Metrics>,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
 }
 
 impl Context {
-    /// With watches of its own for what is `wanted`, which begin at once; its metrics count nothing of `client`, its
-    /// Events name no instance, and its time is the system's. What differs is said with `Context { clock, ..Context::new(…) }`.
+    /// Returns a context with its own watches of the `wanted` objects, which start at once. Its metrics do not count
+    /// the requests of `client`, its Events name no instance, and its clock is the system's. To change a part, use
+    /// `Context { clock, ..Context::new(…) }`.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -68,5 +70,14 @@ impl Context {
             clock: Clock::system(),
             client,
         }
+    }
+
+    /// Returns the current SidecarSets.
+    pub fn sets(&self) -> Arc<Sets> {
+        self.cluster.sets.get(Sources {
+            settings: self.settings.borrow().clone(),
+            resources: self.cluster.sidecar_sets.all(),
+            bundled: self.cluster.bundled.sets(),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Events on the objects that people look at (`kubectl describe`).
+//! Events on objects, as `kubectl describe` shows them.
 
 use std::sync::Arc;
 
@@ -10,31 +10,32 @@ use serde_json::Value;
 
 use crate::write::FIELD_MANAGER;
 
-/// The most bytes of a note: the API server takes 1,024.
+/// The maximum length of a note, in bytes. The API server accepts 1,024.
 const NOTE_MAX: usize = 1000;
 
-/// Writes Events. One that cannot be written goes into the log and keeps nothing from going on.
+/// Writes Events. An Event that cannot be written is logged and has no further effect.
 #[derive(Clone)]
 pub struct Events(Arc<Recorder>);
 
 impl Events {
-    /// Those of this process, which is called `instance` (`POD_NAME`).
+    /// Returns a writer for this process, which is called `instance` (`POD_NAME`).
     pub fn new(client: Client, instance: Option<String>) -> Self {
         let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance };
         Self(Arc::new(Recorder::new(client, reporter)))
     }
 
-    /// Something went as it should.
+    /// Writes an Event about a success.
     pub async fn normal(&self, object: &Value, action: &str, reason: &str, note: String) {
         self.publish(EventType::Normal, object, (action, reason, note)).await;
     }
 
-    /// Something needs somebody's attention.
+    /// Writes an Event about a problem that needs attention.
     pub async fn warning(&self, object: &Value, action: &str, reason: &str, note: String) {
         self.publish(EventType::Warning, object, (action, reason, note)).await;
     }
 
-    /// `action` is what was being done and `reason` why this is told, each in one word; `note` is for people.
+    /// Writes an Event. `action` names the action and `reason` the reason of the Event, each in one word; `note` is for
+    /// people.
     async fn publish(&self, type_: EventType, object: &Value, (action, reason, mut note): (&str, &str, String)) {
         note.truncate(note.floor_char_boundary(NOTE_MAX));
         let event =
@@ -45,7 +46,7 @@ impl Events {
     }
 }
 
-/// What an Event needs of an object.
+/// Returns the reference to an object for an Event.
 fn reference(object: &Value) -> ObjectReference {
     let text = |path: &[&str]| Some(json::text(object, path).to_owned()).filter(|text| !text.is_empty());
     ObjectReference {

@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use crate::metrics::Metrics;
 use crate::watch::Report;
 
-/// What keeps the controller from being ready, and what should be known of it.
+/// Returns the reasons why the controller is not ready, and remarks.
 pub type Readiness = Arc<dyn Fn() -> Report + Send + Sync>;
 
-/// Serves for as long as it is polled. Alive is who answers.
+/// Serves for as long as it is polled. Any answer from `/healthz` means that the process is alive.
 ///
 /// # Errors
 /// The listener is broken.
@@ -33,7 +33,7 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, readiness: Read
     axum::serve(listener, routes).await
 }
 
-/// 200 or 503, and one line for each thing to know.
+/// Returns 200 or 503, and one line for each problem and remark.
 fn ready_answer(report: &Report) -> (StatusCode, String) {
     let Report { problems, remarks } = report;
     let (status, first) =

@@ -1,8 +1,9 @@
-//! Which of several replicas works: the one that holds the Lease (`coordination.k8s.io/v1`).
+//! Leader election: of several replicas, the one that holds the Lease (`coordination.k8s.io/v1`) works.
 //!
-//! As client-go does it: whoever holds the Lease renews it, and the others take it when they have not seen it renewed
-//! for as long as it says. How long that is, each measures on a clock of its own, so clocks may differ. One that cannot
-//! renew for [`Timings::deadline`], which is shorter, stops working before another begins.
+//! The algorithm is that of client-go. The holder renews the Lease. Another replica takes the Lease if it has not seen
+//! a renewal for the duration in the Lease. Each replica measures that time on its own clock, so clocks may differ. A
+//! holder that cannot renew the Lease for [`Timings::deadline`], which is shorter, stops working before another replica
+//! begins.
 
 use std::time::{Duration, Instant};
 
@@ -13,21 +14,21 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
-use crate::write::{FIELD_MANAGER, Problem};
+use crate::write::{FIELD_MANAGER, WriteProblem};
 
-/// How long things take.
+/// The timings of leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    /// How long a Lease holds that nobody renews; whole seconds.
+    /// How long a Lease is valid without renewal; whole seconds.
     pub duration: Duration,
-    /// How long its holder tries to renew it before giving up; shorter than [`Timings::duration`].
+    /// How long the holder tries to renew the Lease before it gives up; shorter than [`Timings::duration`].
     pub deadline: Duration,
-    /// How often it is renewed, and looked at by the others.
+    /// The interval at which the holder renews the Lease and the other replicas check it.
     pub period: Duration,
 }
 
 impl Default for Timings {
-    /// Those of kube-controller-manager.
+    /// The timings of kube-controller-manager.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { duration: seconds(15), deadline: seconds(10), period: seconds(2) }
@@ -40,20 +41,20 @@ pub struct Candidate {
     lease: String,
     identity: String,
     timings: Timings,
-    /// The Lease as it was when it last changed, and when that was seen.
+    /// The Lease at its last observed change, and the time of that observation.
     seen: Option<(LeaseSpec, Instant)>,
-    /// The Lease as this replica has written it last, as long as nobody is known to have written it since.
+    /// The Lease as this replica last wrote it; `None` once another write is known.
     held: Option<Lease>,
 }
 
 impl Candidate {
-    /// A replica called `identity`, like no other, for the Lease `lease` in `namespace`.
+    /// Returns a candidate for the Lease `lease` in `namespace`. `identity` must be unique among the replicas.
     pub fn new(client: Client, namespace: &str, lease: &str, identity: String, timings: Timings) -> Self {
         let leases = Api::namespaced(client, namespace);
         Self { leases, lease: lease.to_owned(), identity, timings, seen: None, held: None }
     }
 
-    /// Waits until this replica holds the Lease, for as long as it takes.
+    /// Waits until this replica holds the Lease, without a time limit.
     pub async fn win(&mut self) {
         let mut told = None;
         while !matches!(self.attempt().await, Attempt::Held) {
@@ -67,7 +68,7 @@ impl Candidate {
         tracing::info!(lease = self.lease, identity = self.identity, "holding the Lease");
     }
 
-    /// Renews the Lease until it is lost: another has it, or it could not be renewed in time.
+    /// Renews the Lease until it is lost: another replica holds it, or it could not be renewed in time.
     pub async fn hold(&mut self) {
         let mut renewed = Instant::now();
         loop {
@@ -89,7 +90,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that another replica need not wait. Trying is enough.
+    /// Releases the Lease, so that another replica need not wait. Failures are ignored.
     pub async fn release(&mut self) {
         let release = async {
             let Ok(Some(mut lease)) = self.leases.get_opt(&self.lease).await else { return };
@@ -109,9 +110,9 @@ impl Candidate {
             Ok(true) => Attempt::Held,
             Ok(false) => Attempt::Others,
             Err(error) => {
-                let problem = Problem::of(&error);
-                // Two that write at once: the next look shows who was first.
-                if !matches!(problem, Problem::Conflict | Problem::AlreadyExists) {
+                let problem = WriteProblem::of(&error);
+                // Two replicas wrote at the same time. The next attempt shows which was first.
+                if !matches!(problem, WriteProblem::Conflict | WriteProblem::AlreadyExists) {
                     tracing::warn!(lease = self.lease, %problem, "leader election");
                 }
                 Attempt::Failed
@@ -119,12 +120,13 @@ impl Candidate {
         }
     }
 
-    /// Whoever holds the Lease writes it without reading it first: one request each time, as client-go does it.
+    /// Makes one attempt to hold the Lease. A holder writes without reading first: one request each time, as in
+    /// client-go.
     async fn try_once(&mut self) -> Result<bool, kube::Error> {
         if let Some(held) = self.held.take() {
             match self.write(Some(held), Duration::ZERO).await {
-                // Somebody has written or deleted it: it is looked at below.
-                Err(error) if matches!(Problem::of(&error), Problem::Conflict | Problem::NotFound) => {}
+                // The Lease was written or deleted by another client: read it below.
+                Err(error) if matches!(WriteProblem::of(&error), WriteProblem::Conflict | WriteProblem::NotFound) => {}
                 other => return other,
             }
         }
@@ -139,7 +141,7 @@ impl Candidate {
         self.write(found, unchanged).await
     }
 
-    /// Writes the Lease, where it may be had; `found` has not been seen to change for `unchanged`.
+    /// Writes the Lease if this replica may have it. `unchanged` is the time for which `found` has not changed.
     async fn write(&mut self, found: Option<Lease>, unchanged: Duration) -> Result<bool, kube::Error> {
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         let Some(spec) = next(spec.as_ref(), &self.identity, unchanged, Timestamp::now(), self.timings.duration) else {
@@ -168,8 +170,8 @@ fn params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// The Lease as `identity` writes it, or nothing where it has to wait. `found` has not been seen to change for
-/// `unchanged`.
+/// Returns the Lease as `identity` writes it; `None` if it has to wait. `unchanged` is the time for which `found` has
+/// not changed.
 fn next(
     found: Option<&LeaseSpec>,
     identity: &str,
@@ -184,7 +186,7 @@ fn next(
     if holder.is_some() && !is_ours && unchanged <= Duration::from_secs(holds_for) {
         return None;
     }
-    // The first holder is no transition, whoever comes after a release is.
+    // The first holder does not count as a transition. A holder after a release does.
     let transitions = match (&found.acquire_time, is_ours) {
         (None, _) => 0,
         (_, true) => found.lease_transitions.unwrap_or_default(),

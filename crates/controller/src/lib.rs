@@ -1,7 +1,7 @@
-//! The controllers of Pillion: what a policy cannot do, since it cannot write to the cluster.
+//! The controllers of Pillion. They do the work that a policy cannot do, because a policy cannot write to the cluster.
 //!
-//! Each of them sees objects through [`watch`], makes a plan with a pure function of `pillion_plan`, and carries
-//! it out with [`write`](mod@write). [`run`](mod@run) starts those that are chosen, once this replica holds the Lease.
+//! Each controller observes objects through [`watch`], makes a plan with a pure function of `pillion_plan`, and carries
+//! it out with [`write`](mod@write). [`run`](mod@run) starts the chosen controllers once this replica holds the Lease.
 
 pub mod authority;
 mod backoff;
@@ -10,10 +10,11 @@ pub mod bundled;
 pub mod client;
 pub mod context;
 pub mod default_account;
+pub mod dry_run;
 pub mod events;
 pub mod health;
 pub mod leader;
-pub mod legacy_token;
+pub mod legacy_token_cleaner;
 pub mod merged;
 pub mod metrics;
 pub mod preview;
@@ -23,8 +24,8 @@ pub mod root_ca;
 pub mod run;
 pub mod selection;
 pub mod sets;
-pub mod token_secret;
-pub mod tokens;
+pub mod sidecar_tokens;
+pub mod token_controller;
 pub mod watch;
 pub mod write;
 

@@ -1,4 +1,4 @@
-//! What can be measured of a controller, for Prometheus. Times are in seconds.
+//! The metrics of a controller, for Prometheus. Times are in seconds.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// A controller, and how something ended for it.
+/// A controller, and the result of a reconciliation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     controller: &'static str,
@@ -37,7 +37,7 @@ struct Answered {
     result: &'static str,
 }
 
-/// The numbers.
+/// The metrics.
 pub struct Metrics {
     registry: Registry,
     leads: Gauge,
@@ -60,7 +60,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All of them at zero.
+    /// Returns metrics that are all zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("pillion_controller");
         let leads = Gauge::default();
@@ -68,13 +68,13 @@ impl Metrics {
         let requests = Family::default();
         registry.register("api_requests", "Requests to the API server, by verb", requests.clone());
         let reconciliations = Family::default();
-        registry.register("reconciliations", "What was compared with what should be", reconciliations.clone());
+        registry.register("reconciliations", "Comparisons of actual and wanted state", reconciliations.clone());
         let durations: Family<Of, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 16)));
-        let help = "How long comparing, and writing what differs, took";
+        let help = "Duration of a comparison and of the writes that follow it";
         registry.register_with_unit("reconciliation", help, Unit::Seconds, durations.clone());
         let objects = Family::default();
-        registry.register("objects", "What is kept in the cluster, by kind", objects.clone());
+        registry.register("objects", "Objects that the controller keeps in the cluster, by kind", objects.clone());
         let bundle_delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
         let help = "From a change of a SidecarSet until it is in the bundle";
         registry.register_with_unit("bundle_delay", help, Unit::Seconds, bundle_delay.clone());
@@ -87,10 +87,10 @@ impl Metrics {
         let help = "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
         registry.register("bundle_refused_sidecarsets", help, bundle_refused.clone());
         let token_expiry = Gauge::default();
-        let help = "When the first of the tokens that are kept ends, in seconds since 1970";
+        let help = "When the first token expires, in seconds since 1970";
         registry.register_with_unit("token_first_expiry", help, Unit::Seconds, token_expiry.clone());
         let token_requests = Family::default();
-        let help = "Tokens that were asked for; result is ok or error";
+        let help = "Requests for tokens; result is ok or error";
         registry.register("token_requests", help, token_requests.clone());
         Self {
             registry,
@@ -108,57 +108,57 @@ impl Metrics {
         }
     }
 
-    /// Whether this replica holds the Lease.
+    /// Records whether this replica holds the Lease.
     pub fn leads(&self, leads: bool) {
         self.leads.set(i64::from(leads));
     }
 
-    /// A request to the API server.
+    /// Counts a request to the API server.
     pub fn request(&self, verb: &'static str) {
         self.requests.get_or_create(&Sent { verb }).inc();
     }
 
-    /// Something was compared with what should be, and brought there: `result` is `ok`, `error` or `waiting`.
+    /// Records a reconciliation: `result` is `ok`, `error` or `waiting`.
     pub fn reconciled(&self, controller: &'static str, result: &'static str, took: Duration) {
         self.reconciliations.get_or_create(&Ended { controller, result }).inc();
         self.durations.get_or_create(&Of { controller }).observe(took.as_secs_f64());
     }
 
-    /// How many objects of a kind are kept.
+    /// Records how many objects of a kind are kept.
     pub fn objects(&self, kind: &'static str, count: usize) {
         self.objects.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A change of a SidecarSet is in the bundle.
+    /// Records how long a change of a SidecarSet took to get into the bundle.
     pub fn bundle_delay(&self, took: Duration) {
         self.bundle_delay.observe(took.as_secs_f64());
     }
 
-    /// The first Pod was seen that was injected with a changed SidecarSet.
+    /// Records how long a change of a SidecarSet took until the first Pod was injected with it.
     pub fn first_injection(&self, took: Duration) {
         self.first_injection.observe(took.as_secs_f64());
     }
 
-    /// The bundle: its length in bytes, and the SidecarSets that are not in it as they are.
+    /// Records the length of the bundle in bytes, and the number of SidecarSets whose current version is not in it.
     pub fn bundle(&self, bytes: usize, refused: usize) {
         self.bundle_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         self.bundle_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
     }
 
-    /// When the first of the tokens that are kept ends, in seconds since 1970; 0 where there is none.
+    /// Records when the first token expires, in seconds since 1970; 0 if there is none.
     pub fn token_expiry(&self, seconds: i64) {
         self.token_expiry.set(seconds);
     }
 
-    /// A token was asked for: `result` is `ok` or `error`.
+    /// Counts a request for a token: `result` is `ok` or `error`.
     pub fn token_requested(&self, result: &'static str) {
         self.token_requests.get_or_create(&Answered { result }).inc();
     }
 
-    /// All of them as text (`OpenMetrics` 1.0).
+    /// Returns all metrics as text (`OpenMetrics` 1.0).
     pub fn encoded(&self) -> String {
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
         text
     }

@@ -1,7 +1,6 @@
-//! One namespace after the other: whatever changes, the namespace that it is in is compared anew with what should be.
+//! Reconciles namespaces: each change triggers a comparison of its namespace with the wanted state.
 //!
-//! A plan that finds nothing to do sends nothing, so looking at every namespace costs memory and time of this process
-//! alone.
+//! A plan without steps sends no requests, so comparing every namespace costs only memory and time of this process.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -23,36 +22,36 @@ use crate::context::Context;
 use crate::watch::{Change, NAMESPACE};
 use crate::write::{WriteError, carry_out};
 
-/// Changes often come in swarms.
+/// Changes often come in bursts.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// How many namespaces are compared at once. Nearly all of the time of one that needs something is waiting: before the API
-/// server writes a Role or a RoleBinding, it waits up to 100 ms for its own caches. It sends nobody away with so few: its
-/// defaults have room for ten times as many.
+/// The number of namespaces that are reconciled at the same time. A namespace with changes spends nearly all of its
+/// time waiting: before the API server writes a Role or a RoleBinding, it waits up to 100 ms for its own caches. So few
+/// requests are not throttled: the API server's default limits allow ten times as many.
 const CONCURRENCY: u16 = 32;
-/// For one namespace, and for what is as small.
+/// The delays for one namespace, and for units of similar size.
 pub(crate) const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(5) };
 
-/// How a namespace is left.
+/// The result of reconciling a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// As it should be, as far as can be seen; a change brings it back.
+    /// The namespace is in its wanted state, as far as can be seen. The next change triggers another comparison.
     Settled,
-    /// To be looked at again after this time, even if nothing changes.
+    /// The namespace must be compared again after this time, even if nothing changes.
     LookAgain(Duration),
 }
 
-/// A controller that works namespace by namespace.
+/// A controller that reconciles one namespace at a time.
 pub struct ByNamespace<F> {
     /// Its name, in metrics and logs.
     pub controller: &'static str,
-    /// Whether a change concerns it.
+    /// Whether a change concerns the controller.
     pub is_concerned: fn(&Change) -> bool,
-    /// Compares a namespace, and writes what differs.
+    /// Compares a namespace with its wanted state, and writes the differences.
     pub reconcile: F,
 }
 
-/// Carries out the only step that a namespace needs, where it needs one. What somebody else did first is no failure:
-/// it is a change, and is seen as one.
+/// Carries out the single step that a namespace needs, if any. It is no failure if another client was faster: the watch
+/// shows that as a change.
 ///
 /// # Errors
 /// [`WriteError`].
@@ -71,8 +70,8 @@ pub async fn settle(client: &Client, step: Option<Step>) -> Result<Done, WriteEr
 struct Failure(String);
 
 impl<F> ByNamespace<F> {
-    /// Works for as long as it is polled: every namespace at the start, and then where something changes. Failures are
-    /// tried again, each time later.
+    /// Works for as long as it is polled. Starts with every namespace, then follows changes. Failures are retried with
+    /// growing delays.
     pub async fn run<Fut, E>(self, context: Context)
     where
         F: Fn(Arc<Namespace>) -> Fut + Send + Sync + 'static,
@@ -122,12 +121,13 @@ impl<F> ByNamespace<F> {
             Action::requeue(delay)
         };
         let config = Config::default().debounce(DEBOUNCE).concurrency(CONCURRENCY);
-        // A namespace that is gone by now has nothing to be compared.
+        // The result for a namespace that has been deleted in the meantime is ignored.
         applier(look, later, Arc::new(()), store, queue, config).for_each(|_| async {}).await;
     }
 }
 
-/// Every namespace at first, then those in which something changes; `forget` is told of one that is gone.
+/// Returns a request for every namespace, then one for each namespace with a change. Calls `forget` with each namespace
+/// that is gone.
 fn requests(
     store: Store<Namespace>,
     changes: broadcast::Receiver<Change>,
@@ -151,7 +151,7 @@ fn requests(
                         continue;
                     }
                     Ok(Change { namespace: Some(namespace), .. }) => vec![request(&namespace)],
-                    // So many that some were not kept: any namespace may be among them.
+                    // Some changes were dropped because there were too many, so any namespace may have changed.
                     Ok(Change { namespace: None, .. }) | Err(RecvError::Lagged(_)) => all(&store),
                     Err(RecvError::Closed) => return None,
                 };

@@ -1,4 +1,4 @@
-//! Looking at what the API server has now, where a watch is not enough to decide.
+//! Direct reads from the API server, for decisions that must not rely on a watch.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -8,27 +8,27 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::write::{PATIENCE, Problem};
+use crate::write::{PATIENCE, WriteProblem};
 
-/// How many objects one answer may hold.
+/// The maximum number of objects in one answer.
 const PAGE: u32 = 500;
 
-/// One object; nothing where there is none.
+/// Returns one object; `None` if it does not exist.
 ///
 /// # Errors
-/// Where nobody knows: an error of the API server, or no answer in time.
-pub async fn one<K>(api: &Api<K>, name: &str) -> Result<Option<K>, Problem>
+/// The existence of the object is unknown: an error of the API server, or no answer in time.
+pub async fn one<K>(api: &Api<K>, name: &str) -> Result<Option<K>, WriteProblem>
 where
     K: Clone + DeserializeOwned + Debug,
 {
     in_time(api.get_opt(name)).await
 }
 
-/// Everything in pages, each of which is given to `see` and then forgotten.
+/// Lists objects in pages and gives each object to `see`. No page is kept.
 ///
 /// # Errors
-/// As for [`one`]; some pages may have been seen then.
-pub async fn pages<K>(api: &Api<K>, selection: ListParams, mut see: impl FnMut(K)) -> Result<(), Problem>
+/// As for [`one`]. Some pages may have been passed to `see` by then.
+pub async fn pages<K>(api: &Api<K>, selection: ListParams, mut see: impl FnMut(K)) -> Result<(), WriteProblem>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -43,13 +43,13 @@ where
     }
 }
 
-/// Any request, with a deadline.
+/// Runs any request with a deadline.
 ///
 /// # Errors
 /// As for [`one`].
-pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Problem> {
+pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteProblem> {
     match timeout(PATIENCE, request).await {
-        Ok(answer) => answer.map_err(|error| Problem::of(&error)),
-        Err(_) => Err(Problem::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
+        Ok(answer) => answer.map_err(|error| WriteProblem::of(&error)),
+        Err(_) => Err(WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }

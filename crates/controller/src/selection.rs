@@ -1,4 +1,4 @@
-//! Which controllers run: `--controllers`, in kube-controller-manager's way of writing it.
+//! The controllers to run: `--controllers`, in the syntax of kube-controller-manager.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
-    /// Merged ServiceAccounts (`serviceaccounts.md` A6).
+    /// Merged ServiceAccounts (MRG-1).
     MergedServiceAccounts,
-    /// Tokens for isolated sidecars (`serviceaccounts.md` B).
+    /// Tokens for isolated sidecars (TOK-5).
     SidecarTokens,
-    /// The cluster's SidecarSets for the policy (product.md, `bundleRef`).
+    /// The cluster's SidecarSets for the policy (SET-1).
     Bundle,
-    /// ServiceAccounts called `default` (`serviceaccounts.md` C1).
+    /// ServiceAccounts called `default` (ACC-1).
     ServiceAccount,
-    /// Token Secrets (C2).
+    /// Token Secrets (TKN-1).
     ServiceAccountToken,
     /// ConfigMaps called `kube-root-ca.crt`.
     RootCaPublisher,
-    /// Token Secrets that nobody uses (C3).
+    /// Unused token Secrets (CLN-2).
     LegacyTokenCleaner,
 }
 
-/// All of them.
+/// All controllers.
 pub const ALL: [Name; 7] = [
     Name::MergedServiceAccounts,
     Name::SidecarTokens,
@@ -35,7 +35,7 @@ pub const ALL: [Name; 7] = [
 ];
 
 impl Name {
-    /// As it is written.
+    /// Returns the name as in `--controllers`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MergedServiceAccounts => "merged-serviceaccounts",
@@ -48,7 +48,8 @@ impl Name {
         }
     }
 
-    /// Whether `*` means this one, too: kube-controller-manager does the work of the others nearly everywhere.
+    /// Whether `*` includes this controller. In nearly every cluster, kube-controller-manager does the work of the
+    /// others.
     pub const fn is_on_by_default(self) -> bool {
         matches!(self, Self::MergedServiceAccounts | Self::SidecarTokens | Self::Bundle)
     }
@@ -63,11 +64,11 @@ impl fmt::Display for Name {
 /// One item of `--controllers`: `*`, `<name>` or `-<name>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// Those that are on by default.
+    /// The controllers that are on by default.
     Default,
-    /// This one.
+    /// Run this controller.
     On(Name),
-    /// Not this one.
+    /// Do not run this controller.
     Off(Name),
 }
 
@@ -87,7 +88,8 @@ impl FromStr for Item {
     }
 }
 
-/// Which controllers run; what is turned off stays off. Without items, those that are on by default.
+/// Returns the controllers to run. A controller that is turned off stays off. Without items, those that are on by
+/// default run.
 pub fn chosen(items: &[Item]) -> BTreeSet<Name> {
     let is = |item: Item| items.contains(&item);
     let by_default = items.is_empty() || is(Item::Default);

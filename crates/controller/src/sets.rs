@@ -1,5 +1,5 @@
-//! The SidecarSets that the policy may inject: those of its settings, and those of the cluster, or of the bundle where
-//! this process keeps one.
+//! The SidecarSets that the policy may inject: those of its settings, and those of the cluster or, if this process
+//! keeps a bundle, those of the bundle.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +11,16 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;
 
-use crate::context::Context;
-
-/// All SidecarSets, and what cannot be one.
+/// All SidecarSets, and the custom resources that are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Sets {
-    /// In their v1beta1 form, as they are written, by name; no name twice.
+    /// The SidecarSets in their v1beta1 form, as written, sorted by name. Each name is unique.
     pub sets: Vec<SidecarSet>,
-    /// Those of them that may ask for an identity.
+    /// The SidecarSets among `sets` that may ask for an identity.
     pub prepared: Vec<Prepared>,
     /// Custom resources that are left out, by name.
     pub refused: Vec<Refused>,
-    /// Why those of the settings cannot be read, where they cannot: then nothing may be concluded from their absence.
+    /// Why the SidecarSets of the settings cannot be read, if so. A missing SidecarSet then proves nothing.
     pub problem: Option<String>,
 }
 
@@ -31,16 +29,16 @@ pub struct Sets {
 pub struct Refused {
     /// Its name.
     pub name: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub why: String,
 }
 
 const TAKEN: &str = "the settings have a SidecarSet of this name";
 
 impl Sets {
-    /// Those of the settings, and the custom resources, whose names they have taken before them: the policy takes none
-    /// of two SidecarSets of one name. What admission would refuse for its values is in there all the same, as it is when a
-    /// Pod is admitted.
+    /// Returns the SidecarSets of the settings and the custom resources. If both have a SidecarSet of the same name,
+    /// that of the settings counts and the custom resource is left out. A set that admission would refuse for its
+    /// values is included, as it is when the policy admits a Pod.
     pub fn union<'a>(settings: &Settings, resources: impl IntoIterator<Item = &'a Value>) -> Self {
         let (mut all, taken) = Self::of(settings);
         for resource in resources {
@@ -61,8 +59,8 @@ impl Sets {
         all.complete()
     }
 
-    /// Those of the settings, and those that are in the bundle, in the version that is there. Custom resources that are
-    /// not in it are not injected.
+    /// Returns the SidecarSets of the settings and those of the bundle, in the bundle's version. Custom resources that
+    /// are not in the bundle are not injected.
     pub fn with_bundle<'a>(
         settings: &Settings,
         bundled: &[SidecarSet],
@@ -85,7 +83,7 @@ impl Sets {
         all.complete()
     }
 
-    /// Those of the settings, and their names.
+    /// Returns the SidecarSets of the settings, and their names.
     fn of(settings: &Settings) -> (Self, BTreeSet<String>) {
         let mut all = Self::default();
         match settings.all_sidecar_sets() {
@@ -103,44 +101,53 @@ impl Sets {
         all
     }
 
-    /// Whether nobody knows what this SidecarSet says: nothing may be concluded from its absence.
+    /// Whether the contents of this SidecarSet are unknown: its absence then proves nothing.
     pub fn is_unknown(&self, name: &str) -> bool {
         self.problem.is_some() || self.refused.iter().any(|refused| refused.name == name)
     }
 }
 
-/// Reads them once for as long as they are the same.
-#[derive(Default)]
-pub struct Cached(Mutex<Option<Read>>);
-
-struct Read {
-    settings: Arc<Settings>,
-    resources: Vec<Arc<Value>>,
-    bundled: Option<Arc<Vec<SidecarSet>>>,
-    sets: Arc<Sets>,
+/// The sources of the SidecarSets.
+pub struct Sources {
+    /// The policy's settings.
+    pub settings: Arc<Settings>,
+    /// The custom resources.
+    pub resources: Vec<Arc<Value>>,
+    /// The SidecarSets of the bundle, if this process keeps one.
+    pub bundled: Option<Arc<Vec<SidecarSet>>>,
 }
 
-impl Cached {
-    /// As they are seen now.
-    pub fn get(&self, context: &Context) -> Arc<Sets> {
-        let (settings, resources) = (context.settings.borrow().clone(), context.cluster.sidecar_sets.all());
-        let bundled = context.cluster.bundled.sets();
-        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |read: &&Read| {
-            Arc::ptr_eq(&read.settings, &settings)
-                && read.bundled.as_ref().map(Arc::as_ptr) == bundled.as_ref().map(Arc::as_ptr)
-                && read.resources.len() == resources.len()
-                && read.resources.iter().zip(&resources).all(|(one, other)| Arc::ptr_eq(one, other))
-        };
-        if let Some(read) = read.as_ref().filter(is_same) {
-            return Arc::clone(&read.sets);
+impl Sources {
+    /// Whether each source is the same object as before.
+    fn are(&self, before: &Self) -> bool {
+        Arc::ptr_eq(&self.settings, &before.settings)
+            && self.bundled.as_ref().map(Arc::as_ptr) == before.bundled.as_ref().map(Arc::as_ptr)
+            && self.resources.len() == before.resources.len()
+            && self.resources.iter().zip(&before.resources).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    fn read(&self) -> Sets {
+        let of_cluster = self.resources.iter().map(AsRef::as_ref);
+        match &self.bundled {
+            Some(bundled) => Sets::with_bundle(&self.settings, bundled, of_cluster),
+            None => Sets::union(&self.settings, of_cluster),
         }
-        let of_cluster = resources.iter().map(AsRef::as_ref);
-        let sets = Arc::new(match &bundled {
-            Some(bundled) => Sets::with_bundle(&settings, bundled, of_cluster),
-            None => Sets::union(&settings, of_cluster),
-        });
-        *read = Some(Read { settings, resources, bundled, sets: Arc::clone(&sets) });
+    }
+}
+
+/// Caches the SidecarSets until one of their sources changes.
+#[derive(Default)]
+pub struct Cached(Mutex<Option<(Sources, Arc<Sets>)>>);
+
+impl Cached {
+    /// Returns the SidecarSets of these sources.
+    pub fn get(&self, sources: Sources) -> Arc<Sets> {
+        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sets)) = read.as_ref().filter(|(before, _)| sources.are(before)) {
+            return Arc::clone(sets);
+        }
+        let sets = Arc::new(sources.read());
+        *read = Some((sources, Arc::clone(&sets)));
         sets
     }
 }
@@ -158,7 +165,7 @@ mod tests {
     #[test]
     fn sets_of_both_versions_and_of_the_settings_are_one_list() {
         let settings = Settings::decode(json!({"sidecarSets": [set("v1beta1", "b", &json!({}))]})).unwrap_or_default();
-        // It is injected until it is gone.
+        // A SidecarSet that is being deleted is still injected.
         let mut being_deleted = set("v1alpha1", "a", &json!({"namespace": "shop"}));
         being_deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
         let resources = [

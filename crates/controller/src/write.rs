@@ -1,4 +1,4 @@
-//! Carrying out the steps of a plan.
+//! Carries out the steps of a plan.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use serde_json::{Value, json};
 
-/// The owner of every field that the controller applies.
+/// The field manager of every field that the controller applies.
 pub const FIELD_MANAGER: &str = "pillion-controller";
-/// How long one write may take.
+/// The time limit of one request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a step was not carried out.
@@ -23,36 +23,36 @@ pub struct WriteError {
     pub verb: &'static str,
     /// The kind of the object.
     pub kind: String,
-    /// Its namespace, where it has one.
+    /// Its namespace, if it has one.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What was wrong.
-    pub problem: Problem,
+    /// The problem.
+    pub problem: WriteProblem,
 }
 
-/// What was wrong with a write.
+/// The problem with a write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// An object of this name is there. The next plan sees it.
+pub enum WriteProblem {
+    /// An object of this name exists already. The next plan sees it.
     #[error("it is there already")]
     AlreadyExists,
-    /// It is not as it was seen. The next plan sees it as it is.
+    /// The object has changed since it was observed. The next plan sees its current state.
     #[error("it was changed since it was read")]
     Conflict,
-    /// It, or the namespace that it belongs to, is gone.
+    /// The object or its namespace is gone.
     #[error("it is not there")]
     NotFound,
-    /// The namespace is being deleted, and takes nothing new.
+    /// The namespace is being deleted and accepts no new objects.
     #[error("its namespace is being deleted")]
     NamespaceTerminating,
-    /// The API server grants nobody a permission that the one who grants it does not hold (`serviceaccounts.md` P6).
+    /// The controller tried to grant a permission that it does not hold itself; the API server refuses that (ESC-6).
     #[error("{0}")]
     Escalation(String),
-    /// The controller may not do this.
+    /// The controller lacks the permission for this write.
     #[error("{0}")]
     Forbidden(String),
-    /// The object is not valid; trying again does not help.
+    /// The object is invalid; a retry does not help.
     #[error("{0}")]
     Invalid(String),
     /// Anything else: no connection, no answer in time, an error of the API server.
@@ -60,8 +60,8 @@ pub enum Problem {
     Failed(String),
 }
 
-impl Problem {
-    /// What an error of the client says. Texts are the API server's, and hold no values of Secrets.
+impl WriteProblem {
+    /// Classifies an error of the client. Texts come from the API server and contain no values of Secrets.
     pub fn of(error: &kube::Error) -> Self {
         let kube::Error::Api(status) = error else { return Self::Failed(error.to_string()) };
         let cause = |reason: &str| {
@@ -72,7 +72,7 @@ impl Problem {
             (409, _) => Self::Conflict,
             (404, _) => Self::NotFound,
             (403, _) if cause("NamespaceTerminating") => Self::NamespaceTerminating,
-            // The API server has no reason of its own for this.
+            // The API server has no reason code for this.
             (403, _) if status.message.contains("attempting to grant RBAC permissions not currently held") => {
                 Self::Escalation(status.message.clone())
             }
@@ -82,16 +82,17 @@ impl Problem {
         }
     }
 
-    /// Whether somebody else was faster. What is there now is seen, and is planned for, without trying again.
+    /// Whether another client was faster. The watch shows the current state and the next plan covers it, so no retry is
+    /// needed.
     pub fn is_overtaken(&self) -> bool {
         matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
     }
 }
 
-/// Carries out one step, and answers the object as it is afterwards; nothing after a deletion.
+/// Carries out one step. Returns the object after the write; `None` after a deletion.
 ///
 /// # Errors
-/// [`WriteError`]. Deleting what is gone is none.
+/// [`WriteError`]. Deleting an object that is gone is no error.
 pub async fn carry_out(client: &Client, step: &Step) -> Result<Option<Value>, WriteError> {
     let verb = match step {
         Step::Create(_) => "create",
@@ -103,7 +104,7 @@ pub async fn carry_out(client: &Client, step: &Step) -> Result<Option<Value>, Wr
     let problem = match tokio::time::timeout(PATIENCE, send(client, step, &object)).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(problem)) => problem,
-        Err(_) => Problem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
     };
     let Named { kind, namespace, name, .. } = object;
     Err(WriteError { verb, kind, namespace, name, problem })
@@ -146,8 +147,8 @@ fn named(object: &ObjectRef) -> Named {
     }
 }
 
-async fn send(client: &Client, step: &Step, object: &Named) -> Result<Option<Value>, Problem> {
-    let failed = |error: kube::Error| Problem::of(&error);
+async fn send(client: &Client, step: &Step, object: &Named) -> Result<Option<Value>, WriteProblem> {
+    let failed = |error: kube::Error| WriteProblem::of(&error);
     let api = api(client, object);
     let answer = match step {
         Step::Create(body) => {
@@ -172,19 +173,19 @@ async fn send(client: &Client, step: &Step, object: &Named) -> Result<Option<Val
             let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             return match api.delete(&object.name, &params).await.map_err(failed) {
-                Ok(_) | Err(Problem::NotFound) => Ok(None),
+                Ok(_) | Err(WriteProblem::NotFound) => Ok(None),
                 Err(problem) => Err(problem),
             };
         }
     };
-    serde_json::to_value(answer).map(Some).map_err(|error| Problem::Failed(error.to_string()))
+    serde_json::to_value(answer).map(Some).map_err(|error| WriteProblem::Failed(error.to_string()))
 }
 
-fn typed(body: &Value) -> Result<DynamicObject, Problem> {
-    serde_json::from_value(body.clone()).map_err(|error| Problem::Invalid(error.to_string()))
+fn typed(body: &Value) -> Result<DynamicObject, WriteProblem> {
+    serde_json::from_value(body.clone()).map_err(|error| WriteProblem::Invalid(error.to_string()))
 }
 
-/// Adds what is in `more` to an object.
+/// Merges `more` into an object.
 fn merge(body: &mut Value, more: Value) {
     match (body, more) {
         (Value::Object(body), Value::Object(more)) => {
@@ -196,7 +197,8 @@ fn merge(body: &mut Value, more: Value) {
     }
 }
 
-/// The kinds that are written are regular: their resource is their name in lower case with an `s`.
+/// Returns the API of an object. The plurals of all kinds that are written are regular: the kind in lower case with an
+/// `s`.
 fn api(client: &Client, object: &Named) -> Api<DynamicObject> {
     let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &object.kind));

@@ -12,56 +12,57 @@ pub enum Kind {
     PodNotActive,
     /// `injectionStrategy.paused`.
     Paused,
-    /// The namespace selector names other namespaces.
+    /// The namespace selector names other namespaces only.
     OtherNamespace,
-    /// A label of the Namespace is not what the namespace selector asks for.
+    /// A label of the Namespace does not meet the namespace selector.
     NamespaceLabel,
-    /// There is no such Namespace, so nobody knows its labels.
+    /// The Namespace does not exist, so its labels are unknown.
     NamespaceNotFound,
-    /// The namespace selector cannot be parsed, and so selects nothing.
+    /// The namespace selector is invalid, so it selects nothing.
     NamespaceSelectorInvalid,
-    /// The selector is empty or absent, and so selects nothing.
+    /// The selector is empty or absent, so it selects nothing.
     SelectorEmpty,
-    /// A label of the Pod is not what the selector asks for.
+    /// A label of the Pod does not meet the selector.
     PodLabel,
     /// A canary of this `SidecarSet` matches the Pod and takes its place.
     Canary,
-    /// Refused: the selector cannot be parsed.
+    /// Refused: the selector is invalid.
     SelectorInvalid,
     /// Refused: the Namespace could not be read.
     NamespaceUnreadable,
-    /// Refused: the stored revision is not there or not usable.
+    /// Refused: the stored revision is missing or unusable.
     Revision,
-    /// Refused: the update strategy does not say which revision the Pod gets.
+    /// Refused: the update strategy does not determine which revision the Pod gets.
     UpdateStrategy,
     /// Refused: an annotation of the Pod cannot be merged with the `SidecarSet`'s.
     AnnotationMerge,
     /// Refused: the Pod's record of earlier injections cannot be read.
     Records,
-    /// Refused: a container has the name of another.
+    /// Refused: two containers have the same name.
     NameTaken,
     /// Refused: the resources of a sidecar cannot be computed.
     ResourcesPolicy,
-    /// Refused: the identity that a SidecarSet asks for cannot be understood, is not allowed, or contradicts others.
+    /// Refused: the identity that a SidecarSet asks for is invalid, is not allowed, or contradicts other SidecarSets.
     Identity,
     /// Refused: a ServiceAccount could not be read.
     ServiceAccountUnreadable,
-    /// Refused: a merged ServiceAccount is not ready, or is for others than this Pod's SidecarSets.
+    /// Refused: a merged ServiceAccount is not ready, or stands for SidecarSets other than those of this Pod.
     MergedServiceAccount,
-    /// Refused: a container reaches for a token that is not its own, or has something else where its token belongs.
+    /// Refused: a container mounts a token that is not its own, or has another mount at the path of its token.
     Token,
     /// Refused: the Pod cannot be decoded.
     Undecodable,
-    /// The Pod only shows what a kubelet runs already.
+    /// The Pod is the mirror of a static Pod that a kubelet runs already.
     MirrorPod,
-    /// The policy judges Pods that others have injected.
+    /// The policy has role `Assert`: it judges Pods after injection by another policy.
     Asserting,
-    /// The policy's own manifest keeps it from being asked, or from changing anything; Kubewarden's rules, not ours.
+    /// The policy's own manifest excludes the request, or does not allow the policy to change it. These are
+    /// Kubewarden's rules, not Pillion's.
     Policy,
 }
 
 impl Kind {
-    /// The kind of a reason to refuse, which its field tells.
+    /// Returns the kind of a reason to refuse, which follows from its field.
     pub fn of(reason: &outcome::Reason) -> Self {
         let field = reason.field.as_str();
         let kinds = [
@@ -91,7 +92,7 @@ impl Kind {
         if field.contains("].resourcesPolicy") { Self::ResourcesPolicy } else { Self::NameTaken }
     }
 
-    /// The name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PodNotActive => "PodNotActive",
@@ -122,19 +123,19 @@ impl Kind {
         }
     }
 
-    /// The statement of the specification that makes the rule; `docs/compatibility.md` uses the same ids. Empty where
-    /// no rule was asked.
+    /// Returns the statement of the specification that makes the rule; `docs/compatibility.md` uses the same ids. Empty
+    /// if no rule was involved.
     pub const fn rule(self) -> &'static str {
         match self {
             Self::Undecodable | Self::Policy => "",
-            Self::MirrorPod => "A1-9",
-            Self::Identity => "A4",
-            Self::ServiceAccountUnreadable => "V3",
-            Self::MergedServiceAccount => "G5",
-            Self::Token => "B2",
-            Self::Asserting => "B10",
-            Self::PodNotActive => "P-2",
-            Self::OtherNamespace => "P-4",
+            Self::MirrorPod => "SAP-9",
+            Self::Identity => "IDP-7",
+            Self::ServiceAccountUnreadable => "IDV-3",
+            Self::MergedServiceAccount => "MRG-5",
+            Self::Token => "TOK-2",
+            Self::Asserting => "TOK-10",
+            Self::PodNotActive => "MATCH-2",
+            Self::OtherNamespace => "MATCH-4",
             Self::Paused
             | Self::NamespaceLabel
             | Self::NamespaceNotFound
@@ -142,14 +143,14 @@ impl Kind {
             | Self::NamespaceUnreadable
             | Self::SelectorEmpty
             | Self::SelectorInvalid
-            | Self::PodLabel => "P-6",
-            Self::Canary => "P-8",
-            Self::Revision => "M-2",
-            Self::UpdateStrategy => "M-4",
-            Self::AnnotationMerge => "M-11",
-            Self::Records => "M-13",
-            Self::NameTaken => "Q-4",
-            Self::ResourcesPolicy => "M-14",
+            | Self::PodLabel => "MATCH-6",
+            Self::Canary => "MATCH-8",
+            Self::Revision => "INJ-2",
+            Self::UpdateStrategy => "INJ-4",
+            Self::AnnotationMerge => "INJ-11",
+            Self::Records => "INJ-13",
+            Self::NameTaken => "DIFF-4",
+            Self::ResourcesPolicy => "INJ-14",
         }
     }
 }
@@ -157,17 +158,17 @@ impl Kind {
 /// One reason. Printed as `<path>: <problem>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of reason it is.
+    /// The kind of the reason.
     pub kind: Kind,
-    /// The field of the `SidecarSet`, or of the Pod where it is about no `SidecarSet`.
+    /// The field of the `SidecarSet`, or of the Pod if the reason concerns no `SidecarSet`.
     pub path: String,
-    /// What that field asks for, as `kubectl -l` writes it where it is a selector; empty where it asks for nothing.
+    /// The requirement in that field, in the syntax of `kubectl -l` if it is a selector; empty if there is none.
     pub wanted: String,
-    /// What is there instead; absent where nothing is.
+    /// The value found instead; absent if there is none.
     pub found: Option<String>,
-    /// What is wrong, in words. Lower case but for names, no full stop.
+    /// The problem, in words. Lower case except for names, without a full stop.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 

@@ -1,4 +1,4 @@
-//! What explanations say of identities, and that it is what admission does.
+//! Tests that explanations of identities are correct and agree with admission.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::identity::{Given, Identity, Merging, PodIdentity, merging};
 use super::*;
 
-/// Has every ServiceAccount but `gone`, cannot read `broken`, and has what `merged` says.
+/// A cluster with every ServiceAccount except `gone`, and with the objects in `merged`. Reading `broken` fails.
 #[derive(Debug, Default)]
 struct Cluster {
     merged: Vec<Value>,
@@ -54,10 +54,10 @@ fn context<'a>(sets: &'a [SidecarSet], lookup: &'a dyn Lookup, rules: &'a Rules)
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
-/// Without merged objects.
+/// A cluster without merged objects.
 static CLUSTER: Cluster = Cluster { merged: Vec::new() };
 
-/// A set with one container of its name; `account` may have a mode and a behaviour behind it: `a Isolate`.
+/// Returns a set with one container of the same name. A mode and a behaviour may follow the account: `a Isolate`.
 fn set(name: &str, account: &str) -> SidecarSet {
     let mut words = account.split(' ').filter(|word| !word.is_empty());
     let mut spec = json!({
@@ -75,7 +75,7 @@ fn set(name: &str, account: &str) -> SidecarSet {
     SidecarSet::from_decoded(json!({"metadata": {"name": name}, "spec": spec}))
 }
 
-/// A Pod as a webhook sees it: its token is mounted.
+/// Returns a Pod as a webhook receives it, with its token mounted.
 fn pod(account: &str) -> Value {
     let mount = json!({"name": "kube-api-access-abcde", "mountPath": names::MOUNT_PATH, "readOnly": true});
     json!({
@@ -94,7 +94,7 @@ fn explained(pod: &Value, sets: &[SidecarSet], lookup: &Cluster, rules: &Rules) 
     explain(PodRequest { uid: "u", namespace: "shop", object: pod }, context(sets, lookup, rules))
 }
 
-/// What comes of it in a few words: the account, who loses its token, and each set with what it gets.
+/// Summarises the result: the account, the containers that lose their token, and the result for each set.
 fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
     let explanation = explained(pod, sets, &CLUSTER, rules);
     let PodIdentity { original, account, losing, is_shared, .. } = explanation.identity.unwrap();
@@ -128,13 +128,13 @@ fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
 )]
 #[case::missing("default", &["gone", "a"], "default -> refused; s: Withheld; t: Withheld")]
 #[case::conflict("default", &["a", "b"], "default -> refused; s: Withheld; t: Withheld")]
-fn a4_what_each_set_gets(#[case] account: &str, #[case] accounts: &[&str], #[case] expected: &str) {
+fn idp7_what_each_set_gets(#[case] account: &str, #[case] accounts: &[&str], #[case] expected: &str) {
     let sets: Vec<SidecarSet> = ["s", "t"].iter().zip(accounts).map(|(name, account)| set(name, account)).collect();
     assert_eq!(shown(&pod(account), &sets, &RULES), expected);
 }
 
 #[test]
-fn a4_what_the_settings_skip_is_told_with_the_reason() {
+fn idp7_what_the_settings_skip_is_told_with_the_reason() {
     let rules = Rules { on_missing: Otherwise::Skip, allow_pod_mode: true, ..Rules::default() };
     assert_eq!(
         shown(&pod("default"), &[set("s", "gone"), set("t", "b Pod")], &rules),
@@ -143,7 +143,7 @@ fn a4_what_the_settings_skip_is_told_with_the_reason() {
 }
 
 #[test]
-fn v1_without_the_gate_sets_are_told_to_stay_without() {
+fn idv1_without_the_gate_sets_are_told_to_stay_without() {
     let sets = [set("s", "a")];
     let context = Context { gates: Gates::default(), ..context(&sets, &CLUSTER, &RULES) };
     let explanation = explain(PodRequest { uid: "u", namespace: "shop", object: &pod("default") }, context);
@@ -152,7 +152,7 @@ fn v1_without_the_gate_sets_are_told_to_stay_without() {
 }
 
 #[test]
-fn g5_a_merged_account_is_told_whether_it_is_ready_or_not() {
+fn mrg5_a_merged_account_is_told_whether_it_is_ready_or_not() {
     let sets = [set("t", "b Merge"), set("s", "a Merge")];
     let pod = pod("default");
     let request = PodRequest { uid: "u", namespace: "shop", object: &pod };
@@ -175,7 +175,7 @@ fn g5_a_merged_account_is_told_whether_it_is_ready_or_not() {
 }
 
 #[test]
-fn a1_6_accounts_are_those_of_the_request_s_namespace() {
+fn sap6_accounts_are_those_of_the_request_s_namespace() {
     let mut elsewhere = pod("default");
     elsewhere["metadata"]["namespace"] = json!("other");
     let explanation = explained(&elsewhere, &[set("s", "gone")], &CLUSTER, &RULES);
@@ -189,9 +189,9 @@ fn a1_6_accounts_are_those_of_the_request_s_namespace() {
 }
 
 #[rstest]
-#[case::missing(&["gone"], "Identity", "A4")]
-#[case::unreadable(&["broken"], "ServiceAccountUnreadable", "V3")]
-#[case::unknown_mode(&["a Sometimes"], "Identity", "A4")]
+#[case::missing(&["gone"], "Identity", "IDP-7")]
+#[case::unreadable(&["broken"], "ServiceAccountUnreadable", "IDV-3")]
+#[case::unknown_mode(&["a Sometimes"], "Identity", "IDP-7")]
 fn refusals_for_an_identity_have_their_own_kinds(#[case] accounts: &[&str], #[case] kind: &str, #[case] rule: &str) {
     let sets: Vec<SidecarSet> = accounts.iter().map(|account| set("s", account)).collect();
     let explanation = explained(&pod("default"), &sets, &CLUSTER, &RULES);
@@ -211,7 +211,7 @@ fn e4_a_container_that_reaches_for_a_token_has_a_kind() {
 }
 
 #[test]
-fn a1_9_a_mirror_pod_is_told_to_be_one() {
+fn sap9_a_mirror_pod_is_told_to_be_one() {
     let mut mirror = pod("default");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
     let explanation = explained(&mirror, &[set("s", "a")], &CLUSTER, &RULES);
@@ -221,7 +221,7 @@ fn a1_9_a_mirror_pod_is_told_to_be_one() {
 }
 
 #[test]
-fn b10_a_policy_that_asserts_is_not_said_to_inject() {
+fn tok10_a_policy_that_asserts_is_not_said_to_inject() {
     let sets = [set("s", "a")];
     let context = Context { role: Role::Assert, ..context(&sets, &CLUSTER, &RULES) };
     let (bare, request) = (pod("default"), PodRequest { uid: "u", namespace: "shop", object: &Value::Null });

@@ -1,17 +1,17 @@
-//! Which identities the sidecars of a Pod get, and why (`serviceaccounts.md` A4, B, E).
+//! Explains which identities the sidecars of a Pod get, and why (docs/spec/identities.md).
 //!
-//! The decision is admission's own ([`Identities`]); what stands here only says what comes of it.
+//! Admission's own code makes the decision ([`Identities`]). The code here only describes its consequences.
 
 use std::collections::BTreeMap;
 
-use pillion_admission::identity::{self, Identities};
 use pillion_admission::pod::{Context, PodRequest};
+use pillion_admission::pod_identity::{self, Identities};
 use pillion_identity::decision::{Asking, Decision, Token};
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
-use pillion_inject::select::{self, Query, Sources};
+use pillion_inject::matching::{self, Query, Sources};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -23,68 +23,68 @@ use serde_json::Value;
 
 use super::finding::Finding;
 
-/// What becomes of the identity of a Pod in which some sidecar asks for one.
+/// The identity of a Pod in which at least one sidecar asks for an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodIdentity {
-    /// The ServiceAccount that the Pod comes with.
+    /// The ServiceAccount of the Pod before admission.
     pub original: String,
-    /// The one that it runs under; absent where the Pod is refused.
+    /// The ServiceAccount after admission; absent if the Pod is refused.
     pub account: Option<String>,
-    /// The one that SidecarSets share, where it comes to that.
+    /// The merged ServiceAccount, if the SidecarSets need one.
     pub merged: Option<Merged>,
-    /// The containers that do not get the token of `original` as they would without, in the order of the Pod: the app's,
-    /// and sidecars that ask for nothing.
+    /// The containers that lose the token of `original`, in the order of the Pod: those of the app, and sidecars that
+    /// ask for no identity.
     pub losing: Vec<String>,
     /// Whether containers outside the SidecarSets get the token of `account` (mode `Pod`).
     pub is_shared: bool,
-    /// Why others can read the tokens of sidecars all the same, one line each (B9).
+    /// Why other containers or users can still read the tokens of sidecars, one line each (TOK-9).
     pub exposed: Vec<String>,
 }
 
 /// A merged ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// Its name, which is that of the Role and of the RoleBinding.
+    /// Its name. The Role and the RoleBinding have the same name.
     pub name: String,
     /// The SidecarSets that it stands for, ascending.
     pub sidecar_sets: Vec<String>,
-    /// What is missing; absent where it is ready.
+    /// The reason why it is not ready; absent if it is ready.
     pub not_ready: Option<Finding>,
 }
 
-/// What becomes of the identity that a `SidecarSet` asks for.
+/// The result of a `SidecarSet`'s request for an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The ServiceAccount that it names.
+    /// The ServiceAccount that the set names.
     pub account: String,
-    /// How it is to get it.
+    /// The mode in which its sidecars get the identity.
     pub mode: Mode,
-    /// What it says about other SidecarSets that name another.
+    /// Its behaviour if other SidecarSets name another ServiceAccount.
     pub on_conflict: OnConflict,
-    /// What comes of it.
+    /// The result.
     pub result: Given,
 }
 
-/// What comes of a wish for an identity.
+/// The result of a request for an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Its containers, and nobody else's, mount a token of this ServiceAccount, which is not the one that it names
-    /// where SidecarSets merge.
+    /// Only the set's containers mount a token of this ServiceAccount. If SidecarSets merge, it is not the
+    /// ServiceAccount that the set names.
     Token(String, Token),
-    /// The Pod runs under it already, and the API server mounts the token.
+    /// The Pod runs under the ServiceAccount already, and the API server mounts the token.
     Automounted,
-    /// Nothing: the settings say so (`onMissing`, `onConflict`). Why.
+    /// No identity, because of the settings (`onMissing`, `onConflict`). Holds the reason.
     Skipped(String),
-    /// Nothing: the Pod keeps its own ServiceAccount (`onAppServiceAccount`). Why.
+    /// No identity, because the Pod keeps its own ServiceAccount (`onAppServiceAccount`). Holds the reason.
     Kept(String),
-    /// Nothing: the feature gate is off.
+    /// No identity, because the feature gate is off.
     GateOff,
-    /// Nothing: the Pod is refused.
+    /// No identity, because the Pod is refused.
     Withheld,
 }
 
 impl Given {
-    /// The name, for machines.
+    /// Returns the name for machines.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Token(..) => "Token",
@@ -97,16 +97,16 @@ impl Given {
     }
 }
 
-/// The question that admission answers.
+/// The request that admission decides on.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     query: Query<'a>,
-    /// The namespace whose ServiceAccounts count: the request's, always (A1-6).
+    /// The namespace of the ServiceAccounts: always that of the request (SAP-6).
     accounts_in: &'a str,
 }
 
 impl<'a> Asked<'a> {
-    /// `query` is what `request` becomes for the selection of SidecarSets.
+    /// Returns the question for a request. `query` is its form for the selection of SidecarSets.
     pub(super) fn new(request: PodRequest<'a>, query: Query<'a>) -> Self {
         let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
         Self { query, accounts_in }
@@ -116,10 +116,10 @@ impl<'a> Asked<'a> {
 /// The Pod's identity, and those of its SidecarSets by name.
 pub(super) type Explained = (Option<PodIdentity>, BTreeMap<String, Identity>);
 
-/// Explains what `outcome` does to the identities of `sets`, which are in effect.
+/// Explains the identities of `sets`, which are in effect, after `outcome`.
 pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
     let Asked { query, accounts_in } = asked;
-    // What cannot be understood is a reason to refuse, and is told as one.
+    // Invalid fields are a reason to refuse the Pod, and are reported as such.
     let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
     let each = |result: &dyn Fn(&Asking) -> Given| {
         let mut identities = BTreeMap::new();
@@ -137,7 +137,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     if !context.gates.service_account_injection {
         return (None, each(&|_| Given::GateOff));
     }
-    let original = match identity::account(query.pod.as_value()) {
+    let original = match pod_identity::account(query.pod.as_value()) {
         "" => "default",
         name => name,
     };
@@ -153,7 +153,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         told.merged = not_ready(&asking, accounts_in, context.lookup, outcome);
         return (Some(told), each(&|_| Given::Withheld));
     };
-    let account = identity::account(&settled.pod);
+    let account = pod_identity::account(&settled.pod);
     told.account = Some(account.to_owned());
     told.merged = names::is_merged(account).then(|| Merged {
         name: account.to_owned(),
@@ -166,11 +166,11 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
         told.is_shared = decision.account.is_some() && !is_off;
     }
-    told.exposed = identity::exposed(&settled.pod, &decision, &owners);
+    told.exposed = pod_identity::exposed(&settled.pod, &decision, &owners);
     (Some(told), each(&|set| given(set, &decision)))
 }
 
-/// What admission came to on the way to accepting a Pod.
+/// Admission's intermediate results for an accepted Pod.
 struct Admitted {
     injected: Value,
     owners: Owners,
@@ -178,7 +178,7 @@ struct Admitted {
     settled: Settled,
 }
 
-/// The same steps with the same arguments as admission's; `None` where the Pod is refused.
+/// Repeats admission's steps with the same arguments. Returns `None` if the Pod is refused.
 fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Option<Admitted> {
     if matches!(outcome.verdict, Verdict::Refused(_)) {
         return None;
@@ -205,7 +205,7 @@ fn given(set: &Asking, decision: &Decision) -> Given {
     skipped.or_else(|| why(&decision.kept).map(Given::Kept)).unwrap_or(Given::Automounted)
 }
 
-/// The SidecarSets that the Pod's account is for.
+/// Returns the SidecarSets that share the Pod's account, ascending.
 fn sharing(asking: &[Asking], decision: &Decision) -> Vec<String> {
     let is_left_out = |set: &Asking| matches!(given(set, decision), Given::Skipped(_) | Given::Kept(_));
     let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate && !is_left_out(set));
@@ -214,8 +214,8 @@ fn sharing(asking: &[Asking], decision: &Decision) -> Vec<String> {
     sets
 }
 
-/// The containers that stay without a token in `after`, where the Pod had been given one. What was just injected has
-/// none yet in `before`: the API server would have mounted it afterwards.
+/// Returns the containers that have no token in `after`, if the Pod had a token before. Containers that were just
+/// injected have none in `before` either: the API server would have mounted it afterwards.
 fn losing(before: &Value, after: &Value) -> Vec<String> {
     let has_token = |container: &&Value| {
         let mut mounts = json::items(container, &["volumeMounts"]).iter();
@@ -227,7 +227,7 @@ fn losing(before: &Value, after: &Value) -> Vec<String> {
     tokens::containers(after).filter(|container| !has_token(container)).map(pod::name).map(str::to_owned).collect()
 }
 
-/// The merged account for which the Pod is refused.
+/// Returns the merged account, if the Pod is refused because that account is not ready.
 fn not_ready(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, outcome: &Outcome) -> Option<Merged> {
     let Merging { name, sets, .. } = merging_of(asking, namespace, lookup)?;
     let refusal = match &outcome.verdict {
@@ -248,23 +248,24 @@ pub struct Merging {
     pub name: String,
     /// The namespace of the Pod.
     pub namespace: String,
-    /// The SidecarSets that it is for.
+    /// The SidecarSets that it stands for.
     pub sets: Vec<Asking>,
 }
 
-/// The merged account that admission asks for with the same arguments, if it comes to that; `None` where no
-/// SidecarSets want to merge. The Pod may still be refused, or keep its own.
+/// Returns the merged account that admission looks up for the same arguments; `None` if no SidecarSets want to merge.
+/// The Pod may still be refused or keep its own account.
 pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging> {
     let pod = Pod::decode(request.object).ok()?;
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let Context { revisions, system_namespace, lookup, gates, .. } = context;
-    let (sets, _) = select::select(&compiled, query, Sources { revisions, system_namespace, lookup });
+    let (sets, _) = matching::select(&compiled, query, Sources { revisions, system_namespace, lookup });
     let Identities { asking, .. } = Identities::of(&sets, gates.service_account_injection).ok()?;
     merging_of(&asking, Asked::new(request, query).accounts_in, lookup)
 }
 
-/// Those whose account is not there take no part (`onMissing: Skip`), or the Pod is refused for it.
+/// Returns the merged account that these SidecarSets need, if any. A set whose account is missing takes no part
+/// (`onMissing: Skip`), or the Pod is refused because of it.
 fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup) -> Option<Merging> {
     let is_there = |set: &&Asking| matches!(exists(&set.account, namespace, lookup), Existence::There { .. });
     let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate);

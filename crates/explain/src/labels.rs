@@ -1,4 +1,4 @@
-//! Which requirement of a selector labels fail.
+//! Finds the requirements of a selector that labels do not meet.
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::Object;
@@ -7,10 +7,10 @@ use pillion_sidecarset::names;
 
 use super::finding::{Finding, Kind};
 
-/// The most labels that are shown of an object that lacks the one in question.
+/// The maximum number of existing labels that a message lists if a label is missing.
 const SHOWN: usize = 8;
 
-/// Labels that controllers write into the Pods that they make.
+/// Labels that controllers write into the Pods that they create.
 const OF_CONTROLLERS: [&str; 10] = [
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
@@ -24,22 +24,23 @@ const OF_CONTROLLERS: [&str; 10] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// What a Pod is called.
+/// The name of a Pod in messages.
 pub const POD: &str = "Pod";
 
-/// Something that has labels.
+/// An object with labels.
 #[derive(Clone, Copy, Debug)]
 pub struct Labelled<'a> {
-    /// What it is called at the start of a sentence: [`POD`], or `Namespace "shop"`.
+    /// Its name at the start of a sentence: [`POD`], or `Namespace "shop"`.
     pub name: &'a str,
     /// Its labels.
     pub labels: Option<&'a Object>,
-    /// The kind of reason that a failing requirement is.
+    /// The kind of the finding for an unmet requirement.
     pub kind: Kind,
 }
 
 impl Labelled<'_> {
-    /// Every requirement of the selector at `path` that the labels fail, in the order of the selector.
+    /// Returns a finding for each requirement of the selector at `path` that the labels do not meet, in the order of
+    /// the selector.
     pub fn unsatisfied(self, selector: &Selector<'_>, path: &FieldPath<'_>) -> Vec<Finding> {
         places(selector, path)
             .filter(|(_, requirement)| !requirement.admits(label_of(self.labels, requirement.key)))
@@ -59,7 +60,7 @@ impl Labelled<'_> {
         };
         let is_pod = self.name == POD;
         let who = if is_pod { "the Pod or its template" } else { "the Namespace" };
-        // The API server writes this label, and every Namespace has it.
+        // The API server sets this label on every Namespace.
         let is_name = !is_pod && key == names::NAMESPACE_NAME_LABEL;
         let remedy = match (requirement.op, requirement.values.iter().next()) {
             (Op::In, Some(value)) if is_name => {
@@ -83,7 +84,7 @@ impl Labelled<'_> {
         }
     }
 
-    /// The labels that are there: the one that is missing may be among them under another name.
+    /// Lists the existing labels: the missing one may be among them under another name.
     fn others(self) -> String {
         let labels: Vec<_> = self.labels.into_iter().flatten().collect();
         let shown: Vec<String> = labels
@@ -99,7 +100,7 @@ impl Labelled<'_> {
     }
 }
 
-/// What a requirement asks for, in words.
+/// Describes a requirement in words.
 fn wanted(requirement: &Requirement<'_>) -> String {
     let values: Vec<String> = requirement.values.iter().map(|value| format!("\"{value}\"")).collect();
     match (requirement.op, values.as_slice()) {
@@ -112,7 +113,7 @@ fn wanted(requirement: &Requirement<'_>) -> String {
     }
 }
 
-/// The requirements with their places below `path`: `matchLabels` by key, then `matchExpressions` by index.
+/// Returns the requirements with their paths below `path`: `matchLabels` by key, then `matchExpressions` by index.
 fn places<'s, 'a>(
     selector: &'s Selector<'a>,
     path: &'s FieldPath<'s>,

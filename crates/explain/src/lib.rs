@@ -1,19 +1,19 @@
-//! Why a Pod gets a `SidecarSet` or not: for people, not for the policy.
+//! Explains to people why a Pod gets a `SidecarSet` or not.
 //!
-//! The verdict is admission's own ([`admission::pod::admit`] and [`select`]); what stands here only says where it
-//! comes from. The module does not use this.
+//! Admission's own code makes the decision ([`admission::admit`] and [`pillion_inject::matching`]). The code here only
+//! finds the reasons. The policy module does not use this crate.
 #![forbid(unsafe_code)]
 
+pub mod chosen_revision;
 pub mod finding;
 pub mod identity;
 pub mod labels;
-pub mod matching;
+mod matching;
 pub mod parts;
-pub mod revision;
 
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
-use pillion_inject::select::{self, Query, Sources};
+use pillion_inject::matching::{Query, Sources};
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_sidecarset::pod::Pod;
@@ -21,48 +21,48 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
+use self::chosen_revision::Revision;
 use self::finding::{Finding, Kind};
 use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
-use self::revision::Revision;
 
-/// What admission does to a Pod, and why.
+/// The result of admission for a Pod, with the reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The namespace in which `SidecarSet`s were looked for.
+    /// The namespace that decides which `SidecarSet`s match.
     pub namespace: String,
-    /// Why the Pod is refused or left alone, where that is about no single `SidecarSet`.
+    /// Why the Pod is refused or left alone, as far as the reason is not about a single `SidecarSet`.
     pub pod: Vec<Finding>,
-    /// The `SidecarSet`s, in the order of injection: those bound to the namespace by name first, then the others,
-    /// each group by name. Empty where the Pod cannot be decoded.
+    /// The `SidecarSet`s, in the order of injection: those bound to the namespace by name first, then the others, each
+    /// group sorted by name. Empty if the Pod cannot be decoded.
     pub sets: Vec<Explained>,
-    /// What becomes of the Pod's identity; absent where nobody asks for one, or the feature gate is off.
+    /// The Pod's identity; absent if no `SidecarSet` asks for one, or if the feature gate is off.
     pub identity: Option<PodIdentity>,
-    /// What admission answers.
+    /// The answer of admission.
     pub outcome: Outcome,
 }
 
-/// What becomes of one `SidecarSet`.
+/// The result for one `SidecarSet`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
     /// Its name.
     pub name: String,
-    /// What becomes of it.
+    /// The decision on it.
     pub decision: Decision,
-    /// What becomes of the identity that it asks for; absent where it asks for none, or is not in effect.
+    /// The result of its request for an identity; absent if it asks for none or is not in effect.
     pub identity: Option<Identity>,
 }
 
-/// What becomes of a `SidecarSet`.
+/// The decision on a `SidecarSet`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// It is injected.
+    /// The set is injected.
     Injected(Injection),
-    /// It would be injected, but the Pod is refused for another reason.
+    /// The set would be injected, but the Pod is refused for another reason.
     Withheld(Match),
-    /// It is not for this Pod: all reasons, at least one.
+    /// The set does not apply to this Pod: all reasons, at least one.
     NotInjected(Vec<Finding>),
-    /// It is why the Pod is refused: all reasons, at least one.
+    /// The Pod is refused because of this set: all reasons, at least one.
     Refused(Vec<Finding>),
 }
 
@@ -71,22 +71,22 @@ pub enum Decision {
 pub struct Match {
     /// The selector that selects the Pod, as `kubectl -l` writes it.
     pub selector: String,
-    /// The selector that selects its namespace; absent where the set is for every namespace.
+    /// The selector that selects its namespace; absent if the set applies to every namespace.
     pub namespace_selector: Option<String>,
     /// The revision.
     pub revision: Revision,
 }
 
-/// What is injected.
+/// An injection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Injection {
-    /// Why.
+    /// Why the set is in effect.
     pub matched: Match,
-    /// What.
+    /// The injected parts.
     pub parts: Parts,
 }
 
-/// Explains what [`admission::admit`] does with the same arguments.
+/// Explains the result of [`admission::admit`] for the same arguments.
 pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
     let lookup = Memo::new(context.lookup);
     let context = Context { lookup: &lookup, ..context };
@@ -107,7 +107,7 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
         }
     }
     if context.role == Role::Assert {
-        // What injection would give says nothing about a Pod that nobody injected.
+        // The result of an injection says nothing about a Pod that was not injected.
         for set in sets.iter_mut().filter(|set| matches!(set.decision, Decision::NotInjected(_))) {
             set.identity = None;
         }
@@ -117,12 +117,12 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
     Explanation { namespace: query.namespace.to_owned(), pod, sets, identity, outcome }
 }
 
-/// The reasons to refuse that name no `SidecarSet`.
+/// Returns the reasons to refuse that name no `SidecarSet`.
 fn general(outcome: &Outcome) -> Vec<Finding> {
     reasons(outcome, None)
 }
 
-/// The reasons to refuse that are about a `SidecarSet`, or about none.
+/// Returns the reasons to refuse that name this `SidecarSet`, or none if `set` is `None`.
 fn reasons(outcome: &Outcome, set: Option<&str>) -> Vec<Finding> {
     let Verdict::Refused(refusal) = &outcome.verdict else { return Vec::new() };
     refusal.reasons().filter(|reason| reason.sidecar_set.as_deref() == set).map(Finding::from).collect()
@@ -137,7 +137,7 @@ fn sets(
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let sources =
         Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
-    let (effective, _) = select::select(&compiled, query, sources);
+    let (effective, _) = pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
@@ -163,7 +163,7 @@ fn sets(
     (all.iter().map(explained).collect(), pod_identity)
 }
 
-/// A `SidecarSet` and what keeps it from matching.
+/// A `SidecarSet` and the reasons why it does not match.
 struct Candidate<'a> {
     compiled: &'a CompiledSet<'a>,
     manifest: &'a SidecarSet,
@@ -192,7 +192,7 @@ fn decision(
         return Decision::NotInjected(findings);
     };
     let (selector, namespace_selector) = matching::selects(candidate.manifest);
-    let revision = revision::choice(&candidate.compiled.open(), set, query);
+    let revision = chosen_revision::choice(&candidate.compiled.open(), set, query);
     let matched = Match { selector, namespace_selector, revision };
     match (&outcome.verdict, Pod::decode(after)) {
         (Verdict::Unchanged | Verdict::Mutated(_), Ok(after)) => {
@@ -206,7 +206,7 @@ fn decision(
     }
 }
 
-/// Why a set that matches is not injected by a policy that only looks.
+/// Returns why a matching set is not injected by a policy with role `Assert`.
 fn asserting() -> Finding {
     Finding {
         kind: Kind::Asserting,

@@ -1,7 +1,8 @@
-//! Why a `SidecarSet` does not match a Pod (P-4 to P-6). [`pillion_inject::select`] stops at the first reason; people want all.
+//! Finds all reasons why a `SidecarSet` does not match a Pod (MATCH-4 to MATCH-6). [`pillion_inject::matching`] stops
+//! at the first reason.
 
-use pillion_admission::identity;
-use pillion_inject::select::{self, Query};
+use pillion_admission::pod_identity;
+use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -14,8 +15,8 @@ use serde_json::Value;
 use super::finding::{Finding, Kind};
 use super::labels::{Labelled, POD};
 
-/// Every reason why `set`, compiled of `manifest`, does not match; empty where it does, or where it might and the Pod
-/// is refused for that.
+/// Returns every reason why `set`, compiled from `manifest`, does not match. Empty if it matches, or if that cannot be
+/// decided and the Pod is refused for it.
 pub fn blockers(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, lookup: &dyn Lookup) -> Vec<Finding> {
     let mut findings = Vec::new();
     if set.paused {
@@ -63,8 +64,9 @@ fn namespace(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, loo
         Namespaces::All => {}
         Namespaces::None => findings.extend(unparsable(manifest, &path)),
         Namespaces::Matching(selector) => {
-            // Not found and not readable say nothing about labels; where the name is wrong already, nobody asks.
-            match select::namespace_labels(query.namespace, lookup) {
+            // A missing or unreadable Namespace says nothing about labels. If the name does not match already, the
+            // missing Namespace is not reported.
+            match matching::namespace_labels(query.namespace, lookup) {
                 Ok(Some(labels)) => {
                     let name = format!("Namespace \"{}\"", query.namespace);
                     let labelled = Labelled { name: &name, labels: Some(&labels), kind: Kind::NamespaceLabel };
@@ -81,7 +83,7 @@ fn namespace(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, loo
     elsewhere.into_iter().chain(findings).collect()
 }
 
-/// Where the namespace selector names namespaces, as [`Scope`] finds it.
+/// Returns the path of the requirement in which the namespace selector names namespaces, as [`Scope`] finds it.
 fn name_requirement(manifest: &SidecarSet, selector: &FieldPath<'_>) -> String {
     let spec = |path: &[&str]| manifest.spec(path);
     if spec(&["namespaceSelector", "matchLabels", names::NAMESPACE_NAME_LABEL]).is_some_and(Value::is_string) {
@@ -140,7 +142,8 @@ fn not_found(selector: &Selector<'_>, path: &FieldPath<'_>, query: Query<'_>) ->
     }
 }
 
-/// What a `SidecarSet` that matches selects, as `kubectl -l` writes it: Pods, and namespaces where it says which.
+/// Returns the selectors of a matching `SidecarSet` in the syntax of `kubectl -l`: for Pods and, if it has one, for
+/// namespaces.
 pub fn selects(manifest: &SidecarSet) -> (String, Option<String>) {
     let shown = |path: &[&str]| {
         manifest
@@ -151,7 +154,7 @@ pub fn selects(manifest: &SidecarSet) -> (String, Option<String>) {
     (shown(&["selector"]).unwrap_or_default(), shown(&["namespaceSelector"]).filter(|text| !text.is_empty()))
 }
 
-/// The reason why a base gives way to its canary (P-8).
+/// Returns why a base is replaced by its canary (MATCH-8).
 pub fn canary(base: &str, canary: &str) -> Finding {
     Finding {
         kind: Kind::Canary,
@@ -163,15 +166,15 @@ pub fn canary(base: &str, canary: &str) -> Finding {
     }
 }
 
-/// Whether the Pod is one that sidecars are injected into (P-2).
-pub fn inactive(pod: pillion_sidecarset::pod::Pod<'_>) -> Option<Finding> {
-    if identity::is_mirror(pod.as_value()) {
+/// Returns why sidecars are not injected into the Pod at all; `None` if they can be (MATCH-2).
+pub(crate) fn inactive(pod: pillion_sidecarset::pod::Pod<'_>) -> Option<Finding> {
+    if pod_identity::is_mirror(pod.as_value()) {
         return Some(Finding {
             kind: Kind::MirrorPod,
             path: FieldPath::new("metadata.annotations").key("kubernetes.io/config.mirror").to_string(),
             wanted: String::new(),
             found: None,
-            problem: "the Pod only shows a static one that a kubelet runs, which nothing here can change".to_owned(),
+            problem: "the Pod is the mirror of a static Pod, which admission cannot change".to_owned(),
             remedy: "write the sidecar into the static Pod's file on its node".to_owned(),
         });
     }

@@ -1,4 +1,4 @@
-//! What a `SidecarSet` in effect puts into a Pod, part by part.
+//! The parts that a `SidecarSet` in effect adds to a Pod.
 
 use pillion_inject::list::{self, List};
 use pillion_inject::{clash, readmission};
@@ -8,23 +8,23 @@ use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-/// What becomes of a part of a `SidecarSet`.
+/// The result for one part of a `SidecarSet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
-    /// It is added to the Pod.
+    /// The part is added to the Pod.
     Added,
-    /// It is in the Pod already, as it would be written.
+    /// The Pod has the part already, as it would be written.
     Kept,
-    /// The Pod has another version of it, which it replaces.
+    /// The part replaces another version in the Pod.
     Replaced,
-    /// The Pod has something else of that name, which stays.
+    /// The Pod has another object of that name, which stays.
     Shadowed,
-    /// No sidecar of the set uses it.
+    /// No sidecar of the set uses the part.
     Unused,
 }
 
 impl Fate {
-    /// The name, for machines.
+    /// Returns the name for machines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Added => "Added",
@@ -36,49 +36,49 @@ impl Fate {
     }
 }
 
-/// A container that a `SidecarSet` brings.
+/// A container that comes from a `SidecarSet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name in the Pod.
     pub name: String,
-    /// The list of the Pod that it stands in.
+    /// The list of the Pod that contains it.
     pub list: List,
-    /// Its name in the `SidecarSet`, where hot upgrade makes a pair of it.
+    /// Its name in the `SidecarSet`, if hot upgrade makes a pair of it.
     pub half_of: Option<String>,
     /// Whether it is an init container that runs as long as the Pod does.
     pub is_native: bool,
-    /// Its place in the list of the Pod, from 0.
+    /// Its index in the list of the Pod, from 0.
     pub index: usize,
-    /// How long that list is.
+    /// The length of that list.
     pub of: usize,
-    /// What becomes of it.
+    /// The result for it.
     pub fate: Fate,
 }
 
-/// A volume, a pull secret or an annotation that a `SidecarSet` brings.
+/// A volume, a pull secret or an annotation that comes from a `SidecarSet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// What becomes of it.
+    /// The result for it.
     pub fate: Fate,
 }
 
-/// What a `SidecarSet` brings into a Pod.
+/// All parts that a `SidecarSet` contributes to a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Containers: init containers first, each list as in the `SidecarSet`.
+    /// Containers: init containers first, each list in the order of the `SidecarSet`.
     pub containers: Vec<Container>,
-    /// Volumes, as in the `SidecarSet`.
+    /// Volumes, in the order of the `SidecarSet`.
     pub volumes: Vec<Part>,
-    /// Secrets to pull images with, as in the `SidecarSet`.
+    /// Secrets to pull images with, in the order of the `SidecarSet`.
     pub pull_secrets: Vec<Part>,
-    /// Annotations of `patchPodMetadata`, as in the `SidecarSet`, each once.
+    /// Annotations of `patchPodMetadata`, in the order of the `SidecarSet`, without duplicates.
     pub annotations: Vec<Part>,
 }
 
 impl Parts {
-    /// Whether the Pod has it all already.
+    /// Whether the Pod has all parts already. False if there are no containers.
     pub fn are_there(&self) -> bool {
         let rest = self.volumes.iter().chain(&self.pull_secrets).chain(&self.annotations);
         let fates = self.containers.iter().map(|container| container.fate).chain(rest.map(|part| part.fate));
@@ -86,7 +86,7 @@ impl Parts {
     }
 }
 
-/// Compares the Pod `before` with what it is `after` injection, as far as `set` is concerned.
+/// Returns the parts of `set`, from a comparison of the Pod `before` and `after` injection.
 pub fn of(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Parts {
     Parts {
         containers: containers(set, before, after),
@@ -156,7 +156,7 @@ fn pull_secrets(set: &SidecarSet, before: Pod<'_>) -> Vec<Part> {
     secrets.map(|name| Part { name: name.to_owned(), fate: fate(name) }).collect()
 }
 
-/// Where several sets write one annotation, all of them see what came out.
+/// If several sets write one annotation, the result for each set is based on the final value.
 fn annotations(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let of = |pod: Pod<'_>, key: &str| pod.annotations().and_then(|annotations| annotations.get(key)).cloned();
@@ -168,7 +168,7 @@ fn annotations(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Part> {
                 (Some(then), _) if json::at(patch, &["annotations", key]) == Some(&then) => Fate::Kept,
                 (Some(_), _) if json::text(patch, &["patchPolicy"]) == "MergePatchJson" => Fate::Kept,
                 (Some(_), _) => Fate::Shadowed,
-                // A patch of an unknown policy is ignored (M-10).
+                // A patch of an unknown policy is ignored (INJ-10).
                 (None, None) => Fate::Unused,
             };
             if !parts.iter().any(|part| part.name == *key) {

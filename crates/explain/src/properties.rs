@@ -86,7 +86,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The names that selection puts into effect.
+/// Returns the names of the sets that selection puts into effect.
 fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[ControllerRevision]) -> Vec<String> {
     let Ok(pod) = Pod::decode(request.object) else { return Vec::new() };
     if !pod.is_injectable() {
@@ -95,7 +95,7 @@ fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[Controlle
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
-    select::select(&compiled, query, sources).0.iter().map(|set| set.name().to_owned()).collect()
+    pillion_inject::matching::select(&compiled, query, sources).0.iter().map(|set| set.name().to_owned()).collect()
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What explanations say.
+//! Tests of the texts of explanations.
 
 use std::sync::LazyLock;
 
@@ -11,11 +11,11 @@ use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::chosen_revision::Why;
 use super::parts::Fate;
-use super::revision::Why;
 use super::*;
 
-/// Namespaces `prod` and `dev` with labels, `broken` that nobody can read, and no others.
+/// A cluster with the Namespaces `prod` and `dev`, which have labels, and `broken`, which cannot be read.
 pub(super) struct Cluster;
 
 impl Lookup for Cluster {
@@ -45,7 +45,7 @@ pub(super) fn context<'a>(sets: &'a [SidecarSet], revisions: &'a [ControllerRevi
 
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
 
-/// A revision of set `s` that holds container `old`.
+/// Returns a revision of set `s` that contains the container `old`.
 pub(super) fn stored() -> ControllerRevision {
     ControllerRevision::decode(json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
@@ -55,7 +55,8 @@ pub(super) fn stored() -> ControllerRevision {
     .unwrap()
 }
 
-/// A set that selects `app=web`, with `spec` on top; `annotations` in it go into its metadata.
+/// Returns a set that selects `app=web`, with the fields of `edit` added to its spec; `annotations` go into its
+/// metadata.
 fn set(name: &str, edit: &Value) -> SidecarSet {
     let mut set = json!({
         "metadata": {"name": name},
@@ -83,7 +84,7 @@ fn findings(decision: &Decision) -> Vec<Finding> {
     }
 }
 
-/// What is said of the only set, in namespace `prod`.
+/// Returns the findings about the only set, in namespace `prod`.
 fn said(edit: &Value) -> Vec<String> {
     let explanation = explained("prod", &pod(), &[set("s", edit)]);
     findings(&explanation.sets[0].decision)
@@ -95,11 +96,11 @@ fn said(edit: &Value) -> Vec<String> {
 #[rstest]
 #[case::label_value(
     json!({"selector": {"matchLabels": {"app": "api"}}}),
-    &[r#"P-6 PodLabel spec.selector.matchLabels[app]: Pod has "web", wanted "api""#]
+    &[r#"MATCH-6 PodLabel spec.selector.matchLabels[app]: Pod has "web", wanted "api""#]
 )]
 #[case::label_absent(
     json!({"selector": {"matchLabels": {"App": "web"}}}),
-    &[r#"P-6 PodLabel spec.selector.matchLabels[App]: Pod has no label "App" (it has app=web, tier=be), wanted "web""#]
+    &[r#"MATCH-6 PodLabel spec.selector.matchLabels[App]: Pod has no label "App" (it has app=web, tier=be), wanted "web""#]
 )]
 #[case::every_requirement_that_fails(
     json!({"selector": {"matchLabels": {"app": "web", "tier": "fe"}, "matchExpressions": [
@@ -111,29 +112,29 @@ fn said(edit: &Value) -> Vec<String> {
         {"key": "gone", "operator": "Exists"},
     ]}}),
     &[
-        r#"P-6 PodLabel spec.selector.matchLabels[tier]: Pod has "be", wanted "fe""#,
-        r#"P-6 PodLabel spec.selector.matchExpressions[1]: Pod has app="web", wanted not "web""#,
-        r#"P-6 PodLabel spec.selector.matchExpressions[2]: Pod has tier="be", wanted one of "x", "y""#,
-        r#"P-6 PodLabel spec.selector.matchExpressions[3]: Pod has tier="be", wanted none of "be", "fe""#,
-        r#"P-6 PodLabel spec.selector.matchExpressions[4]: Pod has tier="be", wanted no such label"#,
-        r#"P-6 PodLabel spec.selector.matchExpressions[5]: Pod has no label "gone" (it has app=web, tier=be), wanted any value"#,
+        r#"MATCH-6 PodLabel spec.selector.matchLabels[tier]: Pod has "be", wanted "fe""#,
+        r#"MATCH-6 PodLabel spec.selector.matchExpressions[1]: Pod has app="web", wanted not "web""#,
+        r#"MATCH-6 PodLabel spec.selector.matchExpressions[2]: Pod has tier="be", wanted one of "x", "y""#,
+        r#"MATCH-6 PodLabel spec.selector.matchExpressions[3]: Pod has tier="be", wanted none of "be", "fe""#,
+        r#"MATCH-6 PodLabel spec.selector.matchExpressions[4]: Pod has tier="be", wanted no such label"#,
+        r#"MATCH-6 PodLabel spec.selector.matchExpressions[5]: Pod has no label "gone" (it has app=web, tier=be), wanted any value"#,
     ]
 )]
 #[case::empty_selector(
-    json!({"selector": {}}), &["P-6 SelectorEmpty spec.selector: is empty, which selects no Pod"]
+    json!({"selector": {}}), &["MATCH-6 SelectorEmpty spec.selector: is empty, which selects no Pod"]
 )]
 #[case::paused_and_more(
     json!({"injectionStrategy": {"paused": true}, "selector": {"matchLabels": {"app": "api"}}}),
     &[
-        "P-6 Paused spec.injectionStrategy.paused: injection is paused",
-        r#"P-6 PodLabel spec.selector.matchLabels[app]: Pod has "web", wanted "api""#,
+        "MATCH-6 Paused spec.injectionStrategy.paused: injection is paused",
+        r#"MATCH-6 PodLabel spec.selector.matchLabels[app]: Pod has "web", wanted "api""#,
     ]
 )]
 #[case::another_namespace(
     json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev", "env": "dev"}}}),
     &[
-        r#"P-4 OtherNamespace spec.namespaceSelector.matchLabels[kubernetes.io/metadata.name]: the namespace is "prod", wanted "dev""#,
-        r#"P-6 NamespaceLabel spec.namespaceSelector.matchLabels[env]: Namespace "prod" has "prod", wanted "dev""#,
+        r#"MATCH-4 OtherNamespace spec.namespaceSelector.matchLabels[kubernetes.io/metadata.name]: the namespace is "prod", wanted "dev""#,
+        r#"MATCH-6 NamespaceLabel spec.namespaceSelector.matchLabels[env]: Namespace "prod" has "prod", wanted "dev""#,
     ]
 )]
 #[case::other_namespaces(
@@ -141,46 +142,46 @@ fn said(edit: &Value) -> Vec<String> {
         {"key": "env", "operator": "Exists"},
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]},
     ]}}),
-    &[r#"P-4 OtherNamespace spec.namespaceSelector.matchExpressions[1]: the namespace is "prod", wanted one of "a", "b""#]
+    &[r#"MATCH-4 OtherNamespace spec.namespaceSelector.matchExpressions[1]: the namespace is "prod", wanted one of "a", "b""#]
 )]
 #[case::namespace_label(
     json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}),
     &[
-        r#"P-6 NamespaceLabel spec.namespaceSelector.matchLabels[team]: Namespace "prod" has no label "team" (it has env=prod, kubernetes.io/metadata.name=prod), wanted "a""#,
+        r#"MATCH-6 NamespaceLabel spec.namespaceSelector.matchLabels[team]: Namespace "prod" has no label "team" (it has env=prod, kubernetes.io/metadata.name=prod), wanted "a""#,
     ]
 )]
 #[case::namespace_selector_that_nobody_understands(
     json!({"namespaceSelector": {"matchExpressions": [{"key": "env", "operator": "Like"}]}}),
     &[
-        r#"P-6 NamespaceSelectorInvalid spec.namespaceSelector.matchExpressions[0].operator: cannot be understood, which selects no namespace: supported values: "In", "NotIn", "Exists", "DoesNotExist""#,
+        r#"MATCH-6 NamespaceSelectorInvalid spec.namespaceSelector.matchExpressions[0].operator: cannot be understood, which selects no namespace: supported values: "In", "NotIn", "Exists", "DoesNotExist""#,
     ]
 )]
 #[case::selector_that_nobody_understands(
     json!({"selector": {"matchExpressions": [{"key": "env", "operator": "Like"}]}}),
     &[
-        r#"P-6 SelectorInvalid spec.selector.matchExpressions[0].operator: Unsupported value: supported values: "In", "NotIn", "Exists", "DoesNotExist""#,
+        r#"MATCH-6 SelectorInvalid spec.selector.matchExpressions[0].operator: Unsupported value: supported values: "In", "NotIn", "Exists", "DoesNotExist""#,
     ]
 )]
 #[case::no_such_revision(
     json!({"injectionStrategy": {"revision": {"customVersion": "v9"}}}),
     &[
-        r#"M-2 Revision spec.injectionStrategy.revision.customVersion: no ControllerRevision of this SidecarSet with customVersion "v9" is in the settings; add it to controllerRevisions, or use revisionName"#,
+        r#"INJ-2 Revision spec.injectionStrategy.revision.customVersion: no ControllerRevision of this SidecarSet with customVersion "v9" is in the settings; add it to controllerRevisions, or use revisionName"#,
     ]
 )]
 #[case::no_percentage(
     json!({"injectionStrategy": {"revision": {"revisionName": "s-1", "policy": "Partial"}}, "updateStrategy": {"partition": "5"}}),
-    &[r#"M-4 UpdateStrategy spec.updateStrategy.partition: "5" is not a percentage"#]
+    &[r#"INJ-4 UpdateStrategy spec.updateStrategy.partition: "5" is not a percentage"#]
 )]
 #[case::name_taken(
     json!({"containers": [{"name": "main", "image": "i:1"}]}),
-    &[r#"Q-4 NameTaken spec.containers[0].name: sidecar "main" has the name of a container of the Pod"#]
+    &[r#"DIFF-4 NameTaken spec.containers[0].name: sidecar "main" has the name of a container of the Pod"#]
 )]
 #[case::resources(
     json!({"containers": [{"name": "c", "image": "i:1", "resourcesPolicy": {
         "targetContainersMode": "sum", "targetContainersNameRegex": "^x$", "resourcesExpr": {"limits": {"cpu": "cpu"}}
     }}]}),
     &[
-        r#"M-14 ResourcesPolicy spec.containers[0].resourcesPolicy.targetContainersNameRegex: no containers match the regex pattern "^x$""#,
+        r#"INJ-14 ResourcesPolicy spec.containers[0].resourcesPolicy.targetContainersNameRegex: no containers match the regex pattern "^x$""#,
     ]
 )]
 fn reasons_name_the_field_what_is_there_and_what_is_wanted(#[case] edit: Value, #[case] expected: &[&str]) {
@@ -191,7 +192,12 @@ fn reasons_name_the_field_what_is_there_and_what_is_wanted(#[case] edit: Value, 
 #[case::is_not_known("gone", json!({}), "NamespaceNotFound", r#"spec.namespaceSelector: Namespace "gone" is not known, wanted one with env=prod"#)]
 #[case::is_not_readable("broken", json!({}), "NamespaceUnreadable", "spec.namespaceSelector: Namespace \"broken\" could not be read: no answer in time")]
 #[case::does_not_matter("broken", json!({"selector": {"matchLabels": {"app": "api"}}}), "PodLabel", r#"spec.selector.matchLabels[app]: Pod has "web", wanted "api""#)]
-fn p6_a_namespace_that(#[case] namespace: &str, #[case] mut edit: Value, #[case] kind: &str, #[case] expected: &str) {
+fn match6_a_namespace_that(
+    #[case] namespace: &str,
+    #[case] mut edit: Value,
+    #[case] kind: &str,
+    #[case] expected: &str,
+) {
     edit["namespaceSelector"] = json!({"matchLabels": {"env": "prod"}});
     let explanation = explained(namespace, &pod(), &[set("s", &edit)]);
     let found = findings(&explanation.sets[0].decision);
@@ -223,7 +229,7 @@ fn sets_stand_in_the_order_of_injection() {
 }
 
 #[test]
-fn p8_a_base_gives_way_to_its_canary() {
+fn match8_a_base_gives_way_to_its_canary() {
     let canary = |paused: bool| {
         set(
             "c",
@@ -249,11 +255,11 @@ fn sets_without_fault_are_withheld_while_another_refuses() {
 }
 
 #[rstest]
-#[case::p2_deleted(
+#[case::match2_deleted(
     json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
     "metadata.deletionTimestamp: the Pod is being deleted, which leaves it as it is"
 )]
-#[case::m13_records(
+#[case::inj13_records(
     json!({"metadata": {"labels": {"app": "web"}, "annotations": {"kruise.io/sidecarset-hash": "["}}}),
     "metadata.annotations[kruise.io/sidecarset-hash]: cannot be read: it must be a JSON object of records by SidecarSet"
 )]
@@ -269,7 +275,7 @@ fn what_is_about_the_pod_is_said_of_the_pod(#[case] edit: Value, #[case] expecte
 }
 
 #[test]
-fn p2_the_status_of_a_manifest_says_nothing() {
+fn match2_the_status_of_a_manifest_says_nothing() {
     let mut pod = pod();
     pod["status"] = json!({"phase": "Succeeded"});
     let explanation = explained("prod", &pod, &[set("s", &json!({}))]);
@@ -286,21 +292,21 @@ fn injection(pod: &Value, edit: &Value) -> Injection {
 }
 
 #[rstest]
-#[case::m1(json!({}), None, "spec.injectionStrategy.revision names none")]
-#[case::m5(json!({"revision": {"revisionName": "s-1"}}), Some("s-1"), "spec.injectionStrategy.revision asks for it")]
-#[case::m3(
+#[case::inj1(json!({}), None, "spec.injectionStrategy.revision names none")]
+#[case::inj5(json!({"revision": {"revisionName": "s-1"}}), Some("s-1"), "spec.injectionStrategy.revision asks for it")]
+#[case::inj3(
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"paused": true}}),
     Some("s-1"), "spec.updateStrategy.paused is true"
 )]
-#[case::m4_not_selected(
+#[case::inj4_not_selected(
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"selector": {"matchLabels": {"app": "api"}}}}),
     Some("s-1"), r#"spec.updateStrategy.selector.matchLabels[app]: Pod has "web", wanted "api""#
 )]
-#[case::m4_number(
+#[case::inj4_number(
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"partition": 3}}),
     None, "policy Partial, and spec.updateStrategy.partition is no percentage"
 )]
-#[case::m4_drawn(
+#[case::inj4_drawn(
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"partition": "100%"}}),
     Some("s-1"), "100% of Pods get the stored revision; this request's uid draws 81.4%"
 )]
@@ -311,7 +317,7 @@ fn the_revision_and_why(#[case] strategy: Value, #[case] stored: Option<&str>, #
 }
 
 #[test]
-fn m4_the_revision_that_the_pod_was_injected_with_stands() {
+fn inj4_the_revision_that_the_pod_was_injected_with_stands() {
     let edit = |partition: &str| {
         json!({
             "injectionStrategy": {"revision": {"revisionName": "s-1", "policy": "Partial"}},

@@ -1,4 +1,4 @@
-//! Bundles: of SidecarSets that are changed, and damaged in their text and in the bytes that it stands for.
+//! Bundles of changed SidecarSets, and bundles damaged in their text or in the bytes that the text encodes.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::json::changes;
 use crate::pool::{Pool, Spot};
 use crate::sequence::{Edit, edits};
 
-/// The most changes of the SidecarSets, and of the bundle.
+/// The maximum number of changes of the SidecarSets, and of the bundle.
 const CHANGES_MAX: usize = 4;
-/// The key of a document that holds SidecarSets.
+/// The key of the SidecarSets in a document.
 const BUNDLE: &str = "bundle";
 /// The length of the checksum of a bundle, in hexadecimal digits.
 const CHECKSUM: usize = 32;
-/// Numbers, tags and lengths that a section could have.
+/// Numbers, tags and lengths that may occur in a section.
 const WORDS: [&[u8]; 12] = [
     b"\0\0\0\0",
     b"\xff\xff\xff\xff",
@@ -42,12 +42,12 @@ const WORDS: [&[u8]; 12] = [
 /// Parts of the text of a bundle.
 const TEXTS: [&[u8]; 8] = [b"A", b"AAAA", b"____", b"-", b":", b"=", b"pillion-bundle-3:", b"\x7f"];
 
-/// A change of a bundle after it was written.
+/// A change of a finished bundle.
 #[derive(Clone, Debug)]
 enum Damage {
-    /// Of its text.
+    /// Changes of its text.
     Text(Vec<Edit<u8>>),
-    /// Of the bytes behind the text, with a checksum that is right.
+    /// Changes of the encoded bytes, followed by a correct checksum.
     Opened(Vec<Edit<u8>>),
 }
 
@@ -60,7 +60,7 @@ impl Damage {
         ]
     }
 
-    /// The text of a bundle with the damage.
+    /// Damages the text of a bundle.
     fn of(&self, text: String) -> String {
         match self {
             Self::Text(edits) => {
@@ -83,26 +83,26 @@ impl Damage {
     }
 }
 
-/// The bytes that the text of a bundle stands for.
+/// Decodes the text of a bundle into bytes.
 fn opened(text: &str) -> Option<Vec<u8>> {
     let (_, data) = text.strip_prefix(PREFIX)?.split_once(':')?;
     URL_SAFE_NO_PAD.decode(data).ok()
 }
 
-/// The text of a bundle of these bytes.
+/// Encodes bytes as the text of a bundle.
 fn closed(bytes: &[u8]) -> String {
     let data = URL_SAFE_NO_PAD.encode(bytes);
     let digest = format!("{:x}", Sha256::digest(data.as_bytes()));
     [PREFIX, digest.get(..CHECKSUM).unwrap_or_default(), ":", &data].concat()
 }
 
-/// The SidecarSets of a document.
+/// Returns the SidecarSets of a document.
 fn manifests(document: &Value) -> &[Value] {
     document.get(BUNDLE).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Documents with bundles that differ from those of `corpus`: half of them in their SidecarSets and everything else of the
-/// document, the others in the bundle that is made of these.
+/// Generates documents with bundles that differ from those of `corpus`. Half of them change the SidecarSets and the
+/// rest of the document; the others also damage the resulting bundle.
 pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value = Value> + 'a {
     let damage = prop_oneof![Just(None), Damage::any().prop_map(Some)];
     (Spot::any(), changes(CHANGES_MAX), damage).prop_map(|(which, changes, damage)| {
@@ -116,7 +116,7 @@ pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value
     })
 }
 
-/// The document with this text as its bundle.
+/// Returns the document with this text as its bundle.
 fn with_bundle(mut document: Value, text: &str) -> Value {
     if let Some(members) = document.as_object_mut() {
         members.remove(BUNDLE);
@@ -129,15 +129,16 @@ fn with_bundle(mut document: Value, text: &str) -> Value {
     document
 }
 
-/// Reads the bundle of a document in every way. A bundle may be refused; what is written has to be read.
+/// Reads the bundle of a document in every way. A damaged bundle may be refused; a bundle just written must be
+/// readable.
 ///
 /// # Errors
-/// The SidecarSets that are read are not those that were written.
+/// If reading yields other SidecarSets than were written.
 pub fn check(document: &Value) -> anyhow::Result<()> {
     if let Some(text) = document.pointer("/settings/bundle").and_then(Value::as_str) {
         if let Ok(bundle) = Bundle::read(text.as_bytes()) {
             let labels = document.pointer("/request/object/metadata/labels").and_then(Value::as_object);
-            // Any error will do: only a panic is a failure.
+            // Errors are fine here. Only a panic is a failure.
             drop((bundle.verify(), bundle.sets_for("shop", labels)));
         }
         return Ok(());
@@ -156,7 +157,7 @@ pub fn check(document: &Value) -> anyhow::Result<()> {
     }
 }
 
-/// The SidecarSets of a document by their names; none if one of them would not get into a bundle, or two have one name.
+/// Returns the SidecarSets of a document by name, or `None` if one cannot be bundled or two have the same name.
 fn decoded(document: &Value) -> Option<BTreeMap<String, SidecarSet>> {
     let sets = manifests(document).iter().map(|manifest| Some(decode(manifest.clone()).ok()?.into_sidecar_set()));
     let sets: BTreeMap<String, SidecarSet> =
@@ -164,8 +165,8 @@ fn decoded(document: &Value) -> Option<BTreeMap<String, SidecarSet>> {
     (sets.len() == manifests(document).len()).then_some(sets)
 }
 
-/// The same document twice: with a bundle as it is made of SidecarSets that users write, and with these SidecarSets in the
-/// settings. None if a bundle would not hold them.
+/// Returns the document twice: with a bundle of the SidecarSets, and with the same SidecarSets in the settings. `None`
+/// if a bundle cannot hold them.
 pub fn both_ways(document: &Value) -> Option<[Value; 2]> {
     let sets: Vec<SidecarSet> = decoded(document)?.into_values().collect();
     let mut unbundled = document.clone();

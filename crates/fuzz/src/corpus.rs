@@ -1,4 +1,4 @@
-//! The inputs that a target begins with: `crates/fuzz/corpus/<target>/*.json`.
+//! The initial inputs of a target: `crates/fuzz/corpus/<target>/*.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// An input under the name that a failure tells.
+/// An input with the name that a failure reports.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The file, or the name of a sample.
+    /// The name of the file or of the sample.
     pub name: String,
     /// The input.
     pub input: Value,
 }
 
-/// The folder of a target's files.
+/// Returns the folder of a target's files.
 pub fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// The inputs of all files of a target, in the order of the files' names.
+/// Returns the inputs of all files of a target, in the order of the files' names.
 ///
 /// # Errors
-/// A file cannot be read, or is not JSON; or the folder has no file.
+/// If a file cannot be read or is not JSON, or the folder has no file.
 pub fn read(target: &str) -> anyhow::Result<Vec<Named>> {
     let folder = folder(target);
     let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
@@ -34,10 +34,10 @@ pub fn read(target: &str) -> anyhow::Result<Vec<Named>> {
     Ok(files.into_iter().flatten().collect())
 }
 
-/// The inputs of a file: the entries if it holds a list, else the file is one input.
+/// Returns the inputs of a file: the entries of a list, or the file's only value.
 ///
 /// # Errors
-/// The file cannot be read, or is not JSON.
+/// If the file cannot be read or is not JSON.
 pub fn read_file(path: &Path) -> anyhow::Result<Vec<Named>> {
     let read = || anyhow::Ok(serde_json::from_slice::<Value>(&fs::read(path)?)?);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

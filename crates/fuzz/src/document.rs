@@ -1,8 +1,8 @@
-//! Inputs of the module as documents, which are what the corpus holds.
+//! Inputs of the module in the form of documents, which the corpus stores.
 //!
-//! `{"request", "settings", "objects", "bundle"}` is a call of `validate`, without `request` one of `validate_settings`;
-//! `objects` can be looked up, `bundle` are SidecarSets that become the setting of that name. `{"function", "bytes",
-//! "objects"}` is a call with a payload that may be anything: a character below U+0100 for each byte.
+//! `{"request", "settings", "objects", "bundle"}` is a call of `validate`; without `request` it is a call of
+//! `validate_settings`. `objects` can be looked up. `bundle` lists SidecarSets, which become the setting of that name.
+//! `{"function", "bytes", "objects"}` is a call with an arbitrary payload: each character, below U+0100, is one byte.
 
 use pillion_bench::cost::Input;
 use pillion_bench::objects::Objects;
@@ -15,9 +15,9 @@ use crate::json::changes;
 use crate::pool::{Pool, Spot};
 use crate::sequence::{Edit, edits};
 
-/// The most changes of a document.
+/// The maximum number of changes of a document.
 const CHANGES_MAX: usize = 8;
-/// Parts of JSON that are put between the bytes of a payload.
+/// Parts of JSON to insert between the bytes of a payload.
 const WORDS: [&[u8]; 24] = [
     b"{",
     b"}",
@@ -50,19 +50,19 @@ const WORDS: [&[u8]; 24] = [
 pub struct Call {
     /// `validate` or `validate_settings`.
     pub function: String,
-    /// The payload of the call, as the module gets it.
+    /// The payload of the call.
     pub payload: Vec<u8>,
     /// The objects that the module can look up.
     pub objects: Objects,
-    /// The length of all that the policy can read, in bytes.
+    /// The length of everything that the policy can read, in bytes.
     pub length: u64,
 }
 
 impl Call {
-    /// The call that a document stands for.
+    /// Turns a document into a call.
     ///
     /// # Errors
-    /// The document cannot be written.
+    /// If the document cannot be serialized.
     pub fn of(document: &Value) -> anyhow::Result<Self> {
         let input = input(document);
         let (function, payload, length) = match document.get("bytes").and_then(Value::as_str) {
@@ -87,7 +87,7 @@ fn input(document: &Value) -> Input {
     input.of(document.clone())
 }
 
-/// The same call with other bytes, if the document can be written.
+/// Returns the call of a document with changed bytes.
 fn damaged(document: &Value, edits: &[Edit<u8>], others: &[Vec<u8>]) -> anyhow::Result<Value> {
     let Call { function, mut payload, .. } = Call::of(document)?;
     for edit in edits {
@@ -98,7 +98,8 @@ fn damaged(document: &Value, edits: &[Edit<u8>], others: &[Vec<u8>]) -> anyhow::
     Ok(json!({"function": function, "bytes": bytes, "objects": objects}))
 }
 
-/// Documents that differ from one of `corpus` by some changes; of one in eight, bytes of the payload are others.
+/// Generates documents that differ from one of `corpus` by some changes. In one of eight, the bytes of the payload
+/// change, too.
 pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value = Value> + 'a {
     let words: Vec<Vec<u8>> = WORDS.iter().map(|word| word.to_vec()).collect();
     let bytes = prop_oneof![7 => Just(Vec::new()), 1 => vec(edits(words, any::<u8>()), 1..4)];

@@ -6,49 +6,50 @@ use serde_json::{Map, Value};
 
 use crate::pool::{Pool, Spot};
 
-/// The most bytes that a list or a text is repeated to.
+/// The maximum length of a repeated list or text, in bytes.
 const REPEATED_MAX: usize = 1 << 18;
 
-/// A change at some place of a document.
+/// A change at one place of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     place: Spot,
     how: How,
 }
 
-/// The change that is made at a place.
+/// The change of a place.
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// The value becomes an extreme one.
+    /// Replace the value by an extreme one.
     Extreme(Spot),
-    /// The value becomes one that stands elsewhere under the same key.
+    /// Replace the value by one that occurs elsewhere under the same key.
     Like(Spot),
-    /// The value becomes any other one of the corpus.
+    /// Replace the value by any value of the corpus.
     Other(Spot),
-    /// The value becomes the same in another type.
+    /// Convert the value to another type.
     Retype(Spot),
-    /// The value goes.
+    /// Remove the value.
     Delete,
-    /// The entry of a list, or the text, comes so many times more; a member comes once more under another key.
+    /// Repeat the entry of a list, or the text, this many more times; copy a member under another key.
     Repeat(usize, Spot),
-    /// The value and another one of the document change places.
+    /// Swap the value with another one of the document.
     Swap(Spot),
-    /// The member has a key of the vocabulary.
+    /// Rename the member to a key of the vocabulary.
     Rename(Spot),
-    /// The object gets a member that such objects have elsewhere; a list gets an entry.
+    /// Add a member to the object that such objects have elsewhere, or an entry to the list.
     Insert(Spot, Spot),
-    /// The object or the list gets a member with any key and a value of the corpus.
+    /// Add a member with any key and a matching value of the corpus to the object, or an entry to the list.
     Foreign(Spot, Spot),
-    /// The text, or the number's literal, has a part of another one.
+    /// Join the beginning of the text, or of the number's literal, with the end of another one.
     Cross(Spot, Spot),
 }
 
-/// Up to `most` changes. Mostly they are few: of many, one is refused at once, and the others are not looked at.
+/// Generates up to `most` changes, mostly few: after many changes, the module tends to refuse at the first one and to
+/// ignore the others.
 pub fn changes(most: usize) -> impl Strategy<Value = Vec<Change>> {
     prop_oneof![4 => vec(change(), 1), 3 => vec(change(), 2..=3), 1 => vec(change(), 1..=most)]
 }
 
-/// A change of any kind.
+/// Generates a change of any kind.
 fn change() -> impl Strategy<Value = Change> {
     let spot = Spot::any;
     let how = prop_oneof![
@@ -69,7 +70,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 impl Change {
-    /// Changes a document. Its outermost value stays an object with the same keys.
+    /// Changes a document. Its outermost value remains an object with the same keys.
     pub fn apply(self, document: &mut Value, pool: &Pool) {
         let pointers = pointers(document);
         let Some(pointer) = self.place.of(&pointers) else { return };
@@ -100,7 +101,7 @@ impl Change {
     }
 }
 
-/// JSON pointers (RFC 6901) to every value but the outermost one.
+/// Returns JSON pointers (RFC 6901) to all values except the outermost one.
 pub fn pointers(document: &Value) -> Vec<String> {
     fn walk(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
         let mut add = |token: &str, value: &Value| {
@@ -121,7 +122,7 @@ pub fn pointers(document: &Value) -> Vec<String> {
     pointers
 }
 
-/// The key under which a value stands; for an entry of a list, the key of the list.
+/// Returns the key of a value. An entry of a list has the key of the list.
 fn key_of(pointer: &str) -> String {
     let token = pointer.rsplit('/').find(|token| token.parse::<usize>().is_err()).unwrap_or_default();
     unescaped(token)
@@ -143,8 +144,8 @@ fn set(document: &mut Value, pointer: &str, value: Option<&Value>) {
     }
 }
 
-/// The object or list that holds the value at `pointer`, and the value's key or index in it. `None` for a member of the
-/// document itself: those are the harness's own.
+/// Returns the object or list that contains the value at `pointer`, and the value's key or index in it. `None` for
+/// members of the document itself, which belong to the harness.
 fn container<'a>(document: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, String)> {
     let (outer, token) = pointer.rsplit_once('/').filter(|(outer, _)| !outer.is_empty())?;
     Some((document.pointer_mut(outer)?, unescaped(token)))
@@ -179,7 +180,7 @@ fn swap(document: &mut Value, one: &str, other: &str) {
     let values = (document.pointer(one).cloned(), document.pointer(other).cloned());
     if let (Some(first), Some(second)) = values {
         set(document, one, Some(&second));
-        // If the other one was a part of the first, it is not there any more.
+        // If the second value was a part of the first, it no longer exists.
         set(document, other, Some(&first));
     }
 }
@@ -201,7 +202,7 @@ fn insert(container: &mut Value, key: &str, value: Spot, pool: &Pool) {
     }
 }
 
-/// The same in another type: a number as a text, a value in a list, the entries of a list alone.
+/// Converts a value to another type: a number to a text, a value to a list, a list to one of its entries, and so on.
 fn retyped(value: &mut Value, which: Spot) {
     let old = value.take();
     *value = match old {
@@ -226,7 +227,7 @@ fn retyped(value: &mut Value, which: Spot) {
     };
 }
 
-/// The beginning of a text and the end of another one; of numbers the literals.
+/// Joins the beginning of a text with the end of another one. Numbers count as their literals.
 fn cross(value: &mut Value, other: Option<&Value>, cut: Spot) {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

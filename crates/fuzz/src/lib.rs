@@ -1,10 +1,9 @@
-//! Generated inputs: documents of a corpus, changed at random, against the module and the parsers of the core.
+//! Fuzzing: randomly changed documents of a corpus, against the module and the parsers of the core.
 //!
-//! Each test of `tests/` is a target. [`run`] gives a target every input of its corpus as it is, then inputs that a
-//! generator makes of them for as long as `FUZZ_SECONDS` says. [`json`] changes documents, [`sequence`] changes texts and
-//! bytes, [`pool`] has the parts that go from one document into another. [`bundle`] damages
-//! bundles. [`policy`] evaluates the module and judges its
-//! answer and its cost.
+//! Each test in `tests/` is a target. [`run`] passes every input of the corpus to the target, then inputs that a
+//! generator derives from them, for `FUZZ_SECONDS`. [`json`] changes documents, [`sequence`] changes texts and bytes,
+//! [`pool`] holds the parts that move from one document to another. [`bundle`] damages bundles. [`policy`] evaluates
+//! the module and checks its answer and its cost.
 #![forbid(unsafe_code)]
 
 pub mod bundle;

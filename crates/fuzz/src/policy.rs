@@ -1,4 +1,4 @@
-//! The module, and what each of its answers has to be.
+//! The module, and the checks of its answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,15 +15,15 @@ use serde_json::Value;
 use crate::corpus::Named;
 use crate::document::Call;
 
-/// How long an evaluation may take in a build for tests on a busy machine. Bulk operations count as one instruction; this
-/// is what bounds them.
+/// The time limit of an evaluation in a test build on a busy machine. It bounds bulk operations, which count as one
+/// instruction.
 const TIME: Duration = Duration::from_secs(20);
 /// The codes of refusals: undecodable, refused by a rule, wrong fields, try again.
 const CODES: [u16; 4] = [400, 403, 422, 503];
 /// The longest warning that the API server passes on, in characters.
 const WARNING_MAX: usize = 256;
 
-/// The module, whose evaluations trap beyond the bounds for a mebibyte of input.
+/// The module. Its evaluations trap beyond the bounds of a mebibyte of input.
 pub struct Policy {
     counter: Counter,
 }
@@ -34,11 +34,11 @@ pub struct Policy {
 pub struct Response {
     /// Whether the request is admitted.
     pub accepted: bool,
-    /// Why not.
+    /// The reason for a refusal.
     pub message: Option<String>,
     /// The HTTP status of a refusal.
     pub code: Option<u16>,
-    /// The object as the policy leaves it.
+    /// The object as changed by the policy.
     pub mutated_object: Option<Value>,
     audit_annotations: Option<BTreeMap<String, String>>,
     warnings: Option<Vec<String>>,
@@ -48,7 +48,7 @@ pub struct Response {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Validity {
-    /// Whether the policy can run with them.
+    /// Whether the settings are valid.
     pub valid: bool,
     /// The error in the settings; absent if they are valid.
     pub message: Option<String>,
@@ -57,38 +57,38 @@ pub struct Validity {
 /// An answer.
 #[derive(Debug)]
 pub enum Answer {
-    /// Of `validate`.
+    /// The answer of `validate`.
     Validate(Response),
-    /// Of `validate_settings`.
+    /// The answer of `validate_settings`.
     Settings(Validity),
-    /// None: the input is too long for the bounds.
+    /// No answer: the input is too long for the bounds.
     TooLong,
 }
 
 impl Policy {
-    /// Compiles the module that `PILLION_MODULE` names, else one of these sources.
+    /// Compiles the module that `PILLION_MODULE` names, otherwise one built from these sources.
     ///
     /// # Errors
-    /// The module cannot be read, or is not a module of the waPC protocol.
+    /// If the module cannot be read, or is not a module of the waPC protocol.
     pub fn load() -> anyhow::Result<Self> {
         let path = module::path();
         let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
         Ok(Self { counter: Counter::bounded(&bytes, BOUNDS)? })
     }
 
-    /// The samples of the survey of costs that call `function`: they have every list and map that the policy reads.
+    /// Returns the samples of the cost survey that call `function`. They have every list and map that the policy reads.
     ///
     /// # Errors
-    /// The policy refuses a sample from which another one is made.
+    /// If the policy refuses a sample from which another one is built.
     pub fn samples(&self, function: &str) -> anyhow::Result<Vec<Named>> {
         let samples = samples::all(&self.counter)?.into_iter().filter(|sample| sample.function() == function);
         Ok(samples.map(|sample| Named { name: sample.name().to_owned(), input: sample.document().clone() }).collect())
     }
 
-    /// The answer to a document.
+    /// Evaluates a document and checks the answer.
     ///
     /// # Errors
-    /// The module traps, reports an error, takes more than the bounds, or gives an answer that says nothing.
+    /// If the module traps, reports an error, exceeds the bounds, or gives an answer that a host cannot use.
     pub fn answer(&self, document: &Value) -> anyhow::Result<Answer> {
         let call = Call::of(document)?;
         if call.length > LENGTH {

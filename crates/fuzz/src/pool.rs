@@ -1,35 +1,35 @@
-//! What goes from one document of a corpus into another: its keys, its values, and values that are extreme.
+//! The material that moves from one document of a corpus to another: keys, values and extreme values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// The longest value that goes from one document into another, in bytes as JSON.
+/// The maximum length of a pooled value, in bytes of JSON.
 const VALUE_MAX: usize = 8 << 10;
-/// How deep the deepest value is. Deeper ones would end the stack of the harness; brackets in the bytes of a payload go
-/// deeper.
+/// The depth of the deepest value. Deeper ones would overflow the stack of the harness. Brackets in the bytes of a
+/// payload nest deeper.
 const DEPTH: usize = 200;
 
 /// Numbers and texts that are the longest, shortest, largest or oddest of their kind.
 const EXTREMES: &str = include_str!("../corpus/extremes.json");
 
-/// A place in something whose length is not known yet: a share of it.
+/// A position in a sequence of unknown length, as a share of the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot(pub u32);
 
 impl Spot {
-    /// Any place.
+    /// Generates any position.
     pub fn any() -> impl Strategy<Value = Self> + Clone {
         any::<u32>().prop_map(Self)
     }
 
-    /// The place in something that is so long: below `length`, or 0.
+    /// Returns the index in a sequence of this length: below `length`, or 0.
     pub fn index(self, length: usize) -> usize {
         usize::try_from((u128::from(self.0) * (length as u128)) >> 32).unwrap_or_default()
     }
 
-    /// The item at this place.
+    /// Returns the item at this position.
     pub fn of<T>(self, items: &[T]) -> Option<&T> {
         items.get(self.index(items.len()))
     }
@@ -38,18 +38,18 @@ impl Spot {
 /// The parts of all documents.
 #[derive(Debug, Default)]
 pub struct Pool {
-    /// Every key.
+    /// All keys.
     pub keys: Vec<String>,
-    /// Every value that is not too long, once.
+    /// All values up to the maximum length, each once.
     pub values: Vec<Value>,
-    /// Values that no document has.
+    /// Extreme values.
     pub extremes: Vec<Value>,
     like: BTreeMap<String, Vec<Value>>,
     fields: BTreeMap<String, Vec<String>>,
 }
 
 impl Pool {
-    /// The pool of these documents.
+    /// Collects the parts of these documents.
     pub fn new<'a>(documents: impl IntoIterator<Item = &'a Value>) -> Self {
         let (mut values, mut like) = (BTreeMap::new(), BTreeMap::new());
         for document in documents {
@@ -62,12 +62,12 @@ impl Pool {
         Self { keys: keys.into_iter().cloned().collect(), values: once(values), extremes: extremes(), like, fields }
     }
 
-    /// The values that stand somewhere under this key.
+    /// Returns the values that occur under this key.
     pub fn like(&self, key: &str) -> &[Value] {
         self.like.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The keys that objects have which stand somewhere under this key.
+    /// Returns the keys of the objects that occur under this key.
     pub fn fields(&self, key: &str) -> &[String] {
         self.fields.get(key).map_or(&[], Vec::as_slice)
     }
@@ -92,7 +92,7 @@ fn collect(
     }
 }
 
-/// The keys of the objects among values that are sorted by where they stand.
+/// Returns the keys of the objects among the values under each key.
 fn fields(like: &BTreeMap<String, BTreeMap<String, Value>>) -> BTreeMap<String, Vec<String>> {
     let keys = |values: &BTreeMap<String, Value>| {
         let keys: BTreeSet<&String> = values.values().filter_map(Value::as_object).flat_map(Map::keys).collect();
@@ -101,7 +101,7 @@ fn fields(like: &BTreeMap<String, BTreeMap<String, Value>>) -> BTreeMap<String, 
     like.iter().map(|(key, values)| (key.clone(), keys(values))).collect()
 }
 
-/// Those of the file, and lists, objects and texts that are longer or deeper than anybody would write there.
+/// Returns the extreme values: those of the file, and longer or deeper lists, objects and texts than fit there.
 fn extremes() -> Vec<Value> {
     let deep = |wrap: fn(Value) -> Value| (0..DEPTH).fold(Value::Null, |inner, _| wrap(inner));
     let members = |count: usize| (0..count).map(|index| (format!("k{index}"), json!("v"))).collect::<Map<_, _>>();

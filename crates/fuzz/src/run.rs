@@ -1,10 +1,10 @@
 //! Runs a target: its corpus, then generated inputs for some time.
 //!
-//! | variable | what it says |
+//! | variable | meaning |
 //! | --- | --- |
-//! | `FUZZ_SECONDS` | how long inputs are generated; half a second if it is not set |
-//! | `FUZZ_SEED` | the number of the first round; 0 if it is not set. The same number gives the same inputs |
-//! | `FUZZ_INPUT` | a file: its inputs are the only ones |
+//! | `FUZZ_SECONDS` | how long to generate inputs; default: half a second |
+//! | `FUZZ_SEED` | the seed of the first round; default: 0. The same seed yields the same inputs |
+//! | `FUZZ_INPUT` | a file whose inputs are the only ones |
 
 use std::env;
 use std::ffi::OsString;
@@ -21,21 +21,21 @@ use serde_json::Value;
 
 use crate::corpus::{self, Named};
 
-/// How long inputs are generated if nothing says so: `cargo test` stays quick.
+/// The default duration of generation. It is short so that `cargo test` stays quick.
 const TIME: Duration = Duration::from_millis(500);
-/// The inputs of a round. A round is what a seed stands for.
+/// The number of inputs in a round. Each round has its own seed.
 const ROUND: u32 = 16;
-/// How long the smallest input that still fails is looked for, in milliseconds, and in how many steps.
+/// The limits of the search for the smallest input that still fails, in milliseconds and in steps.
 const SHRINK_TIME: u32 = 60_000;
 const SHRINK_STEPS: u32 = 4_096;
-/// The longest input that a failure prints whole, in bytes.
+/// The maximum length of an input that a failure prints in full, in bytes.
 const PRINTED_MAX: usize = 4_096;
 
-/// A target, by the name of its folder in the corpus.
+/// A target, named like its folder in the corpus.
 #[derive(Clone, Copy, Debug)]
 pub struct Target(pub &'static str);
 
-/// What the variables say.
+/// The values of the variables.
 #[derive(Debug)]
 struct Budget {
     time: Duration,
@@ -61,10 +61,10 @@ impl Budget {
 }
 
 impl Target {
-    /// Checks every input of `corpus`, then those that `generated` makes.
+    /// Checks every input of `corpus`, then inputs from `generated`.
     ///
     /// # Errors
-    /// An input for which `check` fails, with the smallest one like it, and with the command that runs it again.
+    /// If `check` fails for an input. The error contains the smallest such input and the command that runs it again.
     pub fn run(
         self,
         corpus: &[Named],
@@ -103,18 +103,18 @@ impl Target {
         ))
     }
 
-    /// Checks inputs as they are.
+    /// Checks inputs without changing them.
     fn replay(self, inputs: &[Named], check: impl Fn(&Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
         inputs.iter().try_for_each(|Named { name, input }| check(input).with_context(|| format!("{}: {name}", self.0)))
     }
 
-    /// Writes an input that fails to a file, and tells everything about it.
+    /// Writes a failing input to a file, and returns the report about it.
     fn found(self, input: &Value, reason: &str, seed: u64) -> anyhow::Result<String> {
         let text = input.to_string();
         let folder = workspace().join("target/fuzz").join(self.0);
         fs::create_dir_all(&folder)?;
         let path = folder.join(format!("seed-{seed}.json"));
-        // In a list, as the file of a corpus may be: a text alone would be one, too.
+        // The input is wrapped in a list, as a corpus file may be, so that every kind of input can be read back.
         fs::write(&path, [b"[", text.as_bytes(), b"]\n"].concat())?;
         let shown = if text.len() <= PRINTED_MAX { text } else { format!("({} bytes)", text.len()) };
         Ok(format!(
@@ -129,7 +129,7 @@ fn again(target: &str, path: &Path) -> String {
     format!("FUZZ_INPUT={} cargo test --workspace --locked --test fuzz_{target}", path.display())
 }
 
-/// Past the capture of the test runner: how many inputs there were is worth seeing when none fails.
+/// Writes past the capture of the test runner: the number of inputs is of interest even if none fails.
 fn say(line: &str) -> anyhow::Result<()> {
     Ok(std::io::stdout().write_all(format!("{line}\n").as_bytes())?)
 }

@@ -8,28 +8,29 @@ use proptest::sample::select;
 
 use crate::pool::Spot;
 
-/// The most items that a part is repeated to.
+/// The maximum number of items after a repetition.
 const REPEATED_MAX: usize = 1 << 18;
 
 /// One change.
 #[derive(Clone, Debug)]
 pub enum Edit<T> {
-    /// The items go between two others.
+    /// Insert the items at a place.
     Insert(Spot, Vec<T>),
-    /// The items replace the one that is there.
+    /// Replace the item at a place by these items.
     Set(Spot, Vec<T>),
-    /// The part between two places goes.
+    /// Remove the part between two places.
     Remove(Spot, Spot),
-    /// The part between two places comes so many times more.
+    /// Repeat the part between two places this many more times.
     Repeat(Spot, Spot, usize),
-    /// The part between the first two places goes to the third.
+    /// Move the part between the first two places to the third.
     Move(Spot, Spot, Spot),
-    /// Everything behind a place is that of another sequence behind another place.
+    /// Replace everything after the first place by the end of another sequence. The second selects the sequence, the
+    /// third the start in it.
     Cross(Spot, Spot, Spot),
 }
 
 impl<T: Copy> Edit<T> {
-    /// Makes the change. `others` are the sequences that [`Edit::Cross`] takes from.
+    /// Applies the change. `others` are the sequences that [`Edit::Cross`] uses.
     pub fn apply(&self, items: &mut Vec<T>, others: &[Vec<T>]) {
         match self {
             Self::Insert(at, new) => {
@@ -66,13 +67,13 @@ impl<T: Copy> Edit<T> {
     }
 }
 
-/// The part between two places, whichever comes first.
+/// Returns the start and end of the part between two places, in either order.
 fn part<T>(items: &[T], one: Spot, other: Spot) -> (usize, usize) {
     let (one, other) = (one.index(items.len() + 1), other.index(items.len() + 1));
     (one.min(other), one.max(other))
 }
 
-/// Changes that insert one of `words` or one of `items`.
+/// Generates changes that insert one of `words` or some of `item`.
 pub fn edits<T: Copy + Debug + 'static>(
     words: Vec<Vec<T>>,
     item: impl Strategy<Value = T> + Clone + 'static,
@@ -89,7 +90,7 @@ pub fn edits<T: Copy + Debug + 'static>(
     ]
 }
 
-/// Texts that are made of `texts` by up to `most` changes, and of `words`.
+/// Generates texts: `texts` with up to `most` changes, and sequences of `words`.
 pub fn changed_texts(texts: &[String], words: &[&str], most: usize) -> impl Strategy<Value = String> + use<> {
     let others: Vec<Vec<char>> = texts.iter().map(|text| text.chars().collect()).collect();
     let words: Vec<Vec<char>> = words.iter().map(|word| word.chars().collect()).collect();

@@ -1,4 +1,4 @@
-//! Bundles of changed SidecarSets, and damaged bundles: what is written is read, everything else is refused.
+//! Bundles of changed SidecarSets, and damaged bundles: a written bundle can be read, a damaged one is refused.
 
 use pillion_fuzz::policy::{Answer, Policy, Response};
 use pillion_fuzz::pool::Pool;
@@ -6,7 +6,7 @@ use pillion_fuzz::run::Target;
 use pillion_fuzz::{bundle, corpus};
 use serde_json::Value;
 
-/// Codes that are about the settings or about look-ups, not about the Pod.
+/// Codes of refusals because of settings or look-ups, not because of the Pod.
 const OTHERS: [u16; 2] = [400, 503];
 
 fn response(policy: &Policy, document: &Value) -> anyhow::Result<Option<Response>> {

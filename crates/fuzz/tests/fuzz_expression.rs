@@ -1,4 +1,4 @@
-//! Expressions that users write: those of `resourcesPolicy`, and the regular expressions of whitelists.
+//! User-written expressions: those of `resourcesPolicy`, and the regular expressions of whitelists.
 #![allow(missing_docs)]
 
 use anyhow::ensure;
@@ -11,7 +11,7 @@ use pillion_sidecarset::expression::{Expression, Slot};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// What both languages are made of.
+/// Tokens of both languages.
 const WORDS: [&str; 64] = [
     "cpu",
     "memory",
@@ -78,9 +78,9 @@ const WORDS: [&str; 64] = [
     "(a{1000}){10}",
     "sidecar.istio.io/",
 ];
-/// Amounts that a container may have.
+/// Resource amounts of a container.
 const AMOUNTS: [&str; 6] = ["0", "1n", "200m", "1.5", "100Mi", "7Ei"];
-/// Names and keys that patterns are matched with.
+/// Names and keys to match patterns with.
 const NAMES: [&str; 4] = ["", "main", "sidecar.istio.io/inject", "a.very-long.example.com/name_with.all-of-it"];
 
 #[test]
@@ -96,7 +96,7 @@ fn expressions_mean_the_same_in_parentheses_and_a_check_refuses_only_what_fails(
     })
 }
 
-/// The properties of an expression of `resourcesPolicy` (E-3 to E-10, Q-6 to Q-10).
+/// The properties of an expression of `resourcesPolicy` (EXPR-3 to EXPR-10, DIFF-6 to DIFF-10).
 fn expression(text: &str) -> anyhow::Result<()> {
     let Ok(expression) = Expression::parse(text) else { return Ok(()) };
     let wrapped = Expression::parse(&format!("({text})")).ok();
@@ -127,7 +127,7 @@ fn expression(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The properties of a regular expression (RE2's syntax).
+/// The properties of a regular expression in RE2's syntax.
 fn pattern(text: &str) -> anyhow::Result<()> {
     let Ok(pattern) = Pattern::new(text) else { return Ok(()) };
     let wrapped = Pattern::new(&format!("(?:{text})"));

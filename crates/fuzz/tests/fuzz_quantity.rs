@@ -1,4 +1,4 @@
-//! Quantities as Kubernetes prints them (`sidecarset.md`, 5.7).
+//! Quantities as Kubernetes prints them (QTY-1).
 #![allow(missing_docs)]
 
 use std::cmp::Ordering;
@@ -57,11 +57,12 @@ const WORDS: [&str; 44] = [
     "i",
     " ",
 ];
-/// Two floats that are nearer say nothing about the order of the quantities.
+/// If two floats are closer than this, they do not determine the order of the quantities.
 const PRECISION: f64 = 1e-9;
-/// Quantities are rounded up to a nano, so these two may differ by two more or fewer than their values.
+/// Quantities are rounded up to a nano, so the difference of two quantities may deviate by two nanos from that of their
+/// values.
 const ROUNDED: f64 = 2e-9;
-/// The largest binary quantity: what is above is cut off.
+/// The largest binary quantity. Larger ones are cut off.
 const BINARY_MAX: f64 = 9.2e18;
 
 #[test]
@@ -83,7 +84,7 @@ fn quantities_print_as_they_are_read_and_have_the_order_of_their_values() -> any
     })
 }
 
-/// A text as JSON is the same quantity, or the same error, as the text.
+/// A text in JSON yields the same quantity, or the same error, as the plain text.
 fn same_from_json(text: &str) -> anyhow::Result<()> {
     let trimmed = text.trim();
     let (from_json, parsed) = (Quantity::from_json(&json!(trimmed)), Quantity::parse(trimmed));
@@ -95,8 +96,8 @@ fn same_from_json(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is printed is read as the same quantity, and prints the same again. A binary quantity that no power of 1,024
-/// divides has no suffix: it is read as a decimal one, which may have one.
+/// A printed quantity is read as the same quantity, and prints the same again. A binary quantity that no power of 1,024
+/// divides has no suffix: it is read as a decimal one, which may have a suffix.
 fn prints(quantity: &Quantity) -> anyhow::Result<()> {
     let printed = quantity.to_string();
     let again = Quantity::parse(&printed)?;
@@ -122,15 +123,15 @@ fn rounds(quantity: &Quantity) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sums and differences undo each other, and agree with the order.
+/// Addition and subtraction undo each other, and agree with the order.
 fn adds_and_subtracts(one: &Quantity, other: &Quantity) -> anyhow::Result<()> {
     let (Some(sum), Some(difference)) = (one.checked_add(other), one.checked_sub(other)) else { return Ok(()) };
     ensure!(other.checked_add(one).as_ref() == Some(&sum), "{other} + {one} is not {sum}");
     ensure!(sum.checked_sub(other).is_none_or(|back| back == *one), "{sum} - {other} is not {one}");
     let order = difference.cmp(&Quantity::default());
     ensure!(one.cmp(other) == order, "{one} and {other} compare as {:?}, and differ by {difference}", one.cmp(other));
-    // Reading cuts off binary quantities of more than 64 bits, as Kubernetes does. One that no power of 1,024 divides has no
-    // suffix, and is read as a decimal one: only the value stays the same.
+    // Reading cuts off binary quantities of more than 64 bits, as Kubernetes does. A quantity that no power of 1,024
+    // divides has no suffix and is read as a decimal one, so only its value stays the same.
     for quantity in
         [&sum, &difference].into_iter().filter(|quantity| quantity.to_i64_ceil().is_some_and(|units| units != i64::MIN))
     {
@@ -139,7 +140,7 @@ fn adds_and_subtracts(one: &Quantity, other: &Quantity) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The order is that of the values, as far as floats can tell.
+/// The order is that of the values, within the precision of floats.
 fn compares(one: &Quantity, value: f64, other: &Quantity, other_value: f64) -> anyhow::Result<()> {
     let scale = value.abs().max(other_value.abs());
     if (value - other_value).abs() <= scale * PRECISION + ROUNDED {
@@ -150,7 +151,7 @@ fn compares(one: &Quantity, value: f64, other: &Quantity, other_value: f64) -> a
     Ok(())
 }
 
-/// A quantity and its value, which is read here in another way; none if that is not exact enough.
+/// Returns a quantity and its value, computed independently, or `None` if that is not exact enough.
 fn read(text: &str) -> Option<(Quantity, f64)> {
     let quantity = Quantity::parse(text).ok()?;
     let end = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());

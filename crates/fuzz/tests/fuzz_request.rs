@@ -1,4 +1,4 @@
-//! Requests of every kind with settings: an answer within the bounds, never a trap (`serviceaccounts.md` E18).
+//! Requests of every kind with settings: an answer within the bounds, never a trap (E18).
 
 use pillion_fuzz::corpus;
 use pillion_fuzz::document::documents;

@@ -1,4 +1,4 @@
-//! Settings: an answer within the bounds, and settings that are valid can be used (`serviceaccounts.md` E18).
+//! Settings: each gets an answer within the bounds, and valid settings can be used (E18).
 
 use pillion_fuzz::corpus;
 use pillion_fuzz::document::documents;
@@ -7,12 +7,12 @@ use pillion_fuzz::pool::Pool;
 use pillion_fuzz::run::Target;
 use serde_json::{Map, Value, json};
 
-/// The code of requests and settings that cannot be decoded.
+/// The code for requests and settings that cannot be decoded.
 const UNDECODABLE: u16 = 400;
-/// The request and the settings together may take more to read than the settings alone.
+/// Part of the message for inputs that cost too much to read. The request adds to the cost of the settings.
 const TOO_DENSE: &str = "costs too much to read";
 
-/// The creation of a Pod.
+/// Returns a request that creates a Pod.
 fn pod() -> Value {
     json!({
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "CREATE", "namespace": "shop",
@@ -24,7 +24,7 @@ fn pod() -> Value {
     })
 }
 
-/// The document with this Pod.
+/// Returns the document with this request.
 fn with_pod(document: &Value) -> Value {
     let members = document.as_object().cloned().unwrap_or_default();
     members.into_iter().chain([("request".to_owned(), pod())]).collect::<Map<_, _>>().into()

@@ -1,4 +1,4 @@
-//! Reading a `serviceAccountConfig` and annotations out of an object.
+//! Reads a `serviceAccountConfig` and annotations from an object.
 
 use pillion_kubernetes::field::{FieldErrors, FieldPath};
 use pillion_kubernetes::json;
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::Judgement;
 
-/// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
+/// A `serviceAccountConfig`. A null field counts as absent. [`Default`] is an absent config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config<'a> {
-    /// There is one, be it empty.
+    /// Whether the object has a config, even an empty one.
     pub present: bool,
-    /// `issuer`; an empty text is one (D13).
+    /// `issuer`; it may be an empty text (D13).
     pub issuer: Option<&'a str>,
     /// `acceptedIssuers`, in order.
     pub accepted: Vec<&'a str>,
@@ -22,19 +22,19 @@ pub(super) struct Config<'a> {
     pub max: Option<&'a str>,
 }
 
-/// Whose tokens a cluster issues.
+/// The issuer in the tokens of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signer<'a> {
-    /// The cluster's own address; Gardener accepts it whatever else is set (D15).
+    /// The cluster's own address. Gardener always accepts it (D15).
     Default,
-    /// The one that is set.
+    /// The issuer in the config.
     Custom(&'a str),
     /// Gardener's discovery server.
     Managed,
 }
 
 impl<'a> Config<'a> {
-    /// Whose tokens are issued; an empty issuer signs nothing.
+    /// Returns the issuer of tokens. An empty issuer counts as none.
     pub fn signer(&self, managed: bool) -> Signer<'a> {
         match self.issuer {
             _ if managed => Signer::Managed,
@@ -44,7 +44,7 @@ impl<'a> Config<'a> {
     }
 }
 
-/// The config at a dotted path; every field of another type is an error below `root`.
+/// Reads the config at a dotted path. Every field of the wrong type is an error below `root`.
 pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &mut Judgement) -> Config<'a> {
     let mut read = Config::default();
     let Some(config) = descend(object, path, root, judgement) else { return read };
@@ -63,7 +63,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judg
         Value::Null => {}
         Value::Array(issuers) => {
             for (index, issuer) in issuers.iter().enumerate() {
-                // Go reads null in a list of texts as an empty one.
+                // Go reads null in a list of strings as an empty string.
                 let issuer = Node { value: issuer, place: accepted.place.index(index) };
                 read.accepted.push(text(&issuer, judgement).unwrap_or_default());
             }
@@ -73,18 +73,19 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judg
     read
 }
 
-/// The object's annotations; null where there are none.
+/// Returns the object's annotations; null if there are none.
 pub(super) fn annotations<'a>(object: &'a Value, root: &FieldPath<'_>, judgement: &mut Judgement) -> &'a Value {
     descend(object, "metadata.annotations", root, judgement).unwrap_or(&Value::Null)
 }
 
-/// The uid that the API server gave the object.
+/// Returns the uid that the API server gave the object.
 pub(super) fn uid<'a>(new: &'a Value, stored: &'a Value) -> &'a str {
     let uid = json::text(new, &["metadata", "uid"]);
     if uid.is_empty() { json::text(stored, &["metadata", "uid"]) } else { uid }
 }
 
-/// The object at a dotted path. Nothing where a step of it is absent; an error where one is no object.
+/// Returns the object at a dotted path. Returns `None` if a step is absent, and also adds an error if a step is not an
+/// object.
 fn descend<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &mut Judgement) -> Option<&'a Value> {
     let mut found = object;
     let mut walked = 0;
@@ -92,7 +93,7 @@ fn descend<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &
     while let Some(fields) = found.as_object() {
         let Some(step) = steps.next() else { return Some(found) };
         found = fields.get(step)?;
-        // The step and the dot behind it.
+        // The step and the dot after it.
         walked += step.len() + 1;
     }
     if !found.is_null() {

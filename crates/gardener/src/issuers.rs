@@ -1,4 +1,4 @@
-//! Which issuers may be set (D4 to D10, D13, D14).
+//! Rules for issuers (D4 to D10, D13, D14).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::config::Signer;
 use super::url::Url;
 use super::{Change, Judgement, SHOWN, shown};
 
-/// How much of an issuer stands in the text of an error.
+/// The most characters of an issuer in the text of an error.
 const MESSAGE_SHOWN: usize = 200;
 const TWICE: &str = "is the issuer, too, and kube-apiserver does not start with an issuer that is given twice; remove it from acceptedIssuers";
 
@@ -35,7 +35,8 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
                 judgement.invalid.duplicate(&at, issuer);
             }
         }
-        // D14: what D10 lets through, and what Gardener does not know when it validates.
+        // D14: report duplicates that D10 accepts, and the managed issuer, which Gardener does not know during
+        // validation.
         if (accepted_kept && is_issuer) || (change.signer == Signer::Managed && is_managed_url(issuer, change.uid)) {
             if issuers_kept {
                 judgement.warn(&["acceptedIssuers: \"", &shown(issuer, SHOWN), "\" ", TWICE]);
@@ -46,7 +47,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     }
 }
 
-/// D4 to D6, in Gardener's order. The checks do not exclude each other; a text that is no URL gets the first only.
+/// Checks D4 to D6, in Gardener's order. Several checks can fail, but a text that is not a URL only fails the first.
 fn judge_url(text: &str, at: &FieldPath<'_>, judgement: &mut Judgement) {
     let unparsable = Url { https: true, host: false, user: false, query: false, fragment: false, path: &[] };
     let url = Url::parse(text).unwrap_or(unparsable);
@@ -64,8 +65,8 @@ fn judge_url(text: &str, at: &FieldPath<'_>, judgement: &mut Judgement) {
     }
 }
 
-/// Whether a URL has the path of this Shoot's managed issuer, `/projects/<project>/shoots/<uid>/issuer` (D20). The host
-/// is the discovery server's, and the project that of the namespace, neither of which a policy knows; the uid says it.
+/// Whether a URL has the path of this Shoot's managed issuer, `/projects/<project>/shoots/<uid>/issuer` (D20). A policy
+/// knows neither the host of the discovery server nor the project of the namespace, but the uid is enough.
 fn is_managed_url(url: &str, uid: &str) -> bool {
     let project = Url::parse(url)
         .and_then(|url| url.path.strip_prefix(b"/projects/"))

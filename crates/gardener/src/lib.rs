@@ -1,8 +1,8 @@
-//! What a Gardener Shoot may say about its ServiceAccount tokens (serviceaccounts.md, D and G).
+//! Rules for the ServiceAccount tokens of Gardener Shoots (docs/spec/shoots.md).
 //!
-//! The object holds a `serviceAccountConfig` below one path (or several, [`crate::settings`]), and
-//! annotations. Each rule looks at what is written now and what was before: [`judge`] collects everything that is
-//! wrong (D1 to D19) and everything that its author should know (W1 to W7, D21).
+//! The object contains a `serviceAccountConfig` below one or several paths ([`crate::settings`]), and annotations. Each
+//! rule compares the new object with the old one. [`judge`] collects all errors (D1 to D19) and all warnings for the
+//! author (W1 to W7, D21).
 #![forbid(unsafe_code)]
 
 mod config;
@@ -11,7 +11,7 @@ mod managed;
 mod migration;
 pub mod settings;
 mod tokens;
-pub mod url;
+mod url;
 
 #[cfg(test)]
 mod tests;
@@ -22,56 +22,55 @@ use serde_json::Value;
 
 use crate::settings::ShootSettings;
 
-/// The most `acceptedIssuers` whose texts are looked at (`serviceaccounts.md` E18). kube-apiserver compares every token with
-/// each of them.
+/// The most `acceptedIssuers` whose texts are checked (E18). kube-apiserver compares every token with each of them.
 const ACCEPTED_MAX: usize = 1_000;
-/// How much of a value a warning shows, in characters: it has room for 256 in all.
+/// The most characters of a value in a warning, whose maximum length is 256.
 const SHOWN: usize = 50;
 
-/// What there is to say about an object; each list in the order of the paths of the settings, then of the rules.
+/// The result of judging an object. Each list is in the order of the paths in the settings, then of the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Fields of another type than they should have: 400.
+    /// Fields of the wrong type: 400.
     pub undecodable: Vec<FieldError>,
     /// Values that break a rule: 422.
     pub invalid: Vec<FieldError>,
-    /// Sound values that may not be written over those before: 403.
+    /// Valid values that must not replace the old ones: 403.
     pub forbidden: Vec<FieldError>,
-    /// What is allowed but has consequences; one short line each.
+    /// Warnings about allowed values with consequences; one short line each.
     pub warnings: Vec<String>,
 }
 
 impl Judgement {
-    /// Joins the pieces of a warning.
+    /// Adds a warning, which consists of the pieces.
     fn warn(&mut self, pieces: &[&str]) {
         self.warnings.push(pieces.concat());
     }
 }
 
-/// A `serviceAccountConfig` as it is written now and as it was before.
+/// A `serviceAccountConfig` in the new and in the old object.
 struct Change<'a> {
     /// The path of the `serviceAccountConfig`.
     at: FieldPath<'a>,
-    /// There was an object before.
+    /// Whether this is an update.
     updating: bool,
     new: Config<'a>,
     old: Config<'a>,
-    /// Who signs tokens.
+    /// The issuer that signs tokens.
     signer: Signer<'a>,
-    /// Who signed them before.
+    /// The issuer that signed tokens before.
     old_signer: Signer<'a>,
-    /// The object's uid; empty while the API server has given it none.
+    /// The object's uid; empty if the API server has not set it yet.
     uid: &'a str,
 }
 
 impl Change<'_> {
-    /// Whether an update leaves `acceptedIssuers` as they were. Absent and empty lists are the same.
+    /// Whether an update does not change `acceptedIssuers`. Absent and empty lists are equal.
     fn keeps_accepted(&self) -> bool {
         self.updating && self.new.present && self.old.present && self.new.accepted == self.old.accepted
     }
 
-    /// Whether there are more `acceptedIssuers` than are looked at. So many may stay, as long as nothing about issuers
-    /// changes.
+    /// Whether there are more `acceptedIssuers` than [`ACCEPTED_MAX`]. Adds a warning if nothing about issuers changes,
+    /// else an error.
     fn has_too_many(&self, judgement: &mut Judgement) -> bool {
         let has_too_many = self.new.accepted.len() > ACCEPTED_MAX;
         if has_too_many {
@@ -87,12 +86,12 @@ impl Change<'_> {
     }
 }
 
-/// Judges an object that is written: a Shoot, or another kind that holds a `serviceAccountConfig` (`is_shoot` is
-/// false: the annotation of the managed issuer means nothing there). `old` is the stored object of an update.
+/// Judges a Shoot, or another kind that contains a `serviceAccountConfig`. `old` is the stored object of an update.
+/// `is_shoot` is false for the other kinds, for which the annotation of the managed issuer has no meaning.
 ///
-/// Where a field has another type than it should, nothing else is said (code 400). What only Pillion refuses (D11,
-/// D14), it refuses when it is written, and warns of while it stays as it was: Gardener's own controllers have to be
-/// able to update a Shoot from before the policy.
+/// If a field has the wrong type (code 400), the result contains nothing else. Values that only Pillion refuses (D11,
+/// D14) are errors when they are written, and warnings while they stay the same: Gardener's own controllers must be
+/// able to update a Shoot that is older than the policy.
 pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootSettings) -> Judgement {
     let mut judgement = Judgement::default();
     let root = FieldPath::new("");
@@ -139,7 +138,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
     judgement
 }
 
-/// The beginning of a value, at most so many characters.
+/// Returns the beginning of a value, with at most `most` characters.
 fn shown(value: &str, most: usize) -> String {
     let mut shown: String = value.chars().take(most).collect();
     if shown.len() < value.len() {

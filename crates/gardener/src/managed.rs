@@ -1,4 +1,4 @@
-//! The managed issuer, which an annotation of the Shoot turns on (D16 to D21, W6).
+//! Rules for the managed issuer, which an annotation of the Shoot enables (D16 to D21, W6).
 
 use pillion_kubernetes::field::{FieldErrors, FieldPath};
 use pillion_kubernetes::json;
@@ -20,25 +20,25 @@ const ISSUER_SET: &str = "managed service account issuer cannot be enabled when 
 const IRREVERSIBLE: &str = "the managed issuer cannot be disabled once it is enabled";
 const NO_RECONCILE: &str = "the annotation starts no reconciliation: the managed issuer takes effect in the next one; annotate gardener.cloud/operation=reconcile, or wait for the maintenance window";
 
-/// The managed issuer and what it excludes.
-#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
+/// The facts that decide about the managed issuer.
+#[allow(clippy::struct_excessive_bools)] // The facts are independent.
 pub(super) struct State {
-    /// It is on.
+    /// Whether the managed issuer is enabled in the new object.
     pub managed: bool,
-    /// It was on.
+    /// Whether the managed issuer was enabled in the old object.
     pub was_managed: bool,
-    /// There was an object before.
+    /// Whether this is an update.
     pub updating: bool,
-    /// An issuer is set, be it empty.
+    /// Whether an issuer is set, even an empty one.
     pub issuer_is_set: bool,
 }
 
-/// Whether the annotation has the one value that counts.
+/// Whether the annotation has the value that enables the managed issuer.
 pub(super) fn is_on(annotations: &Value) -> bool {
     json::text(annotations, &[ANNOTATION]) == MANAGED
 }
 
-/// The first rule that is broken says so, as in Gardener; then what there is to know.
+/// Reports the first rule that is broken, as Gardener does, and then all warnings.
 pub(super) fn judge(state: &State, annotations: &Value, support: ManagedIssuer, judgement: &mut Judgement) {
     let State { managed, was_managed, .. } = *state;
     let unsupported = support == ManagedIssuer::Unsupported;

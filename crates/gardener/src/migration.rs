@@ -1,7 +1,7 @@
-//! Changing issuers without losing tokens that are in use (W1 to W4, W7).
+//! Rules for changes of issuers, so that tokens in use stay valid (W1 to W4, W7).
 //!
-//! A token says who issued it, and kube-apiserver accepts the issuer and the accepted ones only. From the default
-//! issuer on nothing is needed (W2): Gardener goes on accepting it.
+//! A token names its issuer, and kube-apiserver accepts only the issuer and the accepted issuers. A change away from
+//! the default issuer needs no preparation (W2): Gardener still accepts it.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
 use crate::settings::Migration;
 
-/// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
+/// Annotation of a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
 const ACKNOWLEDGED: &str = "pillion.dev/acknowledge-removed-issuer";
 const LOSES_TOKENS: &str = " is no longer the issuer, and its tokens stop working at once; add it to acceptedIssuers until they have been replaced";
 const BOTH_AT_ONCE: &str =
     " is removed while the issuer changes; change the issuer first, and remove it once its tokens have been replaced";
 const CHECKLIST: &str = " is removed and its tokens stop working. First: short-lived projected tokens, Pods rolled, token Secrets recreated, 12h waited. Acknowledge: ";
-/// W7, once for an object.
-pub(super) const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
+/// The warning W7, at most once for an object.
+pub(super) const TRUST: &str = "the issuer of tokens changes: systems outside the cluster that trust the old one (cloud identities, OIDC clients) read the claim iss and must trust the new issuer, too";
 
 pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migration, judgement: &mut Judgement) {
     let accepted: BTreeSet<&str> = change.new.accepted.iter().copied().collect();

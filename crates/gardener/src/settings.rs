@@ -1,4 +1,4 @@
-//! `shoots`: the rules for Gardener Shoots (serviceaccounts.md, G).
+//! The setting `shoots`: rules for Gardener Shoots (SET-11).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use pillion_kubernetes::text::{TextError, checked_text};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// The places at which Shoot, Garden and `ManagedSeedSet` hold a `kubeAPIServer`.
+/// The paths at which Shoot, Garden and `ManagedSeedSet` contain a `kubeAPIServer`.
 const PREFIXES: [&str; 3] = [
     "spec.kubernetes.kubeAPIServer",
     "spec.virtualCluster.kubernetes.kubeAPIServer",
@@ -16,7 +16,7 @@ const PREFIXES: [&str; 3] = [
 const CONFIG: &str = ".serviceAccountConfig";
 const NO_PATH: &str = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
 
-/// `shoots`. [`Default`] is what `{}` decodes to.
+/// The setting `shoots`. [`Default`] is what `{}` decodes to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
@@ -25,7 +25,7 @@ pub struct ShootSettings {
     pub enabled: bool,
     /// The dotted paths at which objects hold a kubeAPIServer. An empty list stands for the paths of Shoot, Garden and
     /// `ManagedSeedSet`.
-    // The paths of the configs, `serviceAccountConfig` included.
+    // The field contains the paths of the configs, including `serviceAccountConfig`.
     #[serde(rename = "pathPrefixes", deserialize_with = "paths")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Prefix>", extend("default" = [])))]
     pub paths: Vec<String>,
@@ -78,14 +78,14 @@ checked_text!(
 );
 
 impl Prefix {
-    /// The path of the config, which a prefix may name itself.
+    /// Returns the path of the config. The prefix may already end in it.
     fn config(&self) -> String {
         let path = self.as_str().strip_suffix(CONFIG).unwrap_or(self.as_str());
         [path, CONFIG].concat()
     }
 }
 
-/// Reads prefixes as the paths of configs; an empty list stands for the default ones.
+/// Reads prefixes and returns the paths of configs. An empty list means the default paths.
 fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let prefixes = Vec::<Prefix>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();

@@ -15,8 +15,8 @@ const B: &str = "https://b.example.com";
 const C: &str = "https://c.example.com";
 const UID: &str = "3f9b9d3c-5b0e-4a54-9d6e-0a4c8f0f7d11";
 
-/// A Shoot with this `serviceAccountConfig`, as somebody would write it.
-#[allow(clippy::needless_pass_by_value)] // So that `json!` can stand in the call.
+/// Returns a Shoot with this `serviceAccountConfig`, as a user would write it.
+#[allow(clippy::needless_pass_by_value)] // Callers pass `json!(...)`.
 fn shoot(config: Value) -> Value {
     json!({
         "apiVersion": "core.gardener.cloud/v1beta1",
@@ -35,7 +35,7 @@ fn shoot(config: Value) -> Value {
     })
 }
 
-/// The same with an annotation.
+/// Adds an annotation to a Shoot.
 fn annotated(mut shoot: Value, key: &str, value: &str) -> Value {
     shoot["metadata"]["annotations"][key] = json!(value);
     shoot
@@ -53,7 +53,7 @@ fn updated(new: &Value, old: &Value) -> Judgement {
     judge(new, Some(old), true, &ShootSettings::default())
 }
 
-/// The update of one config to another.
+/// Judges the update of one config to another.
 fn changed(old: Value, new: Value) -> Judgement {
     updated(&shoot(new), &shoot(old))
 }
@@ -66,7 +66,7 @@ fn unsupported() -> ShootSettings {
     ShootSettings { managed_issuer: ManagedIssuer::Unsupported, ..ShootSettings::default() }
 }
 
-/// What is wrong, each as `<code> <field below the config, or all of it>: <rest>`.
+/// Returns the errors, each as `<code> <field below the config, or all of it>: <rest>`.
 fn errors(judgement: &Judgement) -> Vec<String> {
     let lists = [("400 ", &judgement.undecodable), ("422 ", &judgement.invalid), ("403 ", &judgement.forbidden)];
     let below = |error: &FieldError| {
@@ -76,7 +76,7 @@ fn errors(judgement: &Judgement) -> Vec<String> {
     lists.iter().flat_map(|(code, errors)| errors.iter().map(move |error| [code, &*below(error)].concat())).collect()
 }
 
-/// The paths of values that break rules.
+/// Returns the paths of values that break rules.
 fn paths(judgement: &Judgement) -> Vec<&str> {
     judgement.invalid.iter().map(|error| error.path.as_str()).collect()
 }
@@ -215,7 +215,7 @@ fn warnings_are_short_single_lines_however_long_the_values_are() {
     }
 }
 
-/// Anything at all where something is expected.
+/// Draws any value, also of the wrong type.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -246,7 +246,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A config whose fields have the right type and often the right value.
+/// Draws a config whose fields have the right type and often a valid value.
 fn config() -> impl Strategy<Value = Value> {
     let url = || prop_oneof![Just(A), Just(B), Just(C), Just("foo"), Just("https://a?"), Just("")];
     let max = prop_oneof![Just("720h"), Just("0"), Just("1h"), Just("45d"), Just("-1s"), Just("9000h")];
@@ -267,7 +267,7 @@ fn some_shoot() -> impl Strategy<Value = Value> {
     (config(), any::<bool>()).prop_map(|(config, is_managed)| if is_managed { managed(config) } else { shoot(config) })
 }
 
-/// The same JSON with the keys of every object in the reverse order.
+/// Returns the same JSON with the keys of every object in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Object(object) => object.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect(),
@@ -301,7 +301,7 @@ proptest! {
         prop_assert_eq!(judge(&without(new), old.map(without).as_ref(), true, &denying()), judgement);
     }
 
-    /// An update that changes nothing is never refused by what only Pillion refuses.
+    /// Rules that only Pillion has never refuse an update that changes nothing.
     #[test]
     fn what_stays_as_it_is_meets_only_gardeners_rules(shoot in some_shoot()) {
         let judgement = judge(&shoot, Some(&shoot), true, &denying());

@@ -1,4 +1,4 @@
-//! How long tokens may live (D1 to D3, D11, D12, W5).
+//! Rules for the lifetime of tokens (D1 to D3, D11, D12, W5).
 
 use pillion_kubernetes::duration::{self, Duration};
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors};
@@ -9,7 +9,7 @@ const SHORTEST: Duration = Duration::hours(720);
 const LONGEST: Duration = Duration::hours(2160);
 const NONE: Duration = Duration(0);
 
-/// What to write instead of 0, which kube-apiserver takes for "no maximum".
+/// The message about 0, which kube-apiserver treats as "no maximum".
 const ZERO: &str = "0 means no maximum; use 720h to 2160h, or leave the field out";
 const EXTENDED: &str = "maxTokenExpiration does not bind the tokens of Pods while extendTokenExpiration is not false: they may live for one year; set extendTokenExpiration to false";
 
@@ -44,9 +44,9 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     judgement.invalid.add(|| FieldError::new(at, cause, detail).showing(max.text()));
 }
 
-/// What Go says, and what to write instead.
+/// Returns Go's error message and the remedy.
 fn malformed(wrong: &duration::ParseError, text: &str) -> String {
-    // A text of this length is no duration that anybody meant; the error shows its beginning.
+    // Do not repeat a text that is too long for a duration; the error shows its beginning.
     let what = if text.len() > 64 { "time: invalid duration" } else { wrong.as_str() };
     let hours = duration::in_hours(text);
     [what, "; use ", hours.as_deref().unwrap_or("hours, as in 720h")].concat()

@@ -1,28 +1,28 @@
-//! URLs as Go's `net/url` (1.26) takes them apart, as far as the rules for issuers ask (D4 to D6, D13).
+//! Parses URLs as Go's `net/url` (1.26) does, as far as the rules for issuers need (D4 to D6, D13).
 //!
-//! Gardener parses issuers with `url.Parse` and looks at five things of the result. What that function takes and what
-//! it refuses is not what RFC 3986 says, so its steps are followed one by one.
+//! Gardener parses issuers with `url.Parse` and checks five properties of the result. That function differs from RFC
+//! 3986, so this module follows its steps one by one.
 
-/// What the rules ask of a URL that can be parsed.
+/// The properties of a URL that the rules check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // Questions that have nothing to do with each other.
-pub struct Url<'a> {
-    /// The scheme is `https`, in any case.
+#[allow(clippy::struct_excessive_bools)] // The properties are independent.
+pub(crate) struct Url<'a> {
+    /// Whether the scheme is `https`, in any case.
     pub https: bool,
-    /// There is a host, or at least a port.
+    /// Whether there is a host, or at least a port.
     pub host: bool,
-    /// There is an `@` before the path.
+    /// Whether there is an `@` before the path.
     pub user: bool,
-    /// Something stands behind a `?`.
+    /// Whether there is text after a `?`.
     pub query: bool,
-    /// Something stands behind a `#`.
+    /// Whether there is text after a `#`.
     pub fragment: bool,
-    /// What follows the host from the slash on, as it is written.
+    /// The text after the host, from the slash on, without decoding.
     pub path: &'a [u8],
 }
 
 impl<'a> Url<'a> {
-    /// Takes a URL apart; `None` where Go finds an error.
+    /// Parses a URL. Returns `None` if Go returns an error.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (rest, fragment) = cut(text.as_bytes(), b'#');
         if rest.iter().any(u8::is_ascii_control) || !is_escaped_well(fragment) {
@@ -41,7 +41,7 @@ impl<'a> Url<'a> {
         let has_scheme = !scheme.is_empty();
         if !path.starts_with(b"/") {
             if has_scheme {
-                // What follows is opaque and may be anything.
+                // The rest is opaque and may be anything.
                 return Some(url);
             }
             if cut(path, b'/').0.contains(&b':') {
@@ -60,7 +60,7 @@ impl<'a> Url<'a> {
                 }
             }
             url.host = !host.is_empty();
-            // Only of these two schemes, a host may not hold a colon.
+            // Only for these two schemes, a host must not contain a colon.
             if !is_host(host, url.https || scheme.eq_ignore_ascii_case(b"http")) {
                 return None;
             }
@@ -69,18 +69,18 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Where the first `mark` is; the end where there is none.
+/// Returns the position of the first `mark`, or the length of the text if there is none.
 fn find(text: &[u8], mark: u8) -> usize {
     text.iter().position(|byte| *byte == mark).unwrap_or(text.len())
 }
 
-/// What stands before and behind the first `mark`.
+/// Splits a text at the first `mark`.
 fn cut(text: &[u8], mark: u8) -> (&[u8], &[u8]) {
     let at = find(text, mark);
     (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default())
 }
 
-/// The scheme, or nothing, and what follows. `None` where a colon has nothing before it.
+/// Splits off the scheme, which may be absent. Returns `None` if the text begins with a colon.
 fn scheme(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = cut(text, b':');
     if name.is_empty() && !text.is_empty() {
@@ -92,7 +92,7 @@ fn scheme(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(if is_scheme { (name, rest) } else { (&[], text) })
 }
 
-/// Whether the bytes that stand for themselves are all `plain`, and those that are escaped all `escapable`.
+/// Whether all unescaped bytes are `plain` and all escaped bytes are `escapable`.
 fn is_made_of(text: &[u8], plain: fn(u8) -> bool, escapable: fn(u8) -> bool) -> bool {
     let mut rest = text;
     while let [byte, after @ ..] = rest {
@@ -141,12 +141,12 @@ fn may_be_in_user(byte: u8) -> bool {
         )
 }
 
-/// Whether a byte may stand for itself in a host: everything above ASCII may.
+/// Whether a byte may occur unescaped in a host. All bytes above ASCII may.
 fn may_be_in_host(byte: u8) -> bool {
     !matches!(byte, 0..=b' ' | b'#' | b'%' | b'/' | b'?' | b'@' | b'\\' | b'^' | b'`' | b'{'..=b'}' | 0x7f)
 }
 
-/// A name, an IPv4 address or an IPv6 address in brackets, with or without a port; empty, too.
+/// Whether a text is a name, an IPv4 address or an IPv6 address in brackets, with or without a port. It may be empty.
 fn is_host(host: &[u8], strict: bool) -> bool {
     if let Some(open) = host.iter().rposition(|byte| *byte == b'[') {
         let Some(close) = host.iter().rposition(|byte| *byte == b']') else { return false };
@@ -155,11 +155,11 @@ fn is_host(host: &[u8], strict: bool) -> bool {
     }
     let colon = if strict { Some(find(host, b':')) } else { host.iter().rposition(|byte| *byte == b':') };
     let port = colon.and_then(|at| host.get(at..)).unwrap_or_default();
-    // Escapes are for what is not ASCII, and for the percent sign itself.
+    // Only non-ASCII bytes and the percent sign may be escaped.
     is_port(port) && is_made_of(host, may_be_in_host, |byte| byte >= 0x80 || byte == b'%')
 }
 
-/// Nothing, or a colon and any number of digits.
+/// Whether a text is empty, or a colon and any number of digits.
 fn is_port(text: &[u8]) -> bool {
     match text {
         [] => true,
@@ -168,14 +168,14 @@ fn is_port(text: &[u8]) -> bool {
     }
 }
 
-/// An IPv6 address, with or without a zone behind `%25`.
+/// Whether a text is an IPv6 address, with or without a zone after `%25`.
 fn is_ip_literal(text: &[u8]) -> bool {
     let Some((address, zone)) = text.split_at_checked(find(text, b'%')) else { return false };
     is_ipv6(address)
         && match zone {
             [] => true,
             [b'%', b'2', b'5', zone @ ..] => {
-                // What a host may hold may be escaped here, and so may a space.
+                // Here, ASCII bytes that a host may contain, the percent sign and spaces may be escaped.
                 let escapable = |byte| byte == b' ' || byte == b'%' || (byte < 0x80 && may_be_in_host(byte));
                 !zone.is_empty() && is_made_of(zone, may_be_in_host, escapable)
             }
@@ -183,7 +183,8 @@ fn is_ip_literal(text: &[u8]) -> bool {
         }
 }
 
-/// Eight groups of hexadecimal digits, of which `::` stands for at least one and an IPv4 address for the last two.
+/// Whether a text is eight groups of hexadecimal digits. `::` replaces at least one group, and an IPv4 address the last
+/// two.
 fn is_ipv6(address: &[u8]) -> bool {
     let mut rest = address;
     let mut gap = false;
@@ -224,7 +225,7 @@ fn is_ipv6(address: &[u8]) -> bool {
     false
 }
 
-/// Four numbers up to 255 without leading zeros.
+/// Whether a text is four numbers up to 255 without leading zeros.
 fn is_ipv4(address: &[u8]) -> bool {
     let mut rest = address;
     for dots_before in 0..4 {

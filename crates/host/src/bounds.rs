@@ -1,7 +1,7 @@
-//! How much of the machine one evaluation may use.
+//! Limits on the time and memory of one evaluation.
 //!
-//! The engine stays the provider's; it only gets a configuration of its own: an instance is a slot of a pool, whose
-//! memory is as the module defines it each time it is taken, and a clock interrupts what runs too long.
+//! The engine is the provider's, with its own configuration. Each instance takes a slot of a pool; whenever a slot is
+//! taken, its memory is reset to what the module defines. A clock interrupts evaluations that run too long.
 
 use std::thread;
 use std::time::Duration;
@@ -12,25 +12,34 @@ use wasmtime_provider::wasmtime::{
 };
 use wasmtime_provider::{EpochDeadlines, ResourceLimits};
 
-use crate::module::CodeCache;
-
-/// How exactly time is measured: an evaluation is stopped at most this much after its time is up.
+/// Resolution of the clock: an evaluation stops at most this long after its time is up.
 const TICK: Duration = Duration::from_millis(10);
-/// What a slot may keep of its memory for the next instance, which then finds it zeroed: cheaper than giving it back
-/// to the system and taking it again.
+/// The bytes of memory that a slot keeps for the next instance. Zeroing them is cheaper than returning them to the
+/// system and allocating them again.
 const KEPT: usize = 1024 * 1024;
-/// The entries of a module's table of functions; the policy has some hundreds.
+/// The maximum number of entries in a module's function table; the policy has some hundreds.
 const TABLE: usize = 100_000;
 
-/// How much one evaluation may use, and how many there can be at a time.
+/// Limits on one evaluation, and on the number of concurrent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Wall-clock time, look-ups included.
     pub time: Duration,
-    /// Memory of the guest in bytes. Made a multiple of its pages of 64 KiB.
+    /// Memory of the guest in bytes, rounded up to its pages of 64 KiB.
     pub memory: usize,
-    /// Evaluations at a time. One more fails at once: whoever evaluates keeps count.
+    /// Maximum number of concurrent evaluations. One more fails at once, so the caller must keep count.
     pub instances: u32,
+}
+
+/// Whether to keep compiled code between processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodeCache {
+    /// Keep it in a folder of the user's cache directory. If that folder is not usable, modules are compiled every
+    /// time.
+    #[default]
+    Use,
+    /// Do not keep it.
+    Off,
 }
 
 impl Default for Bounds {
@@ -40,7 +49,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// An engine with a clock that runs as long as the engine lives.
+    /// Returns an engine with a clock that runs as long as the engine lives.
     pub(crate) fn engine(self, cache: CodeCache) -> Result<Engine, Error> {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_core_instances(self.instances)
@@ -53,7 +62,7 @@ impl Bounds {
         let mut config = Config::new();
         config.epoch_interruption(true).allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         if cache == CodeCache::Use {
-            // Without a folder to keep it in, the code is compiled each time.
+            // If there is no folder for the cache, the code is compiled each time.
             config.cache(Cache::from_file(None).ok());
         }
         let engine = Engine::new(&config)?;
@@ -71,9 +80,9 @@ impl Bounds {
     }
 }
 
-/// The deadlines of a call that may take this long.
+/// Returns the deadlines of a call with this time limit.
 pub(crate) fn deadlines(time: Duration) -> EpochDeadlines {
-    // The current tick has begun already.
+    // The current tick has already begun.
     let ticks = u64::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX / 2).saturating_add(1);
     EpochDeadlines { wapc_init: ticks, wapc_func: ticks }
 }

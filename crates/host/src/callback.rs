@@ -1,6 +1,6 @@
 //! Answers to the host calls of a policy, with the texts of Kubewarden's policy server.
 //!
-//! Policies read these texts (there are no error codes on this wire), so they are part of the interface.
+//! Policies parse these texts, since the protocol has no error codes. The texts are therefore part of the interface.
 
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 use crate::grants::{self, Grants};
@@ -9,10 +9,10 @@ use crate::log::LogLine;
 /// The result of a host call: JSON, or a text for the guest.
 pub(crate) type Answer = Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Where the lines go that a policy logs.
+/// Receives the log lines of a policy.
 pub(crate) type Log = dyn Fn(LogLine) + Send + Sync;
 
-/// Who answers host calls, and what may be asked.
+/// Answers the host calls of one evaluation, within the policy's grants.
 pub(crate) struct Host<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     pub(crate) grants: &'a Grants,
@@ -62,7 +62,7 @@ impl Host<'_> {
     }
 
     fn list_all(&self, payload: &[u8]) -> Answer {
-        // A namespace is no part of this call.
+        // This call has no namespace.
         self.list(&ListRequest { namespace: None, ..serde_json::from_slice(payload)? })
     }
 
@@ -94,10 +94,10 @@ impl Host<'_> {
     }
 }
 
-/// The text of an object that is not there, as recorded sessions hold it too.
+/// Returns the text for an object that does not exist; recorded sessions contain the same text.
 pub(crate) fn not_found(request: &ResourceRequest) -> String {
     let ResourceRequest { api_version, kind, name, namespace, .. } = request;
-    // The policy server prints the Option, and its Debug form quotes the namespace.
+    // The policy server prints the `Option` in its Debug form, which quotes the namespace.
     format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{:?}'", namespace.as_deref())
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use crate::grants::ContextAwareResource;
     use crate::log::LogLevel;
 
-    /// A cluster that answers the same to every question.
+    /// A cluster that gives the same answer to every question.
     struct Always(Result<Vec<u8>, ClusterError>);
 
     impl Cluster for Always {
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// A cluster that knows its objects and nothing else.
+    /// A cluster that implements only `get`.
     struct GetOnly;
 
     impl Cluster for GetOnly {
@@ -228,7 +228,7 @@ mod tests {
         let mut granted = get(None);
         granted["kind"] = json!("Namespace");
         assert_eq!(ask(&cluster, &grants, "kubernetes/get_resource", &granted), Ok("{}".to_owned()));
-        // Before the payload is looked at.
+        // The capability is checked before the payload.
         assert_eq!(
             ask(&cluster, &grants, "kubernetes/can_i", &json!({})).unwrap_err(),
             "Policy has not been granted access to the 'kubernetes/can_i' host capability. \

@@ -1,10 +1,10 @@
-//! What answers the look-ups of a policy.
+//! The cluster that answers the look-ups of a policy.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// A `get_resource` call, as policies send it.
+/// A `get_resource` call in the form in which policies send it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceRequest {
     /// `v1`, `apps/v1`, ...
@@ -13,16 +13,16 @@ pub struct ResourceRequest {
     pub kind: String,
     /// The name of the object.
     pub name: String,
-    /// The namespace, for namespaced kinds.
+    /// The namespace, if the kind is namespaced.
     pub namespace: Option<String>,
-    /// Whether the answer has to come from the API server rather than from the host's cache.
+    /// Whether the answer must come from the API server rather than from the host's cache.
     pub disable_cache: bool,
-    /// The fields that the policy wants; all of them where absent.
+    /// The fields that the policy wants; all fields if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_masks: Option<BTreeSet<String>>,
 }
 
-/// For an object of the core's group, with all of its fields.
+/// A request for all fields of an object of the core group.
 #[cfg(test)]
 pub(crate) fn get_request(kind: &str, namespace: Option<&str>, name: &str) -> ResourceRequest {
     ResourceRequest {
@@ -35,116 +35,117 @@ pub(crate) fn get_request(kind: &str, namespace: Option<&str>, name: &str) -> Re
     }
 }
 
-/// A `list_resources_all` call, or with a namespace a `list_resources_by_namespace` call, as policies send them.
+/// A `list_resources_all` call, or with a namespace a `list_resources_by_namespace` call, in the form in which policies
+/// send it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ListRequest {
     /// `v1`, `apps/v1`, ...
     pub api_version: String,
     /// `Namespace`, `ConfigMap`, ...
     pub kind: String,
-    /// The namespace; all of them where absent.
+    /// The namespace; all namespaces if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Which labels the objects have, as `kubectl get --selector` takes it.
+    /// Selects objects by label, in the syntax of `kubectl get --selector`.
     #[serde(default)]
     pub label_selector: Option<String>,
-    /// Which fields the objects have, as `kubectl get --field-selector` takes it.
+    /// Selects objects by field, in the syntax of `kubectl get --field-selector`.
     #[serde(default)]
     pub field_selector: Option<String>,
-    /// The fields that the policy wants; all of them where absent.
+    /// The fields that the policy wants; all fields if absent.
     #[serde(default)]
     pub field_masks: Option<BTreeSet<String>>,
 }
 
-/// A `can_i` call, as policies send it: may this user do that?
+/// A `can_i` call in the form in which policies send it: may this user perform this action?
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AccessRequest {
-    /// Who wants to do what.
+    /// The user and the action.
     pub subject_access_review: AccessReview,
-    /// Whether the answer has to come from the API server rather than from the host's cache.
+    /// Whether the answer must come from the API server rather than from the host's cache.
     pub disable_cache: bool,
 }
 
-/// Who wants to do what; the policy server makes the spec of a `SubjectAccessReview` of it.
+/// A user and an action. The policy server turns them into the spec of a `SubjectAccessReview`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AccessReview {
     /// The groups of the user.
     #[serde(default)]
     pub groups: Option<Vec<String>>,
-    /// What the user wants to do.
+    /// The action.
     pub resource_attributes: ResourceAttributes,
-    /// The user, for a ServiceAccount `system:serviceaccount:<namespace>:<name>`.
+    /// The user name; for a ServiceAccount `system:serviceaccount:<namespace>:<name>`.
     pub user: String,
 }
 
 /// An action on a resource, the `resourceAttributes` of a `SubjectAccessReview`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceAttributes {
-    /// The API group; the core group where absent or empty, all of them where `*`.
+    /// The API group: the core group if absent or empty, all groups if `*`.
     #[serde(default)]
     pub group: Option<String>,
-    /// The object; all of them where absent.
+    /// The name of the object; all objects if absent.
     #[serde(default)]
     pub name: Option<String>,
-    /// The namespace; where absent, all of them or none for a cluster-wide resource.
+    /// The namespace. If absent: all namespaces, or none for a cluster-wide resource.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// The resource in the plural, `pods`.
+    /// The plural name of the resource, such as `pods`.
     pub resource: String,
     /// `log`, `status`, ...
     #[serde(default)]
     pub subresource: Option<String>,
     /// `get`, `create`, ...
     pub verb: String,
-    /// The API version; all of them where absent.
+    /// The API version; all versions if absent.
     #[serde(default)]
     pub version: Option<String>,
 }
 
-/// Why a [`Cluster`] has no object to show.
+/// Why a [`Cluster`] returns no object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("not found")]
     NotFound,
     /// The policy's `contextAwareResources` do not name this kind.
     #[error("the policy may not read this kind")]
     NotGranted,
-    /// The cluster could not be asked; the text is what the policy gets to see.
+    /// The question to the cluster failed. The policy sees this text.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Something that knows the objects of a cluster.
+/// A source of cluster objects.
 ///
-/// Shared between threads: a server evaluates many requests at once against one cluster.
+/// Threads share it: a server evaluates many requests at once against one cluster.
 pub trait Cluster: Send + Sync {
-    /// Reads one object; the answer is its JSON.
+    /// Reads one object and returns its JSON.
     ///
     /// # Errors
-    /// [`ClusterError`] where there is no such object, where the policy may not ask, and where nobody could be asked.
+    /// [`ClusterError`] if the object does not exist, the policy may not read it, or the cluster cannot be asked.
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError>;
 
-    /// Lists objects; the answer is the JSON of a List (`apiVersion`, `kind`, `metadata`, `items`).
+    /// Lists objects and returns the JSON of a List (`apiVersion`, `kind`, `metadata`, `items`).
     ///
     /// # Errors
-    /// [`ClusterError`] as [`Cluster::get`], and where this cluster answers no lists, as it does by default.
+    /// [`ClusterError`] as for [`Cluster::get`]. The default implementation always fails: it answers no lists.
     fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
         let operation = if request.namespace.is_some() { "list_resources_by_namespace" } else { "list_resources_all" };
         Err(ClusterError::Failed(format!("this host does not answer 'kubernetes/{operation}'")))
     }
 
-    /// Asks whether a user may do something; the answer is the JSON of a `SubjectAccessReview`'s status
-    /// (`allowed`, and where they are set `denied`, `reason`, `evaluationError`).
+    /// Asks whether a user may perform an action. Returns the JSON of a `SubjectAccessReview`'s status (`allowed` and,
+    /// if set, `denied`, `reason`, `evaluationError`).
     ///
     /// # Errors
-    /// [`ClusterError`] where nobody could be asked, and where this cluster does not know, as it does by default.
+    /// [`ClusterError`] if the cluster cannot be asked. The default implementation always fails.
     fn can_i(&self, _: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
         Err(ClusterError::Failed("this host does not answer 'kubernetes/can_i'".to_owned()))
     }
 }
 
-/// No cluster at all: every look-up fails, as in a policy server without a connection.
+/// A missing cluster: every look-up fails, as in a policy server without a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCluster;
 

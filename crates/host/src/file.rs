@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Writes a file in whole or not at all: into a file beside it, which then takes its name. What is no regular file,
-/// such as `/dev/stdout`, is written to as it stands; a link stays a link.
+/// Replaces a file atomically: writes a file beside it, then renames that. If `path` is not a regular file, such as
+/// `/dev/stdout`, writes to it directly. Follows a symbolic link and replaces its target.
 ///
 /// # Errors
-/// Where the file cannot be written; what was there before is still there then.
+/// If the file cannot be written. The previous content is then still there.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let target = match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
@@ -22,13 +22,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|()| keep_permissions(&target, &beside))
         .and_then(|()| fs::rename(&beside, &target));
     if written.is_err() {
-        // Nothing to be done where this fails too.
+        // Best effort: the first error is the one to report.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
-/// A name in the same folder that nobody else uses.
+/// Returns a name in the same folder that no other process uses.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
     let mut hidden = OsString::from(".");

@@ -1,4 +1,4 @@
-//! What a policy may ask its host for.
+//! Host capabilities and kinds of objects that a policy may use.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Every host capability that Kubewarden's hosts know, `namespace/operation` of the call. A policy may always log.
+/// Every host capability that Kubewarden's hosts know, as `namespace/operation` of the call. Logging needs no
+/// capability.
 const KNOWN: [&str; 11] = [
     "crypto/v1/is_certificate_trusted",
     "kubernetes/can_i",
@@ -21,7 +22,7 @@ const KNOWN: [&str; 11] = [
     "oci/v2/verify",
 ];
 
-/// The host capabilities that Kubewarden's hosts know, in order.
+/// Returns the host capabilities that Kubewarden's hosts know, sorted.
 pub fn known_capabilities() -> &'static [&'static str] {
     &KNOWN
 }
@@ -36,22 +37,22 @@ pub struct ContextAwareResource {
     pub kind: String,
 }
 
-/// Which host capabilities one word of `hostCapabilities` allows: `*`, a prefix (`oci/*`, `oci/v1/*`) or one
+/// The host capabilities that one entry of `hostCapabilities` allows: `*`, a prefix (`oci/*`, `oci/v1/*`) or one
 /// capability (`kubernetes/can_i`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CapabilityPattern {
-    /// All of them.
+    /// All capabilities.
     All,
-    /// Those that start with this, which ends in a slash.
+    /// The capabilities that start with this prefix, which ends in a slash.
     Under(String),
-    /// This one.
+    /// This capability.
     One(String),
 }
 
-/// A word that names no host capabilities.
+/// Why an entry of `hostCapabilities` is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// No word at all.
+    /// The entry is empty.
     #[error("invalid host capabilities pattern \"\": it is empty; \"*\" allows everything")]
     Empty,
     /// A star that is not the whole last part.
@@ -59,15 +60,15 @@ pub enum PatternError {
         "invalid host capabilities pattern {0:?}: \"*\" can only stand for everything after a slash, as in \"oci/*\""
     )]
     Wildcard(String),
-    /// A folder of capabilities without a star.
+    /// The start of several capabilities, without a star.
     #[error("invalid host capabilities pattern {0:?}: it is the start of several; write \"{0}/*\" to allow them all")]
     Incomplete(String),
-    /// Nothing that a host knows.
+    /// No known capability matches.
     #[error("invalid host capabilities pattern {pattern:?}: unknown, known are {}", known.join(", "))]
     Unknown {
-        /// The word.
+        /// The entry.
         pattern: String,
-        /// What could have been meant: those of the same namespace, else all.
+        /// Suggestions: the capabilities of the same namespace, or else all.
         known: Vec<&'static str>,
     },
 }
@@ -136,17 +137,18 @@ impl fmt::Display for CapabilityPattern {
     }
 }
 
-/// What a policy may use of its host. By default everything, which suits modules that are trusted, as a built-in one.
+/// The host capabilities and kinds of objects that a policy may use. The default allows everything, which suits trusted
+/// modules such as a built-in one.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
-    /// `None` stands for all.
+    /// `None` allows all.
     capabilities: Option<Vec<CapabilityPattern>>,
-    /// `None` stands for all.
+    /// `None` allows all.
     resources: Option<BTreeSet<ContextAwareResource>>,
 }
 
 impl Grants {
-    /// These host capabilities, and of the kinds of objects these.
+    /// Allows these host capabilities and reading these kinds of objects.
     pub fn new(capabilities: Vec<CapabilityPattern>, resources: BTreeSet<ContextAwareResource>) -> Self {
         Self { capabilities: Some(capabilities), resources: Some(resources) }
     }

@@ -1,8 +1,8 @@
 //! An embedded waPC host for the policy.
 //!
-//! It evaluates the module as a Kubewarden policy server does: compiled once, a fresh instance for every call,
-//! look-ups answered through the `kubewarden` binding with the same texts. What stands behind the look-ups is a
-//! [`Cluster`]: a real one, a recorded session, or objects in memory.
+//! It evaluates the module as a Kubewarden policy server does: it compiles the module once, runs every call in a fresh
+//! instance, and answers look-ups through the `kubewarden` binding with the same texts. A [`Cluster`] supplies the
+//! answers: a real cluster, a recorded session, or objects in memory.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -38,12 +38,12 @@ pub mod server;
 pub mod session;
 pub mod wasm;
 
-pub use bounds::Bounds;
+pub use bounds::{Bounds, CodeCache};
 pub use cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, NoCluster, ResourceAttributes, ResourceRequest,
 };
 pub use grants::{CapabilityPattern, ContextAwareResource, Grants, PatternError, known_capabilities};
 pub use live::{Live, LiveError};
 pub use log::{LogLevel, LogLine};
-pub use module::{CodeCache, Error, Module};
+pub use module::{Error, Module};
 pub use protocol::{Operation, SettingsResponse, ValidationResponse};

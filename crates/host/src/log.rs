@@ -1,17 +1,17 @@
-//! What policies have to say.
+//! The log lines of policies.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// How much a line matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Every step.
     Trace,
-    /// For who develops the policy.
+    /// For developers of the policy.
     Debug,
-    /// Worth to know.
+    /// Normal operation.
     Info,
     /// Something may be wrong.
     Warning,
@@ -31,19 +31,19 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// A line that a policy has logged.
+/// A line that a policy logged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogLine {
-    /// How much it matters.
+    /// The severity.
     pub level: LogLevel,
-    /// What the policy says.
+    /// The text.
     pub message: String,
-    /// What it says it about, by key.
+    /// The context of the message, by key.
     pub data: Map<String, Value>,
 }
 
 impl LogLine {
-    /// Reads the payload of a `tracing/log` call; `None` where it is none.
+    /// Reads the payload of a `tracing/log` call; `None` if the payload is not a log line.
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         let mut data: Map<String, Value> = serde_json::from_slice(payload).ok()?;
         let level = match data.remove("level")?.as_str()?.to_ascii_lowercase().as_str() {

@@ -8,36 +8,36 @@ use serde_json::Value;
 use wapc::WapcHost;
 use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
-use crate::bounds::{self, Bounds};
+use crate::bounds::{self, Bounds, CodeCache};
 use crate::callback::{Host, Log};
 use crate::cluster::{Cluster, NoCluster};
 use crate::grants::Grants;
 use crate::log::LogLine;
 use crate::protocol::{Operation, SettingsResponse, ValidatePayload, ValidationResponse};
 
-/// Why a module gave no answer. The text is whole: there is no source beside it to print again.
+/// Why a module gave no answer. The text includes the cause: no error has a `source` to print as well.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bytes are no module that this host can run.
+    /// The bytes are not a module that this host can run.
     #[error("the module cannot be loaded: {0}")]
     Load(wasmtime_provider::errors::Error),
-    /// No instance of the module could be made.
+    /// No instance of the module could be created.
     #[error("the module cannot be started: {0}")]
     Start(Box<dyn std::error::Error + Send + Sync>),
-    /// The call ended in an error of the guest or in a trap.
+    /// The guest returned an error or trapped.
     #[error("{operation}: {error}")]
     Call {
         /// The function that was called.
         operation: Operation,
-        /// What the guest or the engine said.
+        /// The error of the guest or the engine.
         error: wapc::errors::Error,
     },
-    /// The payload or the answer is not what the protocol asks for.
+    /// The payload or the answer is not a valid message of the protocol.
     #[error("{operation}: not a message of the protocol: {error}")]
     Message {
         /// The function that was called.
         operation: Operation,
-        /// What is wrong with it.
+        /// The error from reading or writing the message.
         error: serde_json::Error,
     },
 }
@@ -45,7 +45,7 @@ pub enum Error {
 impl Error {
     /// Whether the evaluation was stopped because its time was up.
     pub fn is_out_of_time(&self) -> bool {
-        // The provider has only texts for it.
+        // The provider reports this only as text.
         let text = match self {
             Self::Start(error) => error.to_string(),
             Self::Call { error, .. } => error.to_string(),
@@ -57,32 +57,22 @@ impl Error {
 
 /// A policy module, compiled once, evaluated any number of times.
 ///
-/// Every evaluation runs in an instance of its own: nothing that a request leaves in the guest's memory is seen by
-/// the next one. Cloning is cheap and shares the compiled code.
+/// Every evaluation runs in its own instance, so it cannot see what an earlier request left in the guest's memory.
+/// Clones are cheap and share the compiled code.
 #[derive(Clone)]
 pub struct Module {
     compiled: WasmtimeEngineProviderPre,
     grants: Arc<Grants>,
     log: Option<Arc<Log>>,
-    /// How long an evaluation may take; `None` where nothing stops it.
+    /// The time limit of an evaluation; `None` for no limit.
     time: Option<Duration>,
-}
-
-/// Whether compiled code is kept between processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CodeCache {
-    /// In a folder of the user's cache directory; where it cannot be used, modules are compiled every time.
-    #[default]
-    Use,
-    /// Nowhere.
-    Off,
 }
 
 impl Module {
     /// Compiles a module, or takes it from wasmtime's code cache (a folder of the user's cache directory).
     ///
     /// # Errors
-    /// [`Error::Load`] where the bytes are no WebAssembly module with the imports and exports of waPC.
+    /// [`Error::Load`] if the bytes are not a WebAssembly module with the imports and exports of waPC.
     pub fn load(bytes: &[u8]) -> Result<Self, Error> {
         Self::load_with(bytes, CodeCache::Use)
     }
@@ -90,7 +80,7 @@ impl Module {
     /// Compiles a module, with or without wasmtime's code cache.
     ///
     /// # Errors
-    /// As [`Module::load`].
+    /// As for [`Module::load`].
     pub fn load_with(bytes: &[u8], cache: CodeCache) -> Result<Self, Error> {
         let builder = WasmtimeEngineProviderBuilder::new().module_bytes(bytes);
         let builder = match cache {
@@ -101,11 +91,11 @@ impl Module {
         Ok(Self { compiled, grants: Arc::default(), log: None, time: None })
     }
 
-    /// Compiles a module whose evaluations are bounded in time and memory, as a server needs it. Their memory comes from
-    /// a pool, which makes a fresh instance cheap.
+    /// Compiles a module whose evaluations are limited in time and memory, for use in a server. Instances take their
+    /// memory from a pool, which makes fresh instances cheap.
     ///
     /// # Errors
-    /// As [`Module::load`], and where the machine has no address space for so many instances.
+    /// As for [`Module::load`], and if the machine lacks the address space for the pool.
     pub fn load_bounded(bytes: &[u8], cache: CodeCache, bounds: Bounds) -> Result<Self, Error> {
         let engine = bounds.engine(cache).map_err(Error::Load)?;
         let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
@@ -113,22 +103,23 @@ impl Module {
         Ok(Self { compiled, grants: Arc::default(), log: None, time: Some(bounds.time) })
     }
 
-    /// The same module, whose evaluations may take this long. Only a module with bounds can be stopped; for another one
-    /// nothing changes.
+    /// Returns the module with this time limit for evaluations. Only a module with bounds can be stopped; other modules
+    /// are returned unchanged.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.time = self.time.map(|_| time);
         self
     }
 
-    /// The same module with no more than these grants. Without this it may use whatever the host has.
+    /// Returns the module restricted to these grants. Without a restriction, it may use everything that the host
+    /// offers.
     #[must_use]
     pub fn restricted_to(mut self, grants: Grants) -> Self {
         self.grants = Arc::new(grants);
         self
     }
 
-    /// The same module, whose log lines go to `log`. Without this they are dropped.
+    /// Returns the module with its log lines sent to `log`. By default they are dropped.
     #[must_use]
     pub fn logging_to(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
@@ -138,16 +129,15 @@ impl Module {
     /// Calls a function of the policy with raw bytes, in a fresh instance.
     ///
     /// # Errors
-    /// [`Error::Start`] where there is no instance to be had, [`Error::Call`] where the guest reports an error or
-    /// traps.
+    /// [`Error::Start`] if no instance can be created, [`Error::Call`] if the guest returns an error or traps.
     pub fn evaluate(&self, operation: Operation, payload: &[u8], cluster: Arc<dyn Cluster>) -> Result<Vec<u8>, Error> {
         self.call(operation, payload, cluster, self.time)
     }
 
-    /// As [`Module::evaluate`], in no more than this time, nor more than the module's bounds allow.
+    /// Like [`Module::evaluate`], with this time limit, or the limit of the module's bounds if that is shorter.
     ///
     /// # Errors
-    /// As [`Module::evaluate`].
+    /// As for [`Module::evaluate`].
     pub fn evaluate_within(
         &self,
         time: Duration,
@@ -180,7 +170,7 @@ impl Module {
     /// Decides on an admission request (the `request` of an `AdmissionReview`).
     ///
     /// # Errors
-    /// As [`Module::evaluate`], and [`Error::Message`] where the answer is no validation response.
+    /// As for [`Module::evaluate`], and [`Error::Message`] if the answer is not a validation response.
     pub fn validate(
         &self,
         request: &Value,
@@ -196,17 +186,17 @@ impl Module {
     /// Checks settings.
     ///
     /// # Errors
-    /// As [`Module::validate`].
+    /// As for [`Module::validate`].
     pub fn validate_settings(&self, settings: &Value) -> Result<SettingsResponse, Error> {
         let operation = Operation::ValidateSettings;
         let payload = serde_json::to_vec(settings).map_err(|error| Error::Message { operation, error })?;
         decode(operation, &self.evaluate(operation, &payload, Arc::new(NoCluster))?)
     }
 
-    /// The protocol version that the policy speaks, `v1`.
+    /// Returns the protocol version that the policy speaks, `v1`.
     ///
     /// # Errors
-    /// As [`Module::validate`].
+    /// As for [`Module::validate`].
     pub fn protocol_version(&self) -> Result<String, Error> {
         let operation = Operation::ProtocolVersion;
         decode(operation, &self.evaluate(operation, &[], Arc::new(NoCluster))?)

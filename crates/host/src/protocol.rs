@@ -13,7 +13,7 @@ pub enum Operation {
     Validate,
     /// Checks settings; the payload is the settings.
     ValidateSettings,
-    /// Names the version of this protocol; the payload is empty.
+    /// Returns the version of this protocol; the payload is empty.
     ProtocolVersion,
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct ValidatePayload<'a> {
 pub struct ValidationResponse {
     /// Whether the request is admitted.
     pub accepted: bool,
-    /// Why not.
+    /// The reason for a refusal.
     #[serde(default)]
     pub message: Option<String>,
     /// The HTTP code of a refusal.
     #[serde(default)]
     pub code: Option<u16>,
-    /// The whole object as it should be stored; absent where the policy changes nothing.
+    /// The complete object to store; absent if the policy changes nothing.
     #[serde(default)]
     pub mutated_object: Option<Value>,
     /// Annotations for the audit event.
     #[serde(default)]
     pub audit_annotations: Option<BTreeMap<String, String>>,
-    /// Texts for the client.
+    /// Warnings for the client.
     #[serde(default)]
     pub warnings: Option<Vec<String>>,
 }
@@ -66,9 +66,9 @@ pub struct ValidationResponse {
 /// A policy's verdict on its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SettingsResponse {
-    /// Whether the policy can work with them.
+    /// Whether the policy accepts the settings.
     pub valid: bool,
-    /// What is wrong.
+    /// The reason if the settings are invalid.
     #[serde(default)]
     pub message: Option<String>,
 }

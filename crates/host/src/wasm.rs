@@ -1,25 +1,26 @@
-//! The sections of a WebAssembly module: as much of the format as custom sections need.
+//! The sections of a WebAssembly module, as far as reading and writing custom sections needs them.
 //!
-//! A module is eight bytes of magic number and version, then sections: an id, a length (LEB128, 32 bits) and that many
-//! bytes. A custom section has id 0 and starts with its name, which has a length too.
+//! A module starts with eight bytes of magic number and version. Sections follow: an id, a length (LEB128, 32 bits) and
+//! that many bytes of content. A custom section has id 0; its content starts with its name, preceded by the name's
+//! length.
 
 /// The magic number and version 1.
 const HEADER: &[u8] = b"\0asm\x01\0\0\0";
 const CUSTOM: u8 = 0;
 const DATA: u8 = 11;
 
-/// Why bytes are no WebAssembly module.
+/// Why the bytes are not a WebAssembly module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WasmError {
-    /// They do not start as a module does.
+    /// The bytes do not start with the magic number and version 1.
     #[error("not a WebAssembly module: it does not start with the magic number and version 1")]
     Header,
-    /// A section does not end.
+    /// A section is cut off. The number is the byte where it starts.
     #[error("not a WebAssembly module: the section at byte {0} is cut off")]
     CutOff(usize),
 }
 
-/// A section, and the bytes that it takes with its id and length.
+/// A section. `whole` includes its id and length.
 struct Section<'a> {
     id: u8,
     content: &'a [u8],
@@ -27,7 +28,7 @@ struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The name and the data of a custom section.
+    /// Returns the name and the data of a custom section.
     fn custom(&self) -> Option<(&'a [u8], &'a [u8])> {
         let (length, rest) = (self.id == CUSTOM).then(|| number(self.content))??;
         rest.split_at_checked(length)
@@ -73,19 +74,19 @@ fn write_number(mut value: usize, into: &mut Vec<u8>) {
     }
 }
 
-/// The data of the first custom section with this name.
+/// Returns the data of the first custom section with this name.
 ///
 /// # Errors
-/// [`WasmError`] where the bytes are no module.
+/// [`WasmError`] if the bytes are not a module.
 pub fn custom_section<'a>(module: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, WasmError> {
     let named = |(found, data): (&[u8], &'a [u8])| (found == name.as_bytes()).then_some(data);
     Ok(sections(module)?.iter().find_map(|section| section.custom().and_then(named)))
 }
 
-/// The module with this custom section at its end, in the place of all that had its name.
+/// Returns the module with this custom section at its end. Existing sections of the same name are removed.
 ///
 /// # Errors
-/// [`WasmError`] where the bytes are no module.
+/// [`WasmError`] if the bytes are not a module.
 pub fn with_custom_section(module: &[u8], name: &str, data: &[u8]) -> Result<Vec<u8>, WasmError> {
     let mut result = Vec::with_capacity(module.len() + name.len() + data.len() + HEADER.len());
     result.extend_from_slice(HEADER);
@@ -104,7 +105,7 @@ pub fn with_custom_section(module: &[u8], name: &str, data: &[u8]) -> Result<Vec
     Ok(result)
 }
 
-/// Whether the module's constant data holds this text.
+/// Whether the module's constant data contains this text.
 pub(crate) fn data_holds(module: &[u8], text: &str) -> Result<bool, WasmError> {
     let holds = |data: &[u8]| data.windows(text.len().max(1)).any(|window| window == text.as_bytes());
     Ok(sections(module)?.iter().any(|section| section.id == DATA && holds(section.content)))

@@ -1,4 +1,4 @@
-//! A bundle is the same SidecarSets, through the built module.
+//! A bundle is equivalent to its SidecarSets, through the built module.
 #![allow(missing_docs, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -40,7 +40,7 @@ proptest! {
         let manifests = admit(&request, &json!({ "sidecarSets": sets }));
         let split = split.min(sets.len());
         let (some, others) = sets.split_at(split);
-        // All of them, and some of them beside others.
+        // First all sets from a bundle, then some from a bundle and the others from the settings.
         for settings in [json!({"bundle": bundled(&sets)}), json!({"bundle": bundled(some), "sidecarSets": others})] {
             let answer = admit(&request, &settings);
             prop_assert_eq!(&manifests.message, &answer.message);
@@ -73,7 +73,7 @@ fn settings_with_a_bundle_are_verified_to_the_last_byte() {
 }
 
 #[test]
-fn a_name_stands_once_in_the_bundle_and_beside_it() {
+fn set1_a_name_stands_once_in_the_bundle_and_beside_it() {
     let settings = json!({"bundle": bundled(&[set("logs")]), "sidecarSets": [set("logs")]});
     let (valid, message) = verdict(&settings);
     assert!(!valid);
@@ -99,7 +99,7 @@ fn a_set_that_is_admitted_meets_those_of_the_bundle() {
     assert!(answer.message.unwrap().contains("SidecarSet \"logs\" has a container of this name for the same Pods"));
 }
 
-/// A host that skips `validate_settings`.
+/// Simulates a host that skips `validate_settings`.
 #[test]
 fn a_damaged_set_is_never_injected() {
     let text = bundled(&[set("logs")]);
@@ -115,7 +115,7 @@ fn a_damaged_set_is_never_injected() {
             assert_eq!(answer.code, Some(400));
             assert!(answer.message.unwrap().contains("settings.bundle: is damaged"));
         } else if let Some(after) = answer.mutated_object {
-            // The last digit of a part may have bits that nobody reads.
+            // The last base64 digit of a part may have unused bits.
             assert_eq!(after["spec"]["containers"][0]["image"], "registry.example.com/agent:1");
         }
     }

@@ -29,7 +29,7 @@ fn decoded(sets: &[Value]) -> Vec<SidecarSet> {
     sets.iter().map(|set| decode(set.clone()).unwrap().into_sidecar_set()).collect()
 }
 
-/// The ConfigMaps of some sets, the index last; with `max`, one bundle is not longer than that.
+/// Returns the ConfigMaps of some sets, the index last. No bundle is longer than `max`.
 fn kept(sets: &[Value], max: usize) -> Option<Vec<Value>> {
     let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets".to_owned() };
     config_map::write(&at, &decoded(sets), now(), max).ok()
@@ -171,8 +171,8 @@ fn update_set(new: &Value, old: &Value) -> Value {
     request
 }
 
-/// The label is on revisions that only a list would find; the controller lists them, and the bundle brings the one that
-/// Pods get.
+/// Only a list finds revisions by this label. The controller lists them, and puts the revision for Pods into the
+/// bundle.
 #[test]
 fn a_custom_version_is_written_as_it_is_injected() {
     let mut pinned = set("agent", &[]);
@@ -204,13 +204,13 @@ fn a_custom_version_is_written_as_it_is_injected() {
     assert_eq!(told(&create_set(&pinned), &with), accepted);
     assert_eq!(told(&update_set(&pinned, &latest), &with), accepted);
 
-    // The bundle does not show it yet.
+    // The bundle does not contain it yet.
     for request in [create_set(&pinned), update_set(&pinned, &latest)] {
         let (is_accepted, message, warnings) = told(&request, &without);
         assert!(is_accepted, "{message}");
         assert!(warnings.iter().any(|text| text.contains("customVersion \"v1\"") && text.contains("InBundle")));
     }
-    // Whoever changes the partition is not asked for the revision, with a bundle or without.
+    // A change of the partition requires no revision, with a bundle or without.
     let mut moved = pinned.clone();
     moved["spec"]["updateStrategy"]["partition"] = json!("50%");
     for objects in [&with, &without] {
@@ -218,7 +218,7 @@ fn a_custom_version_is_written_as_it_is_injected() {
     }
     let answer = ask(&update_set(&moved, &pinned), &json!({}), FakeCluster::default()).0;
     assert!(answer.accepted, "{answer:?}");
-    // Where no controller looks for it, no Pod would get it.
+    // Without a controller, no Pod would get this revision.
     let answer = ask(&create_set(&pinned), &json!({}), FakeCluster::default()).0;
     assert_eq!(answer.code, Some(422), "{answer:?}");
     assert!(answer.message.unwrap().contains("add it to controllerRevisions, or use revisionName"));

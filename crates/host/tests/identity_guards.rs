@@ -1,5 +1,5 @@
-//! Requests that would undo or steal an identity after it was given, through the built module. Beside each attack
-//! stands the nearest honest request.
+//! Requests that would undo or steal an identity after it was given, through the built module. Each attack comes with
+//! the most similar honest request.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
@@ -40,7 +40,7 @@ fn merged() -> String {
     names::merged(&["a", "b"])
 }
 
-/// An object that the controller made for the sets `a` and `b`.
+/// Returns an object that the controller created for the sets `a` and `b`.
 fn managed(kind: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {
         "namespace": "web", "name": merged(), "annotations": {"pillion.dev/sidecarsets": "a,b"}
@@ -76,7 +76,7 @@ fn by(user: &str, request: Value) -> Value {
 
 // --- containers that are added to a running Pod (E7)
 
-/// A Pod with two sidecars: one with the Pod's account, which was swapped, and an isolated one.
+/// Returns a Pod with two sidecars: one with the Pod's swapped account, and an isolated one.
 fn running() -> Value {
     let of_pod = json!({"name": names::token_volume("agent"), "projected": {"sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}});
@@ -128,7 +128,7 @@ fn e7_ephemeral_containers_reach_for_a_token(#[case] more: Value, #[case] messag
     assert_eq!(told(&debugging(&honest)), "accepted");
 }
 
-/// Whoever may edit annotations does not get the token that way.
+/// The right to edit annotations gives no access to the token.
 #[test]
 fn e7_the_records_of_the_pod_are_not_what_counts() {
     let container = json!({"name": "debug", "image": "i", "volumeMounts": [{"name": "unused", "mountPath": "/t"}]});
@@ -138,7 +138,7 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
         }
     });
     assert!(told(&attack).starts_with("403 "), "{}", told(&attack));
-    // In a Pod whose account is its own, its tokens are, too.
+    // If the Pod's account is its own, so are its tokens.
     let own = edited(debugging(&container), |request| {
         for object in ["object", "oldObject"] {
             request[object]["metadata"]["annotations"] = json!({});
@@ -149,7 +149,7 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
     assert_eq!(told(&own), "accepted");
 }
 
-/// No setting denies it (E8 is an option of the specification): `docs/security.md` says so.
+/// No setting denies exec (E8 is an option of the specification); `docs/security.md` says so.
 #[test]
 fn e8_a_shell_in_a_sidecar_is_the_matter_of_rbac() {
     let exec =
@@ -208,7 +208,7 @@ fn e6_e10_templates_do_not_name_merged_accounts(
     assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
     assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
     assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
-    // So that it can still be scaled down, and repaired.
+    // Unrelated updates stay possible, to scale the workload down or to repair it.
     assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
 }
 
@@ -222,7 +222,7 @@ fn e6_templates_of_cron_jobs() {
     assert_eq!(told(&request("CREATE", "batch", "CronJob", &cron_job("web"), &Value::Null)), "accepted");
 }
 
-/// An update that takes the name from the alias to the field.
+/// The update copies the merged name from the alias to the field.
 #[test]
 fn e6_a_template_does_not_move_the_name_about() {
     let template = |spec: Value| json!({"metadata": {"name": "w"}, "spec": {"template": {"spec": spec}}});
@@ -234,7 +234,7 @@ fn e6_a_template_does_not_move_the_name_about() {
     );
 }
 
-// --- managed objects, accounts in use, default (G8, C4)
+// --- managed objects, accounts in use, default (MRG-8, RUN-1)
 
 #[rstest]
 #[case::an_account(
@@ -252,17 +252,17 @@ fn e6_a_template_does_not_move_the_name_about() {
     "RoleBinding",
     "403 metadata.name: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
 )]
-fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &str, #[case] message: &str) {
+fn mrg8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &str, #[case] message: &str) {
     let wider = edited(managed(kind), |object| {
         object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     });
     let delete = request("DELETE", group, kind, &Value::Null, &managed(kind));
     assert_eq!(told(&delete), message);
     assert_eq!(told(&request("UPDATE", group, kind, &wider, &managed(kind))), message);
-    // First its annotation, then the rest.
+    // An attack in two steps would remove the annotation first.
     let bare = edited(managed(kind), |object| object["metadata"]["annotations"] = json!({}));
     assert_eq!(told(&request("UPDATE", group, kind, &bare, &managed(kind))), message);
-    // kubectl delete --all: the request names nothing.
+    // kubectl delete --all: the request has no name.
     let collection = edited(delete.clone(), |request| drop(request.as_object_mut().unwrap().remove("name")));
     assert_eq!(told(&collection), message);
     for user in [
@@ -284,9 +284,9 @@ fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &
     assert_eq!(told(&request("DELETE", group, kind, &Value::Null, &others)), "accepted");
 }
 
-/// Whoever took the name before the controller did is cleared away in the controller's name.
+/// An object that took the name before the controller did: only the controller may delete it.
 #[test]
-fn g2_the_name_alone_makes_it_the_controllers() {
+fn mrg2_the_name_alone_makes_it_the_controllers() {
     for annotations in [json!({}), json!({"pillion.dev/sidecarsets": "a,b,c"})] {
         let forged = edited(managed("ServiceAccount"), |object| object["metadata"]["annotations"] = annotations);
         let deletion = request("DELETE", "", "ServiceAccount", &Value::Null, &forged);
@@ -296,7 +296,7 @@ fn g2_the_name_alone_makes_it_the_controllers() {
 }
 
 #[test]
-fn c4_g8_accounts_that_are_needed() {
+fn run1_mrg8_accounts_that_are_needed() {
     let delete = |name: &str| request("DELETE", "", "ServiceAccount", &Value::Null, &account(name));
     assert_eq!(
         told(&delete("agent")),
@@ -309,7 +309,7 @@ fn c4_g8_accounts_that_are_needed() {
     assert_eq!(told(&delete("a")), "accepted");
     let in_bank = edited(delete("agent"), |request| request["namespace"] = json!("bank"));
     assert_eq!(told(&in_bank), "accepted", "the set is for another namespace");
-    // Without the settings nobody asked for it.
+    // Without the SidecarSet in the settings, the account is not needed.
     assert_eq!(verdict(&admit_in(&delete("agent"), json!({}), cluster())), "accepted");
     assert_eq!(verdict(&admit_in(&delete("default"), json!({}), cluster())), "accepted");
     for user in [CONTROLLER, "system:serviceaccount:kube-system:namespace-controller"] {
@@ -318,7 +318,7 @@ fn c4_g8_accounts_that_are_needed() {
 }
 
 #[test]
-fn g8_whether_the_namespace_goes_decides() {
+fn mrg8_whether_the_namespace_goes_decides() {
     let delete = request("DELETE", "", "ServiceAccount", &Value::Null, &managed("ServiceAccount"));
     let tell = |cluster: Court| verdict(&admit_in(&delete, json!({}), cluster));
     assert_eq!(tell(Court::with([namespace("Terminating")])), "accepted");
@@ -334,19 +334,19 @@ fn g8_whether_the_namespace_goes_decides() {
         tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))),
         "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 Namespace and hostCapabilities kubernetes/get_resource"
     );
-    // Nobody has to change what goes.
+    // Deleting the namespace requires no updates, so they stay forbidden.
     let update = request("UPDATE", "", "ServiceAccount", &managed("ServiceAccount"), &managed("ServiceAccount"));
     assert!(verdict(&admit_in(&update, json!({}), Court::with([namespace("Terminating")]))).starts_with("403 "));
 }
 
 #[test]
-fn c4_references_to_secrets_are_warned_of() {
+fn run2_references_to_secrets_are_warned_of() {
     let new = edited(account("a"), |account| account["secrets"] = json!([{"name": "token"}]));
     let answer = admit_in(&request("UPDATE", "", "ServiceAccount", &new, &account("a")), json!({}), cluster());
     assert_eq!((verdict(&answer).as_str(), answer.warnings.unwrap()), ("accepted", vec!["ServiceAccount \"a\" now refers to the Secret \"token\"; tokens are requested by need, references are not needed".to_owned()]));
 }
 
-// --- token Secrets (C4, E13)
+// --- token Secrets (RUN-4, E13)
 
 fn token(name: &str, uid: &str) -> Value {
     let mut annotations = json!({ACCOUNT: name});
@@ -394,13 +394,13 @@ fn e13_tokens_of_accounts_that_are_not_there(#[case] name: &str, #[case] uid: &s
         verdict(&admit_in(request, json!({"legacyTokenSecrets": "Allow", "legacyTokenExempt": ["*"]}), cluster()))
     };
     assert_eq!(tell(&request("CREATE", "", "Secret", &token(name, uid), &Value::Null)), message);
-    // In two steps: first for an account that is there.
+    // An attack in two steps: first for an existing account.
     assert_eq!(tell(&request("UPDATE", "", "Secret", &token(name, uid), &token("a", "1"))), message);
     assert_eq!(tell(&request("CREATE", "", "Secret", &token("a", "1"), &Value::Null)), "accepted");
 }
 
 #[test]
-fn e13_c4_tokens_that_do_not_expire() {
+fn e13_run4_tokens_that_do_not_expire() {
     let create = request("CREATE", "", "Secret", &token("a", ""), &Value::Null);
     let tell = |rules: Value| admit_in(&create, rules, cluster());
     assert_eq!(
@@ -413,7 +413,7 @@ fn e13_c4_tokens_that_do_not_expire() {
     );
     let allowed = tell(json!({"legacyTokenSecrets": "Allow"}));
     assert_eq!((verdict(&allowed).as_str(), allowed.warnings), ("accepted", None));
-    // It shall not become a token of a later account of the same name.
+    // The uid prevents the Secret from getting a token of a later account of the same name.
     assert_eq!(allowed.mutated_object.unwrap()["metadata"]["annotations"][UID], json!("1"));
     assert_eq!(verdict(&tell(json!({"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["web/t"]}))), "accepted");
     let generated = edited(create.clone(), |request| {
@@ -425,8 +425,7 @@ fn e13_c4_tokens_that_do_not_expire() {
 }
 
 #[test]
-fn g8_groups_make_no_controller() {
-    // Groups do not make a controller.
+fn mrg8_groups_make_no_controller() {
     let delete = edited(request("DELETE", "", "Role", &Value::Null, &managed("Role")), |request| {
         request["kind"]["group"] = json!("rbac.authorization.k8s.io");
         request["userInfo"] = json!({"username": "eve", "groups": [CONTROLLER, "system:kube-controller-manager"]});

@@ -1,4 +1,4 @@
-//! What the policy asks of the cluster and what it makes of the answers, through the built module.
+//! The policy's look-ups and its use of the answers, through the built module.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -18,7 +18,7 @@ fn pod() -> Value {
     })
 }
 
-/// Admits the Pod under settings whose SidecarSet needs look-ups; also what was asked.
+/// Admits the Pod with settings whose SidecarSet needs look-ups. Also returns the look-ups.
 fn admit_pod(cluster: FakeCluster) -> (ValidationResponse, Vec<String>) {
     let cluster = Arc::new(cluster);
     let answer = module().validate(&create_pod(&pod(), "u"), &asking_settings(), cluster.clone()).unwrap();
@@ -38,7 +38,7 @@ fn failing(text: &str) -> Result<Vec<u8>, ClusterError> {
 }
 
 #[test]
-fn a_pod_asks_for_its_namespace_then_for_the_revision_once_each() {
+fn look1_a_pod_asks_for_its_namespace_then_for_the_revision_once_each() {
     let (answer, asked) = admit_pod(FakeCluster::with(looked_up()));
     assert!(answer.accepted, "{:?}", answer.message);
     assert_eq!(asked, ["v1/Namespace default", "apps/v1/ControllerRevision kruise-system/asking-1"]);
@@ -74,7 +74,7 @@ fn nothing_is_asked_where_no_set_needs_it() {
 }
 
 #[test]
-fn p6_a_namespace_that_is_gone_is_no_match() {
+fn match6_a_namespace_that_is_gone_is_no_match() {
     let (answer, asked) = admit_pod(FakeCluster::default());
     assert!(answer.accepted && answer.mutated_object.is_none(), "{answer:?}");
     assert_eq!(asked, ["v1/Namespace default"]);
@@ -91,7 +91,7 @@ fn p6_a_namespace_that_is_gone_is_no_match() {
 #[case::kind_not_served(failing("Cannot find resource v1/Namespace; secret-user"), "try again")]
 #[case::no_json(Ok(b"secret-user {".to_vec()), "try again")]
 #[case::no_object(Ok(b"[\"secret-user\"]".to_vec()), "try again")]
-fn p6_a_namespace_that_cannot_be_read_is_503_with_a_remedy(
+fn match6_a_namespace_that_cannot_be_read_is_503_with_a_remedy(
     #[case] answer: Result<Vec<u8>, ClusterError>,
     #[case] remedy: &str,
 ) {
@@ -107,7 +107,7 @@ fn p6_a_namespace_that_cannot_be_read_is_503_with_a_remedy(
 }
 
 #[test]
-fn m2_a_revision_that_is_gone_is_no_matter_of_trying_again() {
+fn inj2_a_revision_that_is_gone_is_no_matter_of_trying_again() {
     let cluster = FakeCluster::with(looked_up()).answering(&revision(), Err(ClusterError::NotFound));
     let (answer, _) = admit_pod(cluster);
     assert!(!answer.accepted);
@@ -116,13 +116,13 @@ fn m2_a_revision_that_is_gone_is_no_matter_of_trying_again() {
 }
 
 #[test]
-fn m2_a_revision_that_cannot_be_read_is_503() {
+fn inj2_a_revision_that_cannot_be_read_is_503() {
     let (answer, _) = admit_pod(FakeCluster::with(looked_up()).answering(&revision(), failing("boom")));
     assert_eq!((answer.accepted, answer.code), (false, Some(503)));
 }
 
 #[test]
-fn q11_a_revision_of_another_set_is_refused() {
+fn diff11_a_revision_of_another_set_is_refused() {
     let mut foreign = revision();
     foreign["metadata"]["labels"]["kruise.io/sidecarset-name"] = json!("another");
     let (answer, _) = admit_pod(FakeCluster::with([namespace(), foreign]));
@@ -150,14 +150,14 @@ fn a_sidecar_set_asks_for_its_revision_then_for_the_whitelist_once_each() {
 }
 
 #[test]
-fn v21_without_a_whitelist_patches_are_refused() {
+fn val21_without_a_whitelist_patches_are_refused() {
     let (answer, _) = admit_set(FakeCluster::with([revision()]));
     assert_eq!((answer.accepted, answer.code), (false, Some(422)));
     assert!(answer.message.unwrap().contains("spec.patchPodMetadata"));
 }
 
 #[test]
-fn v22_keys_that_the_whitelist_does_not_allow_are_refused() {
+fn val22_keys_that_the_whitelist_does_not_allow_are_refused() {
     let rules = json!({"rules": [{"allowedAnnotationKeyExprs": ["^other$"]}]});
     let (answer, _) = admit_set(FakeCluster::with([revision(), whitelist(&rules)]));
     assert_eq!((answer.accepted, answer.code), (false, Some(422)));

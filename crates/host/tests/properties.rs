@@ -1,4 +1,4 @@
-//! What holds for every Pod and every SidecarSet, through the built module.
+//! Properties of every Pod and every SidecarSet, through the built module.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -14,7 +14,7 @@ use support::{admit, create_pod, create_set, decision, unstamped};
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What the API server's ServiceAccount admission does after the webhooks: every container gets the token.
+/// Imitates the API server's ServiceAccount admission after the webhooks: every container gets the token.
 fn with_tokens(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -28,7 +28,7 @@ fn with_tokens(mut pod: Value) -> Value {
     pod
 }
 
-/// What the API server's defaulting does, before the webhooks and after them: limits become requests.
+/// Imitates the API server's defaulting, before and after the webhooks: limits become requests.
 fn with_defaults(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -43,7 +43,7 @@ fn with_defaults(mut pod: Value) -> Value {
     pod
 }
 
-/// Whether every value of `before` is at its place in `after`; lists may have grown around their items.
+/// Whether `after` contains every value of `before` in its place. Lists may have additional items.
 fn is_kept(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -63,7 +63,7 @@ proptest! {
     #[test]
     fn admitting_an_injected_pod_again_changes_nothing(pod in pod(), sets in sidecar_sets()) {
         let settings = json!({ "sidecarSets": sets });
-        // Defaulted before the webhooks already; what they add is defaulted after them.
+        // The API server defaults the Pod before the webhooks, and their additions after them.
         let pod = with_defaults(pod);
         let first = admit(&create_pod(&pod, "11111111-0000-4000-8000-000000000001"), &settings);
         let Some(injected) = first.mutated_object else { return Ok(()) };
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn what_no_rule_touches_is_as_before(pod in pod(), sets in sidecar_sets()) {
+    fn ans4_what_no_rule_touches_is_as_before(pod in pod(), sets in sidecar_sets()) {
         let answer = admit(&create_pod(&pod, "u"), &json!({ "sidecarSets": sets }));
         let Some(after) = answer.mutated_object else { return Ok(()) };
         let patched: Vec<&str> = sets
@@ -88,7 +88,7 @@ proptest! {
             let mut pod = pod.clone();
             let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
             annotations.retain(|key, _| !patched.contains(&key.as_str()));
-            // Deduplicating takes second entries out (M-27).
+            // Deduplication removes repeated entries (INJ-27).
             let secrets = pod["spec"]["imagePullSecrets"].as_array_mut().unwrap();
             secrets.dedup();
             pod
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_sidecar_sets_does_not_matter(pod in pod(), sets in sidecar_sets().prop_flat_map(|sets| (Just(sets.clone()), Just(sets).prop_shuffle()))) {
+    fn order1_the_order_of_sidecar_sets_does_not_matter(pod in pod(), sets in sidecar_sets().prop_flat_map(|sets| (Just(sets.clone()), Just(sets).prop_shuffle()))) {
         let request = create_pod(&pod, "u");
         let one = admit(&request, &json!({ "sidecarSets": sets.0 }));
         let other = admit(&request, &json!({ "sidecarSets": sets.1 }));
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn h9_hashes_do_not_depend_on_the_order_of_keys(set in sidecar_set("alpha"), turn in 1_usize..7) {
+    fn hash9_hashes_do_not_depend_on_the_order_of_keys(set in sidecar_set("alpha"), turn in 1_usize..7) {
         let request = create_set(&set);
         let payload = json!({"request": request, "settings": {}});
         let turned = support::print_turned(&payload, turn);
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_get_an_answer(bytes: Vec<u8>) {
+    fn lim1_any_bytes_get_an_answer(bytes: Vec<u8>) {
         decision(module().evaluate(Operation::Validate, &bytes, Arc::new(NoCluster)));
         prop_assert!(support::settings_verdict(&bytes).is_ok());
     }

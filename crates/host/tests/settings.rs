@@ -1,5 +1,5 @@
-//! Settings, through the built module. What each error says is tested in the core; here it is that both functions of
-//! the policy decode alike and that only one of them validates.
+//! Settings, through the built module. The core's tests cover each error; these tests check that both functions of the
+//! policy decode alike and that only one of them validates.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -68,7 +68,7 @@ fn what_cannot_be_decoded_is_refused_by_both_functions() {
 }
 
 #[test]
-fn what_is_only_invalid_is_refused_by_validate_settings_alone() {
+fn set2_what_is_only_invalid_is_refused_by_validate_settings_alone() {
     let settings = json!({ "sidecarSets": [set("a", "")] });
     let (valid, message) = verdict(&settings);
     assert!(!valid);
@@ -80,7 +80,7 @@ fn what_is_only_invalid_is_refused_by_validate_settings_alone() {
 }
 
 #[test]
-fn v52_conflicts_between_the_sets_are_invalid() {
+fn val52_conflicts_between_the_sets_are_invalid() {
     let mut other = set("b", "agent:1");
     other["spec"]["containers"][0]["name"] = json!("a-agent");
     let (valid, message) = verdict(&json!({ "sidecarSets": [set("a", "agent:1"), other] }));
@@ -89,7 +89,7 @@ fn v52_conflicts_between_the_sets_are_invalid() {
 }
 
 #[test]
-fn validating_settings_asks_nothing() {
+fn look3_validating_settings_asks_nothing() {
     let cluster = Arc::new(FakeCluster::default());
     let settings = support::asking_settings().to_string();
     module().evaluate(Operation::ValidateSettings, settings.as_bytes(), cluster.clone()).unwrap();
@@ -107,7 +107,7 @@ fn payloads_that_are_no_settings_are_invalid(#[case] payload: &str) {
 }
 
 #[test]
-fn what_no_rule_speaks_of_is_accepted_whatever_the_settings_are() {
+fn ans1_what_no_rule_speaks_of_is_accepted_whatever_the_settings_are() {
     let mut request = create_pod(&pod(), "u");
     request["operation"] = json!("DELETE");
     let answer = admit(&request, &json!({"bogus": [1, 2, 3]}));
@@ -118,7 +118,7 @@ fn what_no_rule_speaks_of_is_accepted_whatever_the_settings_are() {
 #[case::no_uid("uid")]
 #[case::no_operation("operation")]
 #[case::no_kind("kind")]
-fn requests_without_a_required_field_are_refused(#[case] field: &str) {
+fn ans3_requests_without_a_required_field_are_refused(#[case] field: &str) {
     let mut request = create_pod(&pod(), "u");
     request.as_object_mut().unwrap().remove(field);
     let answer = admit(&request, &json!({}));
@@ -126,7 +126,7 @@ fn requests_without_a_required_field_are_refused(#[case] field: &str) {
     assert!(answer.message.unwrap().contains(&format!("request.{field}: Required value")));
 }
 
-/// What a small stack, a small heap or a slow loop would not survive.
+/// Inputs that would break a small stack, a small heap or a slow loop.
 #[rstest]
 #[case::nested_pod(deep("/object/spec/containers/0/fieldOfTomorrow", 100), json!({}))]
 #[case::nested_beyond_the_parser(deep("/object/spec/containers/0/fieldOfTomorrow", 100_000), json!({}))]

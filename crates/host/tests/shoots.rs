@@ -1,4 +1,5 @@
-//! Gardener Shoots, through the built module. The rules are tested in the core; here it is that the policy asks them.
+//! Gardener Shoots, through the built module. The core's tests cover the rules; these tests check that the policy
+//! applies them.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;

@@ -1,7 +1,7 @@
-//! Whether the author of a SidecarSet may hand out what it hands out (`serviceaccounts.md` A7, E5).
+//! Whether the author of a SidecarSet may grant the permissions in it (ESC-1, E5).
 //!
-//! The controller grants what the author writes, so the author has to hold it (P1), nobody may write some of it (P4),
-//! and the account that is named must be one that the author could use anyway (P5).
+//! The controller grants the permissions that the author writes. So the author must hold them (ESC-1), some must not be
+//! granted at all (ESC-4), and the author must be able to use the named account anyway (ESC-5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,23 +17,23 @@ use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 use super::declared::{Declared, FIELDS, PERMISSIONS};
 use super::rules::Rules;
 
-/// More questions than this are not asked in one request (P3).
+/// The most questions about granted permissions in one request: permissions times namespaces (ESC-3).
 const QUESTIONS_MAX: usize = 256;
-/// Questions of more bytes than this are not asked in one request: each carries the author's groups (E18).
+/// The most bytes of questions in one request: each question carries the author's groups (E18).
 const QUESTION_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// When to stop asking (P3).
+/// The time since the start of the request after which no more questions are asked (ESC-3).
 const BUDGET: Duration = Duration::from_millis(600);
-/// Existence is asked for in at most this many namespaces (A5-1).
-pub const NAMESPACES_MAX: usize = 8;
+/// The most namespaces in which the existence of an account is checked (IDC-1).
+pub(crate) const NAMESPACES_MAX: usize = 8;
 
-/// Asks each question once, for as long as there is time.
+/// Asks the authorizer each question once, within the limits of time and size.
 pub struct Inquiry<'a> {
     authorizer: &'a dyn Authorizer,
     /// The time since the request came.
     elapsed: &'a dyn Fn() -> Duration,
-    /// By namespace, permission and user.
+    /// The answers, by namespace, permission and user.
     answers: BTreeMap<(String, Atom, String), bool>,
-    /// How many bytes were asked.
+    /// The size of the questions so far, in bytes.
     bytes: usize,
 }
 
@@ -44,7 +44,7 @@ enum Unanswered {
 }
 
 impl<'a> Inquiry<'a> {
-    /// Nothing is asked yet.
+    /// Creates an inquiry without any answers.
     pub fn new(authorizer: &'a dyn Authorizer, elapsed: &'a dyn Fn() -> Duration) -> Self {
         Self { authorizer, elapsed, answers: BTreeMap::new(), bytes: 0 }
     }
@@ -71,7 +71,7 @@ impl<'a> Inquiry<'a> {
     }
 }
 
-/// The namespaces that a set names literally, where those are all that it can match (G, Closed list).
+/// Returns the namespaces that a set names literally if it cannot match any other (SET-4).
 pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
     match CompiledSet::of_manifest(set).scope {
         Scope::Namespaces(names) => Some(names),
@@ -79,7 +79,7 @@ pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
     }
 }
 
-/// P4: what nobody may hand out, one reason for each rule.
+/// ESC-4: returns a reason for each rule of the set that grants a permission which no SidecarSet may grant.
 pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let listed = rules.denied();
@@ -89,7 +89,7 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
         let hit = permissions.iter().find_map(|one| Some((*one, denied.denial(*one)?)));
         if let Some((permission, entry)) = hit {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));
-            let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
+            let problem = format!("grants {granted}, which reaches {listed}; no sidecar may get that");
             let remedy = "grant less, or change serviceAccounts.denyPermissions";
             reasons.push(Reason::forbidden(FieldPath::new(&path()).index(index), problem, remedy).about(set));
         }
@@ -97,7 +97,9 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     reasons
 }
 
-/// P1, P3, P5 and `requireCreatePods`: whether the author holds what the set hands out, wherever it can match.
+/// Checks the author in every namespace that the set can match, within the limits of ESC-3. The author must hold the
+/// permissions that the set grants (ESC-1), must be able to use the named account (ESC-5) and, with
+/// `requireCreatePods`, must be allowed to create Pods.
 pub fn check(
     set: &SidecarSet,
     declared: &Declared,
@@ -123,7 +125,7 @@ pub fn check(
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
         let mut reasons = Vec::new();
         let asks = declared.service_account.is_some() || rules.require_create_pods;
-        // An admin is done with one question.
+        // One question is enough for an admin.
         if !asks || inquiry.ask(author, "", atom("*", "*", "*"))? {
             return Ok(reasons);
         }
@@ -131,7 +133,11 @@ pub fn check(
             for wanted in &atoms {
                 if !inquiry.ask(author, namespace, Atom::from(*wanted))? {
                     let problem = format!("\"{}\" may not grant {} {}", author.user, shown(*wanted), place(namespace));
-                    reasons.push(refuse(path(), problem, "write what you hold yourself, or ask somebody who does"));
+                    reasons.push(refuse(
+                        path(),
+                        problem,
+                        "write permissions that you hold, or ask a holder to write it",
+                    ));
                 }
             }
             let creates_pods = || atom("", "pods", "create");
@@ -162,8 +168,9 @@ pub fn check(
     })
 }
 
-/// What is asked for where an entry of P4 says every verb: a SubjectAccessReview for `*` is answered with yes only where
-/// `*` was granted, and who reads Secrets or opens shells needs no more than one of these. Every question takes time.
+/// Returns the verbs to ask about if an entry of ESC-4 has the verb `*`. A SubjectAccessReview for `*` is allowed only
+/// if `*` was granted, but one of these verbs is enough to read Secrets or open shells. The list is short because every
+/// question takes time.
 fn verbs_of(resource: &str) -> &'static [&'static str] {
     match resource {
         "secrets" => &["get", "list"],
@@ -176,7 +183,7 @@ fn verbs_of(resource: &str) -> &'static [&'static str] {
     }
 }
 
-/// E5: whether the account that a set names holds itself what no sidecar may have, in the namespaces of a closed list.
+/// E5: checks that the named account does not itself hold a denied permission in the namespaces of a closed list.
 pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut Inquiry<'_>) -> Vec<Reason> {
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
         for namespace in closed_list(set).unwrap_or_default() {
@@ -209,7 +216,7 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
     })
 }
 
-/// P3: what could not be verified is refused.
+/// ESC-3: the reason to refuse a set whose permissions could not be verified.
 fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &str), failed: &str) -> Reason {
     let (problem, remedy) = match &why {
         Unanswered::OutOfTime => late,
@@ -218,7 +225,7 @@ fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &s
     Reason::forbidden(field, problem.to_owned(), remedy).about(set.name())
 }
 
-/// Whether any of the four fields, or an annotation that stands for one, is set (V1).
+/// Whether any of the four fields, or the annotation that stands for one, is set (IDV-1).
 pub fn uses_feature(set: &SidecarSet) -> bool {
     FIELDS.iter().any(|field| {
         set.spec(&[field.name]).is_some_and(|value| !value.is_null()) || !set.annotation(field.annotation).is_empty()
@@ -237,7 +244,7 @@ fn place(namespace: &str) -> String {
     if namespace.is_empty() { "in every namespace".to_owned() } else { format!("in namespace \"{namespace}\"") }
 }
 
-/// `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
+/// Formats a permission: `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
 fn shown(permission: Permission<'_>) -> String {
     let mut text = format!("{} {}", permission.verb, permission.resource);
     if !permission.group.is_empty() {

@@ -1,4 +1,4 @@
-//! What an update of a SidecarSet changes of what is injected, and under which account (`serviceaccounts.md` P1, E23).
+//! The changes in an update of a SidecarSet that affect injected containers or their account (ESC-1, E23).
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,24 @@ use serde_json::Value;
 
 use super::declared::{self, ACCOUNT, Declared, FIELDS};
 
-/// What the annotations start with that Pillion reads.
+/// The prefix of the annotations that Pillion reads.
 const OWN_PREFIX: &str = "pillion.dev/";
-/// Further annotations that decide which Pods a SidecarSet is injected into.
+/// Further annotations that decide into which Pods a SidecarSet is injected.
 const CANARY_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
-/// One error says all that has to be done, and a request of 1 MiB can change some 50,000 annotations.
+/// The most changes that are reported. One error tells the author what to do, and a request of 1 MiB can change about
+/// 50,000 annotations.
 const NAMED_MAX: usize = 32;
-/// The fields of `updateStrategy` that decide which Pods get the stored version, where the revision policy is `Partial`
-/// (M-3, M-4).
+/// The fields of `updateStrategy` that decide which Pods get the stored version if the revision policy is `Partial`
+/// (INJ-3, INJ-4).
 const DECIDES_REVISION: [&str; 3] = ["partition", "paused", "selector"];
 
-/// The fields that an update changes and that its author has to answer for (P1), ascending; empty where nothing is asked.
+/// Returns the changed fields that require a check of the author's permissions (ESC-1), ascending. Empty if no check is
+/// needed.
 ///
-/// Everything in `spec` counts, except `revisionHistoryLimit` and `updateStrategy`. Of the latter, the three fields count
-/// that tell whether a Pod gets the latest version or a stored one, where a `Partial` revision makes that a question (E23).
-/// Of the metadata, the annotations of Pillion and of canaries count, and the label that names a custom version. Both are
-/// compared as their admission stores them.
+/// Everything in `spec` counts, except `revisionHistoryLimit` and `updateStrategy`. If the old or the new set has the
+/// revision policy `Partial`, three fields of `updateStrategy` count: they decide whether a Pod gets the latest version
+/// or a stored one (E23). Of the metadata, the annotations of Pillion and of canaries count, and the label that names a
+/// custom version. Both sets are compared in the form in which admission stores them.
 pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<String> {
     let canonical = |mut set: SidecarSet| {
         declared::canonicalise(set.as_value_mut());
@@ -61,14 +63,15 @@ pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<String> {
     paths
 }
 
-/// Whether an update changes anything that its author has to answer for (P1); see [`changes`].
+/// Whether an update changes anything that requires a check of the author's permissions (ESC-1); see [`changes`].
 pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
     !changes(new, old).is_empty()
 }
 
-/// E23: the errors of an update while the feature gate is off. Nobody is asked then, and what is written would take effect
-/// under the account once the gate comes on; so it may only give the account up. Of very many changes, some are named.
-pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
+/// E23: returns the errors of an update while the feature gate is off. The author's permissions are not checked then,
+/// but the change would take effect under the account once the gate is on. So the update may only remove the account.
+/// At most [`NAMED_MAX`] changes are reported.
+pub(crate) fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
     if !names_account(new) {
         return Vec::new();
     }
@@ -83,14 +86,14 @@ pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
     paths.take(NAMED_MAX).map(|path| FieldError::forbidden(&path, detail)).collect()
 }
 
-/// Whether a set names an account, in whatever form; what is no string counts, since it is no way to give one up.
+/// Whether a set names an account, in the field or in the annotation. A value of another type than a string counts:
+/// otherwise it would pass for the removal of the account.
 fn names_account(set: &SidecarSet) -> bool {
     let in_spec = set.spec(&[ACCOUNT.name]).is_some_and(|value| !value.is_null() && value != "");
     in_spec || !set.annotation(ACCOUNT.annotation).is_empty()
 }
 
-/// The keys at `path` whose values are not the same in both sets, ascending. An absent key and one with `null` are the
-/// same.
+/// Returns the keys at `path` whose values differ between the sets, ascending. An absent key equals `null`.
 fn differing<'a>((new, old): (&'a SidecarSet, &'a SidecarSet), path: &[&str]) -> BTreeSet<&'a str> {
     fn at<'a>(set: &'a SidecarSet, path: &[&str]) -> Option<&'a Object> {
         json::at(set.as_value(), path)?.as_object()

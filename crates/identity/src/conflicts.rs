@@ -1,4 +1,4 @@
-//! SidecarSets that want different accounts for one Pod (`serviceaccounts.md` V4, A5-6).
+//! SidecarSets that want different accounts for one Pod (IDV-4, IDC-6).
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Possible, Selector};
@@ -9,8 +9,11 @@ use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
 use super::rules::{Otherwise, Rules};
 use super::validation::{Findings, refusal};
 
-/// Compares `set` with another SidecarSet. Where all Pods of one of them are Pods of the other, every such Pod would be
-/// refused, and so is the set; where some Pod could be both's, a warning says so.
+/// Checks whether `set` and another SidecarSet want different accounts for one Pod. They do not conflict if both merge,
+/// or if one is a canary of the other.
+///
+/// Refuses `set` if one of the two selects only Pods that the other selects, neither is paused, and `onConflict` is
+/// `Deny`: every such Pod would be refused. Otherwise warns if both could select the same Pod.
 pub fn check(
     (set, declared): (&SidecarSet, &Declared),
     (other, theirs): (&SidecarSet, &Declared),
@@ -20,7 +23,7 @@ pub fn check(
     check_claims((&Claims::of(set), declared), (&Claims::of(other), theirs), rules, findings);
 }
 
-/// [`check`], of sets that are compared with many.
+/// Like [`check`], but takes [`Claims`], so that a set which is compared with many others is read once.
 pub fn check_claims(
     (claims, declared): (&Claims<'_>, &Declared),
     (others, theirs): (&Claims<'_>, &Declared),
@@ -46,7 +49,7 @@ pub fn check_claims(
     }
 }
 
-/// The account that a set wants the whole Pod to run under: isolated ones never conflict (G).
+/// Returns the account that a set wants the Pod to run under, if any. Mode `Isolate` never conflicts (IDP-7).
 fn shared(declared: &Declared) -> Option<&str> {
     declared.service_account.as_deref().filter(|_| declared.mode != Mode::Isolate)
 }
@@ -55,11 +58,11 @@ fn is_paused(set: &SidecarSet) -> bool {
     json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"])
 }
 
-/// Whether every Pod that `inner` selects is one that `outer` selects.
+/// Whether `outer` selects every Pod that `inner` selects.
 fn is_within(inner: &Claims<'_>, outer: &Claims<'_>) -> bool {
     let all = Possible::of(&Selector::default());
     let within = |inner: Option<&Possible<'_>>, field: &str| {
-        // No namespace selector means every namespace.
+        // A missing selector selects everything.
         let Some(outer) = outer.set.spec(&[field]) else { return true };
         inner.unwrap_or(&all).implies(&Selector::parse_known(outer))
     };

@@ -1,4 +1,4 @@
-//! Which identity the sidecars of a Pod get (`serviceaccounts.md` A4, B0, G Order at Pod admission).
+//! Decides which identity the sidecars of a Pod get (IDP-7, TOK-0, IDP-8).
 
 use std::collections::BTreeSet;
 
@@ -13,33 +13,36 @@ use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::tokens::Holder;
 
-/// The account that a Pod comes with, as the policy sees it: the API server has filled in `default`.
+/// The account of a Pod before injection. The API server has already filled in `default`.
 #[derive(Clone, Copy, Debug)]
 pub struct App<'a> {
     /// `spec.serviceAccountName`.
     pub account: &'a str,
-    /// `spec.automountServiceAccountToken`; false where the API server would mount something else (A1-k).
+    /// `spec.automountServiceAccountToken`; false if the API server would mount something other than the token
+    /// (SAP-8k).
     pub automount: Option<bool>,
-    /// What holds a token of the account besides the owners and the automounted one (B0).
+    /// A container or volume, other than the owners and the automounted volume, that holds a token of the account
+    /// (TOK-0).
     pub further_token: Option<Holder<'a>>,
 }
 
 impl App<'_> {
-    /// "Unset" and "explicitly default" cannot be told apart (A1-2).
+    /// Whether the account is not the default one. "Unset" and "explicitly default" are indistinguishable (SAP-2).
     fn has_own_account(&self) -> bool {
         !matches!(self.account, "" | "default")
     }
 
-    /// Whether the API server mounts no token into sidecars; `automounts` is what the account says about it.
+    /// Whether the API server mounts no token into sidecars. `automounts` is the account's
+    /// `automountServiceAccountToken`.
     fn mounts_nothing(&self, automounts: bool) -> bool {
         self.automount.map_or(!automounts, |automount| !automount)
     }
 }
 
-/// Who is to get which identity, as far as it can be said before anybody has asked whether a merged account is ready.
+/// A decision before the check that the merged account, if any, is ready.
 #[derive(Clone, Debug)]
 pub struct Resolved<'a> {
-    /// With who goes without, and nothing else.
+    /// Only lists the sets that get no identity; [`settle`] adds the rest.
     decision: Decision,
     isolated: Vec<&'a Asking>,
     shared: Vec<&'a Asking>,
@@ -48,22 +51,22 @@ pub struct Resolved<'a> {
 }
 
 impl<'a> Resolved<'a> {
-    /// The sets that a merged account has to stand for (M in A4); `None` where there is no need of one.
+    /// Returns the sets that a merged account must cover (M in IDP-7); `None` if no merged account is needed.
     pub fn merged(&self) -> Option<&[&'a Asking]> {
         matches!(self.target, Target::Merged(_)).then_some(self.shared.as_slice())
     }
 
-    /// The accounts of which sidecars mount a token from a Secret (B1), in the order of the sets.
+    /// Returns the accounts whose token comes from a Secret (TOK-1), in the order of the sets.
     pub fn isolated(&self) -> impl Iterator<Item = &'a str> {
         let of_pod = self.target.name();
         self.isolated.iter().map(|set| set.account.as_str()).filter(move |account| of_pod != Some(*account))
     }
 }
 
-/// Decides for the sets that ask. Nothing is looked up where nothing is asked.
+/// Decides about the sets in `asking`. Looks nothing up if `asking` is empty.
 ///
 /// # Errors
-/// As [`resolve`], and merged accounts that are not ready (503) or stand for other sets (403).
+/// Those of [`resolve`], and a merged account that is not ready (503) or belongs to other sets (403).
 pub fn decide(
     asking: &[Asking],
     app: App<'_>,
@@ -85,8 +88,7 @@ pub fn decide(
     Ok(decision)
 }
 
-/// Decides as far as it can be done without the merged objects: of accounts, only those are looked up that the sets
-/// name.
+/// Decides without reading the merged objects. Looks up only the accounts that the sets name.
 ///
 /// # Errors
 /// Every reason to refuse the Pod: protected namespace, account not allowed, mode not allowed, the app's own account
@@ -107,11 +109,11 @@ pub fn resolve<'a>(
         return Err(reasons);
     }
 
-    // A merged account is never the app's own: whether it is that of this Pod's sets shows once it is clear which of
-    // them are left.
+    // A merged account is never the app's own. Whether it belongs to the sets of this Pod is checked below, once the
+    // skipped sets are known.
     let is_merged = names::is_merged(app.account);
-    // Sets that are skipped have no say in it: the account of the others, which the Pod got when it was admitted before,
-    // would count as its own. A set of which nobody knows may be one of them; it is refused below.
+    // Leave skipped sets out. Otherwise, on a second admission, the account that the remaining sets gave to the Pod
+    // would count as the app's own. A set whose account could not be read is left out, too; the Pod is refused below.
     let mut left = shared.clone();
     if rules.on_missing == Otherwise::Skip && app.has_own_account() {
         left.retain(|set| matches!(exists(&set.account, namespace, lookup), Existence::There { .. }));
@@ -161,8 +163,8 @@ pub fn resolve<'a>(
     if is_merged && target.name() != Some(app.account) {
         return Err(vec![foreign_merged(app.account)]);
     }
-    // With the right name the Pod is one of ours that is admitted again, or wants to pass for one: nobody but the
-    // sidecars is to hold the token.
+    // The Pod has the right merged account: it is admitted again, or its author copied the name. In either case only
+    // the sidecars may hold the token.
     if is_merged
         && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly)
         && let Some(holder) = app.further_token
@@ -185,7 +187,7 @@ pub fn resolve<'a>(
     Ok(Resolved { decision, isolated, shared, target, automounts })
 }
 
-/// Fills in the decision, once it is clear who gets what.
+/// Completes the decision. `runs_as` is the account that the shared sets give to the Pod.
 fn settle(
     decision: &mut Decision,
     isolated: &[&Asking],
@@ -196,12 +198,12 @@ fn settle(
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
     let is_for_all = is_for_all(shared);
-    // A Pod that names the right merged account itself is treated like one that is given it (E6): on a Pod of ours that
-    // changes nothing.
+    // A Pod that names the right merged account itself is treated as if the policy had set it (E6). If the policy did
+    // set it, nothing changes.
     let takes_over = swaps || names::is_merged(app.account);
     decision.hides_token = takes_over && !is_for_all;
-    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
-    // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
+    // If the account stays and automounting is on, the API server gives the sidecars the same token as the app. In mode
+    // `Pod`, a second admission cannot tell whether the account was swapped, so the sidecars always mount their own.
     let explicit = takes_over || is_for_all || app.mounts_nothing(automounts);
     for set in shared {
         let sidecar_set = set.sidecar_set.clone();
@@ -212,23 +214,23 @@ fn settle(
     }
     decision.private = runs_as.clone().filter(|_| explicit && !is_for_all);
     for set in isolated {
-        // The same account under the Pod's own identity: the kubelet's token is the better one.
+        // If the Pod runs under the account itself, use the kubelet's token: it is better than a Secret.
         let token = if runs_as.as_ref() == Some(&set.account) { Token::OfPod } else { Token::OfSecret };
         decision.grants.push(Grant { sidecar_set: set.sidecar_set.clone(), account: set.account.clone(), token });
     }
     decision.account = runs_as.filter(|_| swaps);
 }
 
-/// The account that some sets want a Pod to run under.
+/// The account that the shared sets give to a Pod.
 #[derive(Clone, Debug)]
 enum Target {
-    /// No set wants anything.
+    /// There are no such sets.
     Nobody,
-    /// All want the same (A4: k sets with the same name do not conflict).
+    /// All sets name the same account (IDP-7: k sets with the same name do not conflict).
     Account(String),
-    /// All want to merge.
+    /// The sets name different accounts, and all of them merge.
     Merged(String),
-    /// Not all of them want to merge (M1).
+    /// The sets name different accounts, and not all of them merge (IDP-1).
     Conflict,
 }
 
@@ -255,17 +257,17 @@ impl Target {
     }
 }
 
-/// The Pod's field that reasons name.
+/// The field of the Pod that the reasons name.
 const FIELD: &str = "spec.serviceAccountName";
 
-/// What to do about a merged account that is not the Pod's to have.
+/// The remedy if a Pod may not have its merged account.
 const ANOTHER_ACCOUNT: &str = "name another ServiceAccount; merged ones are set by the policy alone";
 
 fn reason(set: &Asking, code: Code, problem: String, remedy: &str) -> Reason {
     Reason::new(code, FIELD, problem, remedy).about(&set.sidecar_set)
 }
 
-/// E1, V5, E3.
+/// Checks the protected namespaces (E1), the allowed accounts (IDV-5) and mode `Pod` (E3).
 fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
     let refused = |problem, remedy| Some(reason(set, Code::Forbidden, problem, remedy));
     if rules.protects(namespace) {
@@ -286,28 +288,29 @@ fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
     None
 }
 
-/// E6: a merged account belongs to the Pods of exactly its sets.
+/// E6: the reason to refuse a Pod whose merged account belongs to other sets.
 pub fn foreign_merged(account: &str) -> Reason {
     let problem = format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's");
     Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
-/// E6: the token of a merged account is for sidecars alone.
+/// E6: the reason to refuse a Pod in which a container or volume other than the sidecars' holds a merged account's
+/// token.
 fn greedy(account: &str, holder: Holder<'_>) -> Reason {
     let problem =
         format!("{}, which is for sidecars alone", holder.of(format_args!("the merged ServiceAccount \"{account}\"")));
     Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
-/// Whether everybody in the Pod gets the account of these sets.
+/// Whether all containers of the Pod get the account of these sets.
 fn is_for_all(shared: &[&Asking]) -> bool {
     shared.iter().any(|set| set.declared.mode == Mode::Pod)
 }
 
-/// What to do where sidecars stay without an identity because the Pod has one.
+/// The remedy if sidecars get no identity because the Pod has its own.
 const KEPT: &str = "mode Isolate gives the sidecars theirs beside it";
 
-/// M2, B0: why the account of the Pod is not to be changed.
+/// IDP-2, TOK-0: returns why the policy must not change the account of the Pod, if there is a reason.
 fn own_account(app: App<'_>) -> Option<String> {
     if app.has_own_account() {
         return Some(format!("the Pod has the ServiceAccount \"{}\" of its own", app.account));
@@ -316,7 +319,7 @@ fn own_account(app: App<'_>) -> Option<String> {
     Some(format!("{holder}, which would become another account's"))
 }
 
-/// M4: what each set wants, where they cannot all have it.
+/// IDP-4: describes the account that a set wants when it conflicts with other sets.
 fn conflict(set: &Asking, namespace: &str) -> String {
     let behaviour = if set.declared.on_conflict == OnConflict::Merge { "Merge" } else { "Refuse" };
     format!(

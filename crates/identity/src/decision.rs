@@ -1,53 +1,53 @@
-//! The identities that the sidecars of a Pod ask for and get (`serviceaccounts.md` A4).
+//! The identities that the sidecars of a Pod request and get (IDP-7).
 
 use super::declared::Declared;
 
 /// A SidecarSet that is injected into the Pod and names an account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asking {
-    /// The SidecarSet.
+    /// The name of the SidecarSet.
     pub sidecar_set: String,
-    /// The account.
+    /// The name of the account.
     pub account: String,
-    /// What the set says about it.
+    /// The identity fields of the set.
     pub declared: Declared,
 }
 
-/// How the owners of an account get its token.
+/// How the owners of an account, the containers of its SidecarSets, get its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// The kubelet's, of the account that the Pod runs under.
+    /// From the kubelet: the token of the account that the Pod runs under.
     OfPod,
-    /// The controller's, from a Secret (B1).
+    /// From a Secret that the controller fills (TOK-1).
     OfSecret,
 }
 
-/// A SidecarSet gets an identity.
+/// An identity that a SidecarSet gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The SidecarSet.
+    /// The name of the SidecarSet.
     pub sidecar_set: String,
-    /// The account whose token its containers mount.
+    /// The name of the account whose token its containers mount.
     pub account: String,
     /// Where the token comes from.
     pub token: Token,
 }
 
-/// What happens to the Pod.
+/// The identities of a Pod and its sidecars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// The account that the Pod runs under from now on, where it changes.
+    /// The new account of the Pod, if it changes.
     pub account: Option<String>,
-    /// Whether everybody but the owners loses the automounted token (mode `SidecarsOnly`).
+    /// Whether all containers but the owners lose the automounted token (mode `SidecarsOnly`).
     pub hides_token: bool,
-    /// The account that the Pod runs under, where only the owners may hold its token.
+    /// The account that the Pod runs under, if only the owners may hold its token.
     pub private: Option<String>,
-    /// Who mounts a token of their own.
+    /// SidecarSets whose containers mount a token that Pillion provides.
     pub grants: Vec<Grant>,
-    /// SidecarSets whose containers get the token of the Pod's account from the API server, as the app does.
+    /// SidecarSets whose containers, like the app, get the token of the Pod's account from the API server.
     pub automounted: Vec<String>,
-    /// SidecarSets that stay without an identity because the settings say so (`onMissing`, `onConflict`), and why.
+    /// SidecarSets that get no identity because of the settings `onMissing` and `onConflict`, each with the reason.
     pub skipped: Vec<(String, String)>,
-    /// SidecarSets that stay without an identity because the Pod keeps its own (`onAppServiceAccount`), and why.
+    /// SidecarSets that get no identity because the Pod keeps its own (`onAppServiceAccount`), each with the reason.
     pub kept: Vec<(String, String)>,
 }

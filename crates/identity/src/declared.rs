@@ -1,29 +1,30 @@
-//! Which ServiceAccount a SidecarSet asks for (`serviceaccounts.md` A2, A3, G Fields).
+//! The identity fields of a SidecarSet (IDF-1 to IDF-5, IDV-1).
 
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, FieldPath};
-use pillion_kubernetes::format;
 use pillion_kubernetes::json;
+use pillion_kubernetes::name_validation;
 use pillion_kubernetes::rbac::{self, Oversize, PolicyRule, listed};
+use pillion_kubernetes::strings;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::names;
 
-/// How the sidecars get their identity (G, Fields).
+/// How the sidecars get their identity (IDF-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// The Pod runs under the account, and only the sidecars get its token (B, option 1).
+    /// The Pod runs under the account, and only the sidecars get its token (IDF-5).
     #[default]
     SidecarsOnly,
-    /// The Pod keeps its account; the sidecars get a token of their own (B, option 2).
+    /// The Pod keeps its account; the sidecars get a token of their own (IDF-5).
     Isolate,
-    /// The Pod runs under the account, the app with it (B, option 0).
+    /// The Pod runs under the account, and the app gets its token, too (IDF-5).
     Pod,
 }
 
-/// What happens where several SidecarSets name different accounts for one Pod (F2).
+/// What happens if several SidecarSets name different accounts for one Pod (IDF-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnConflict {
     /// The Pod is refused.
@@ -33,16 +34,16 @@ pub enum OnConflict {
     Merge,
 }
 
-/// The values of an enumeration as they are stored.
+/// An enumeration with the names of its values as they are stored.
 trait Named: Sized + Copy + 'static {
     const ALL: &'static [(&'static str, Self)];
 
-    /// V8: compared without case.
+    /// IDV-8: returns the value with this name, ignoring case.
     fn of(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
     }
 
-    /// The name as it is stored.
+    /// Returns the stored spelling of a name, ignoring case.
     fn canonical(text: &str) -> Option<&'static str> {
         Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(name, _)| *name)
     }
@@ -57,46 +58,46 @@ impl Named for OnConflict {
     const ALL: &'static [(&'static str, Self)] = &[("Refuse", Self::Refuse), ("Merge", Self::Merge)];
 }
 
-/// What a SidecarSet says about its identity.
+/// The identity fields of a SidecarSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared {
-    /// The account, in the namespace of each Pod (F1); a set without one does not use the feature.
+    /// The name of the account in the namespace of each Pod (IDF-1). A set without an account does not use the feature.
     pub service_account: Option<String>,
-    /// F2.
+    /// What happens on a conflict with other sets (IDF-2).
     pub on_conflict: OnConflict,
-    /// F3.
+    /// The permissions for a merged account (IDF-3).
     pub permissions: Vec<PolicyRule>,
-    /// G, Fields.
+    /// How the sidecars get the identity (IDF-4).
     pub mode: Mode,
 }
 
-/// A field of the spec, and the annotation that stands for it where the CRD in the cluster prunes the field.
+/// A field of the spec, and the annotation that replaces it if the CRD of the cluster prunes the field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The field below `spec`.
+    /// The name of the field in `spec`.
     pub name: &'static str,
-    /// The annotation.
+    /// The key of the annotation.
     pub annotation: &'static str,
 }
 
-/// F1.
+/// The account (IDF-1).
 pub const ACCOUNT: Field = Field { name: "serviceAccountName", annotation: "pillion.dev/service-account-name" };
-/// F2.
-pub const CONFLICT: Field =
+/// The behaviour on a conflict (IDF-2).
+pub(crate) const CONFLICT: Field =
     Field { name: "behaviorWhenServiceAccountInjection", annotation: "pillion.dev/service-account-conflict" };
-/// F3.
+/// The permissions (IDF-3).
 pub const PERMISSIONS: Field =
     Field { name: "serviceAccountPermissions", annotation: "pillion.dev/service-account-permissions" };
 /// The mode.
 pub const MODE: Field = Field { name: "serviceAccountMode", annotation: "pillion.dev/service-account-mode" };
-/// Everything that V1 covers.
+/// The four fields that IDV-1 covers.
 pub const FIELDS: [Field; 4] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE];
 
 impl Declared {
-    /// Reads the fields of a SidecarSet and the annotations that stand for them.
+    /// Reads the fields of a SidecarSet and the annotations that replace them.
     ///
     /// # Errors
-    /// Every field of another type, unknown value (V8), and every annotation that says something else than its field.
+    /// Every field of the wrong type, every unknown value (IDV-8), and every annotation that contradicts its field.
     pub fn of(set: &SidecarSet) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let account = text(set, ACCOUNT, &mut errors);
@@ -109,7 +110,8 @@ impl Declared {
         if errors.is_empty() { Ok(declared) } else { Err(errors) }
     }
 
-    /// Checks what can be told without asking anybody: V2, V6, V7, E16. Answers errors and warnings.
+    /// Runs the checks that need neither settings nor the cluster: IDV-2, IDV-6, IDV-7, E16. Returns errors and
+    /// warnings.
     pub fn check(&self) -> (Vec<FieldError>, Vec<String>) {
         let mut errors = Vec::new();
         let mut warnings = Vec::new();
@@ -139,8 +141,8 @@ impl Declared {
     }
 }
 
-/// V8: writes the values of enumerations as they are stored, in a SidecarSet of either version. Answers whether that changed
-/// anything.
+/// IDV-8: replaces the values of enumerations by their stored spelling, in a SidecarSet of either version. Returns
+/// whether anything changed.
 pub fn canonicalise(object: &mut Value) -> bool {
     let mut is_changed = false;
     let canonical = |field: Field, text: &str| match field.name {
@@ -167,7 +169,7 @@ pub fn canonicalise(object: &mut Value) -> bool {
     is_changed
 }
 
-/// V2, E6, E16: what is wrong with the name of an account.
+/// IDV-2, E6, E16: returns why the name of an account is invalid, if it is.
 pub fn name_error(name: &str) -> Option<String> {
     if name == "default" {
         return Some("every Pod has \"default\"; name an account of the sidecar's own".to_owned());
@@ -175,14 +177,13 @@ pub fn name_error(name: &str) -> Option<String> {
     if names::is_merged(name) {
         return Some(format!("names that start with \"{}\" belong to merged ServiceAccounts", names::MERGED_PREFIX));
     }
-    if format::has(name, b'/') {
+    if strings::has(name, b'/') {
         return Some("an account is one of the Pod's own namespace; give its name without a namespace".to_owned());
     }
-    format::dns_subdomain(name).map(Into::into)
+    name_validation::dns_subdomain(name).map(Into::into)
 }
 
-/// What Kubernetes' own resources and admission know as verbs; others grant nothing unless something of the cluster's own
-/// asks for them.
+/// The verbs that Kubernetes itself checks. Other verbs have no effect unless a component of the cluster checks them.
 const VERBS: [&str; 16] = [
     "get",
     "list",
@@ -201,7 +202,7 @@ const VERBS: [&str; 16] = [
     "sign",
     "attest",
 ];
-/// Resources without a namespace that people ask for: a Role does not grant them (A5-10).
+/// Common cluster-scoped resources. A Role cannot grant access to them (IDC-10).
 const CLUSTER_SCOPED: [&str; 10] = [
     "nodes",
     "namespaces",
@@ -215,7 +216,8 @@ const CLUSTER_SCOPED: [&str; 10] = [
     "apiservices",
 ];
 
-/// V6: what the API server would refuse in a Role, and what RBAC never grants.
+/// IDV-6: reports errors for rules that the API server would refuse in a Role, and warnings for those without an
+/// effect.
 fn check_rule(rule: &PolicyRule, path: &FieldPath<'_>, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
     if errors.is_full() {
         return;
@@ -273,22 +275,23 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath<'_>, errors: &mut Vec<FieldErr
     }
 }
 
-/// Whether this is the path of one of the four fields: no table knows them, since no hash and no revision has them.
+/// Whether this is the path of one of the four fields. Tables of fields do not contain them, since neither hashes nor
+/// revisions do.
 pub fn is_field(path: &str) -> bool {
     path.strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
 }
 
-/// Where a field is in a SidecarSet.
+/// Returns the path of a field in a SidecarSet.
 pub fn path(field: Field) -> String {
     FieldPath::new("spec").child(field.name).to_string()
 }
 
-/// Where the annotation that stands for a field is.
+/// Returns the path of the annotation that replaces a field.
 pub fn annotation_path(field: Field) -> String {
     FieldPath::new("metadata.annotations").key(field.annotation).to_string()
 }
 
-/// The text of a field, or of its annotation.
+/// Returns the text of a field, or else of its annotation.
 fn text<'a>(set: &'a SidecarSet, field: Field, errors: &mut Vec<FieldError>) -> Option<&'a str> {
     let in_spec = set.spec(&[field.name]).filter(|value| !value.is_null());
     let annotation = Some(set.annotation(field.annotation)).filter(|text| !text.is_empty());
@@ -345,15 +348,16 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
     })
 }
 
-/// Reads the PolicyRules at `at`. Null counts as absent.
+/// Reads the list of PolicyRules at `at`. In a rule, null counts as an absent field.
 ///
 /// # Errors
-/// Everything that has another shape, unknown fields included; else the first reason not to take the rules apart (E18).
-pub fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
+/// Everything of the wrong shape, unknown fields included. Otherwise the first limit on size that the rules exceed
+/// (E18).
+pub(crate) fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
     let Some(list) = rules.as_array() else {
         return Err(vec![FieldError::wrong_type(at, "a list of PolicyRules", rules)]);
     };
-    // Each rule counts, whatever is in it: more than this are too many, and are not read (E18).
+    // Each rule counts as one permission at least, so a longer list is too large; do not read it (E18).
     if list.len() > rbac::COMBINATIONS_MAX {
         return Err(vec![too_large(Oversize::Combinations, at)]);
     }
@@ -370,7 +374,7 @@ pub fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<PolicyRule>, 
     Ok(rules)
 }
 
-/// E18: the error for rules that are not taken apart; `at` is where their list is.
+/// E18: returns the error for rules that are too large to expand; `at` is the path of their list.
 fn too_large(oversize: Oversize, at: &FieldPath<'_>) -> FieldError {
     let detail = oversize.to_string();
     match oversize {
@@ -381,7 +385,8 @@ fn too_large(oversize: Oversize, at: &FieldPath<'_>) -> FieldError {
     }
 }
 
-/// A PolicyRule holds lists of strings, and nothing else: the type of k8s-openapi passes over unknown fields.
+/// Checks that a PolicyRule consists of the known lists of strings. The type of k8s-openapi would ignore unknown
+/// fields.
 fn check_shape(rule: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(rule) = rule.as_object() else {
         errors.push(FieldError::wrong_type(path, "a PolicyRule", rule));

@@ -1,14 +1,15 @@
-//! `serviceAccounts.denyPermissions`: PolicyRules, each of which denies something (P4).
+//! Reads `serviceAccounts.denyPermissions` (ESC-4).
 
 use pillion_kubernetes::rbac::{self, Atom, PolicyRule};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// A PolicyRule that denies something: a rule that forgets one of its lists would deny nothing.
+/// A PolicyRule of denied permissions. `apiGroups`, `resources` and `verbs` must not be empty: with an empty list,
+/// the rule would deny nothing.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(title = "PolicyRule"))]
 #[serde(deny_unknown_fields, rename_all = "camelCase", expecting = "a PolicyRule")]
-pub struct DeniedRule {
+pub(crate) struct DeniedRule {
     /// API groups; the core group is `""`, and `*` is all of them.
     #[serde(deserialize_with = "at_least_one")]
     #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
@@ -21,10 +22,10 @@ pub struct DeniedRule {
     #[serde(deserialize_with = "at_least_one")]
     #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
     verbs: Vec<String>,
-    /// The only objects that it is for; absent: all.
+    /// Names of the objects that the rule applies to. Default: all objects.
     #[serde(default)]
     resource_names: Vec<String>,
-    /// Accepted as a part of PolicyRules: no SidecarSet can grant access to URLs.
+    /// Accepted because PolicyRules have this field, but ignored: no SidecarSet can grant access to URLs.
     #[expect(dead_code, reason = "only its type is checked")]
     #[serde(default, rename = "nonResourceURLs")]
     non_resource_urls: Vec<String>,
@@ -43,10 +44,10 @@ impl From<DeniedRule> for PolicyRule {
     }
 }
 
-/// Reads PolicyRules as the permissions that they stand for.
+/// Reads PolicyRules and expands them to single permissions.
 ///
 /// # Errors
-/// A rule has another shape, or the rules stand for too many permissions (E18).
+/// A rule has another shape, or the rules expand to too many permissions (E18).
 pub fn atoms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Atom>>, D::Error> {
     let rules = Vec::<DeniedRule>::deserialize(deserializer)?;
     let rules: Vec<PolicyRule> = rules.into_iter().map(PolicyRule::from).collect();
@@ -54,11 +55,13 @@ pub fn atoms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<At
     Ok(Some(rbac::atoms(&rules)))
 }
 
-/// Reads a list that has an item.
+/// Reads a list that must not be empty.
 ///
 /// # Errors
-/// It is empty, or no list of these items.
-pub fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+/// The value is an empty list or not a list of such items.
+pub(crate) fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     let items = Vec::deserialize(deserializer)?;
     if items.is_empty() {
         return Err(D::Error::custom("must not be empty; \"*\" is all of them"));

@@ -1,24 +1,24 @@
-//! Whether a ServiceAccount is there (`serviceaccounts.md` V3, A1-11).
+//! Whether a ServiceAccount exists (IDV-3, SAP-11).
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Lookup, ObjectRef};
 use serde_json::Value;
 
-/// What the cluster says about an account.
+/// Whether an account exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// It is there.
+    /// The account exists.
     There {
-        /// `automountServiceAccountToken`, which is true where it is not said.
+        /// `automountServiceAccountToken`; true if the account does not set it.
         automount: bool,
     },
-    /// It is not, or is on its way out: why.
+    /// The account does not exist or is being deleted. Holds the message.
     Missing(String),
-    /// Nobody knows: why, and what to do.
+    /// The account could not be read. Holds the message and the remedy.
     Unknown(String, String),
 }
 
-/// The question for an account.
+/// Returns the reference of an account, for a lookup.
 pub fn account(name: &str, namespace: &str) -> ObjectRef {
     ObjectRef {
         api_version: "v1",
@@ -28,8 +28,8 @@ pub fn account(name: &str, namespace: &str) -> ObjectRef {
     }
 }
 
-/// Asks whether an account is there. One that is being deleted counts as missing, since its tokens stop working;
-/// "could not ask" does not.
+/// Looks up whether an account exists. An account that is being deleted counts as missing, since its tokens stop
+/// working. A failed lookup does not count as missing.
 pub fn exists(name: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
     let called = |what| format!("ServiceAccount \"{name}\" {what} namespace \"{namespace}\"");
     match lookup.get(&account(name, namespace)) {

@@ -1,26 +1,29 @@
-//! ServiceAccounts of sidecars (`serviceaccounts.md`).
+//! ServiceAccounts of sidecars (docs/spec/identities.md).
 //!
-//! What a SidecarSet says ([`declared`]), what an update of it changes ([`changes`]) and whether its author may
-//! ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
-//! them ([`merged`]); [`tokens`] carries the decision out. What nobody gets who is merged is in [`lost`].
-//! What others may not do meanwhile is in [`guards`].
+//! * [`declared`]: the fields of a SidecarSet. [`changes`]: the fields that an update changes. [`author`]: whether the
+//!   author may change them. [`rules`]: the cluster's settings. [`decide`]: the identity that a Pod gets.
+//! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
+//!   because the policy checks these objects, too.
+//! * [`tokens`] carries the decision out. [`lost`] lists the permissions that merging drops.
+//! * [`guards`] judge requests of other users that could circumvent it.
 #![forbid(unsafe_code)]
 
-pub mod admission;
 pub mod author;
 pub mod changes;
 pub mod conflicts;
 pub mod decide;
 pub mod decision;
 pub mod declared;
-pub mod deny_permissions;
+mod deny_permissions;
 pub mod drivers;
 pub mod existence;
+pub mod glob;
 pub mod guards;
 pub mod lost;
 pub mod merged;
 pub mod names;
 pub mod paths;
 pub mod rules;
+pub mod sidecar_set;
 pub mod tokens;
 pub mod validation;

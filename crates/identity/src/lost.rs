@@ -1,5 +1,5 @@
-//! What a merged account may not do although one of the accounts that it stands for may (`serviceaccounts.md` A5-5): it
-//! gets what `serviceAccountPermissions` list, and nothing that is bound to those accounts.
+//! Permissions that merging drops: bindings of a replaced account do not apply to the merged account, which gets only
+//! `serviceAccountPermissions` (IDC-5).
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
 use serde_json::Value;
 
-/// What is bound to an account, and is not listed.
+/// A binding of a replaced account that gives permissions which `serviceAccountPermissions` does not cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// `RoleBinding` or `ClusterRoleBinding`, and its name.
+    /// `RoleBinding` or `ClusterRoleBinding`, and the name of the binding.
     pub binding: (String, String),
-    /// `Role` or `ClusterRole`, and its name.
+    /// `Role` or `ClusterRole`, and the name of the role.
     pub role: (String, String),
-    /// What of it is not listed, ascending; `None` where nobody knows what the role allows.
+    /// The permissions that are not covered, ascending; `None` if the rules of the role are unknown.
     pub atoms: Option<Vec<Atom>>,
 }
 
-/// The most permissions of one binding that are told one by one.
+/// The most permissions of one binding that a message lists.
 const TOLD: usize = 5;
 
 impl fmt::Display for Lost {
@@ -38,9 +38,9 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What those of the `bindings` that hold in a namespace let its ServiceAccount do that is not in `listed`. What
-/// they bind to groups goes on: the merged account is in the same ones. `rules_of` answers the rules of a Role of the
-/// namespace or of a ClusterRole, where they are known.
+/// Returns the permissions that `bindings` give to a ServiceAccount in its namespace and that `listed` does not cover,
+/// by binding. Bindings to groups do not count: the merged account is in the same groups. `rules_of` returns the rules
+/// of a Role of the namespace or of a ClusterRole, given its kind and name, or `None` if they are unknown.
 pub fn lost(
     (namespace, account): (&str, &str),
     listed: &[PolicyRule],
@@ -63,7 +63,7 @@ pub fn lost(
     all
 }
 
-/// Whether a binding holds in a namespace, and names this account of it.
+/// Whether a binding applies to a namespace and names this account of the namespace.
 fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
     let holds = match json::text(binding, &["kind"]) {
         "RoleBinding" => json::text(binding, &["metadata", "namespace"]) == namespace,
@@ -83,7 +83,7 @@ fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
         })
 }
 
-/// A permission in words: `get deployments/scale of apps`, `list nodes "a"`.
+/// Formats a permission: `get deployments/scale of apps`, `list nodes "a"`.
 fn in_words(atom: &Atom) -> String {
     let group = if atom.group.is_empty() { String::new() } else { [" of ", &atom.group].concat() };
     let name = atom.name.as_ref().map(|name| [" \"", name, "\""].concat()).unwrap_or_default();
@@ -125,7 +125,7 @@ mod tests {
     #[case::none_of_it_listed(&[], &["get pods", "list pods"])]
     #[case::some_of_it(&[rule(&["pods"], &["get"])], &["list pods"])]
     #[case::all_of_it(&[rule(&["*"], &["get", "list"])], &[])]
-    fn a5_5_what_is_bound_and_not_listed_is_lost(#[case] permissions: &[PolicyRule], #[case] expected: &[&str]) {
+    fn idc5_what_is_bound_and_not_listed_is_lost(#[case] permissions: &[PolicyRule], #[case] expected: &[&str]) {
         let bindings = [binding("RoleBinding", "shop", &account("shop", "logs"))];
         let expected: Vec<_> = (!expected.is_empty())
             .then(|| Some(expected.iter().map(|text| (*text).to_owned()).collect()))
@@ -142,7 +142,7 @@ mod tests {
     #[case::of_another_namespace("RoleBinding", "shop", account("else", "logs"), false)]
     #[case::another_account("RoleBinding", "shop", account("shop", "other"), false)]
     #[case::a_group("RoleBinding", "shop", json!({"kind": "Group", "name": "system:serviceaccounts:shop"}), false)]
-    fn a5_5_what_is_bound_to_the_account_counts(
+    fn idc5_what_is_bound_to_the_account_counts(
         #[case] kind: &str,
         #[case] namespace: &str,
         #[case] subject: Value,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a5_5_of_a_role_that_nobody_knows_it_is_said_that_it_is_bound() {
+    fn idc5_of_a_role_that_nobody_knows_it_is_said_that_it_is_bound() {
         let bindings = [binding("RoleBinding", "shop", &account("shop", "logs"))];
         assert_eq!(words(&bindings, &[rule(&["*"], &["*"])], None), [None]);
     }

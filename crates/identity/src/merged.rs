@@ -1,4 +1,4 @@
-//! Whether the merged objects that a Pod needs are there (`serviceaccounts.md` G5, G Ready).
+//! Whether the merged objects that a Pod needs are ready (MRG-5, G Ready).
 
 use pillion_kubernetes::field::shortened;
 use pillion_kubernetes::json;
@@ -13,20 +13,21 @@ use super::names;
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "Role";
 
-/// The rules that the merged Role of these sets has to hold (G3).
+/// Returns the rules of the merged Role of these sets (MRG-3).
 pub fn rules(sets: &[&Asking]) -> Vec<PolicyRule> {
     rbac::normalised(sets.iter().flat_map(|set| &set.declared.permissions))
 }
 
-/// Checks ServiceAccount, Role and RoleBinding called `name` in `namespace`, in this order, up to the first that is
-/// not as it should be.
+/// Checks the ServiceAccount, Role and RoleBinding called `name` in `namespace`, in this order. Stops at the first that
+/// is not as expected.
 ///
 /// # Errors
-/// 403 where an object stands for other sets (a collision or a forgery, G2), else 503: the controller is at it.
+/// 403 if an object belongs to other sets (a collision or a forgery, MRG-2) or the Role would be too large. Otherwise
+/// 503: the object is not ready yet or could not be read.
 pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup) -> Result<(), Reason> {
     let set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
     let annotation = names::merged_annotation(&set_names);
-    // M4: the object, its namespace and the sets that it is for.
+    // IDP-4: name the object, its namespace and its sets.
     let refusal = |kind: &str, problem: &str, remedy: &str, code| {
         let object = format!("{kind} \"{name}\" in namespace \"{namespace}\"");
         let problem = format!("{object}, merged for the SidecarSets {annotation}, {problem}");
@@ -47,7 +48,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
         let found = lookup.get(&object).map_err(unreadable)?.ok_or_else(|| wait("is not there yet"))?;
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
         if annotations(names::SIDECAR_SETS) != annotation {
-            // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
+            // Any user may have written the annotation: it may be long and contain control characters for terminals.
             let theirs = shortened(annotations(names::SIDECAR_SETS));
             let problem =
                 format!("has the annotation {} {theirs:?} where \"{annotation}\" belongs", names::SIDECAR_SETS);
@@ -72,7 +73,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
     Ok(())
 }
 
-/// Whether a binding gives the Role of this name to the ServiceAccount of this name, and to nobody else.
+/// Whether a binding grants the Role of this name to the ServiceAccount of this name, and has no other subjects.
 fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
     let [subject] = json::items(binding, &["subjects"]) else { return false };
     json::text(binding, &["roleRef", "kind"]) == ROLE
@@ -82,10 +83,11 @@ fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
         && json::text(subject, &["namespace"]) == namespace
 }
 
-/// The ServiceAccount, the Role and the RoleBinding that stand for `sets` in `namespace`, in the order in which they
-/// are made (G4): what [`ready`] waits for. The module never calls this.
+/// Returns the ServiceAccount, the Role and the RoleBinding that are merged for `sets` in `namespace`, in the order in
+/// which the controller creates them (MRG-4). [`ready`] checks for these objects. The Wasm module never calls this
+/// function.
 ///
-/// Each has a finalizer for each set (G7), and no owner (G12).
+/// Each object has a finalizer for each set (MRG-7), and no owner (MRG-12).
 pub fn objects(sets: &[&Asking], namespace: &str) -> [Value; 3] {
     let mut set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
     set_names.sort_unstable();
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn g4_g7_merged_objects_are_made_in_order_with_a_finalizer_for_each_set() {
+    fn mrg4_mrg7_mrg12_merged_objects_are_made_in_order_with_a_finalizer_for_each_set() {
         let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "get", "get"]});
         let (a, b) = (asking("a", vec![rule]), asking("b", Vec::new()));
         let metadata = json!({
@@ -168,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn g5_what_is_made_is_ready_and_nothing_less_is(rules in vec(vec(rule(), 0..3), 2..4), gone in 0_usize..3) {
+        fn mrg5_what_is_made_is_ready_and_nothing_less_is(rules in vec(vec(rule(), 0..3), 2..4), gone in 0_usize..3) {
             let sets: Vec<Asking> =
                 ["a", "b", "c"].iter().zip(rules).map(|(name, rules)| asking(name, rules)).collect();
             let sets: Vec<&Asking> = sets.iter().collect();

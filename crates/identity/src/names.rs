@@ -1,49 +1,49 @@
-//! Names of objects and volumes that the policy expects and the controller makes (`serviceaccounts.md` G, Names).
+//! Names of objects and volumes that the policy expects and the controller makes (MRG-1, MRG-7, TOK-1).
 
 use std::collections::BTreeSet;
 
 use pillion_sidecarset::hash;
 
-/// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
+/// The prefix of the names of merged ServiceAccounts, Roles and RoleBindings. No other object may use it (E6, IDV-2).
 pub const MERGED_PREFIX: &str = "sidecarset-merged-";
-/// What the names of Secrets with the tokens of isolated sidecars start with (B1).
+/// The prefix of the names of Secrets with the tokens of isolated sidecars (TOK-1).
 pub const TOKEN_SECRET_PREFIX: &str = "sidecarset-token-";
-/// What the names of volumes with the tokens of sidecars start with (B1).
-pub const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
-/// What the names of the volumes that the API server adds start with. A volume of this name is adopted by it (A1-k),
-/// so ours are never called so.
-pub const AUTOMOUNT_VOLUME_PREFIX: &str = "kube-api-access-";
-/// Where Kubernetes mounts ServiceAccounts, and clients look for them.
+/// The prefix of the names of volumes with the tokens of sidecars (TOK-1).
+pub(crate) const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
+/// The prefix of the names of the volumes that the API server adds. The API server adopts any volume with such a name
+/// (SAP-8k), so Pillion's volumes have other names.
+pub(crate) const AUTOMOUNT_VOLUME_PREFIX: &str = "kube-api-access-";
+/// The directory in which Kubernetes mounts tokens of ServiceAccounts, and in which clients look for them.
 pub const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// On merged objects: the SidecarSets, ascending, joined by commas (G2).
+/// Annotation of merged objects: the SidecarSets, ascending, joined by commas (MRG-2).
 pub const SIDECAR_SETS: &str = "pillion.dev/sidecarsets";
-/// On merged objects that will be collected: since when (G11).
+/// Annotation of merged objects that the controller is about to delete: the time at which it set this mark (MRG-11).
 pub const GC_PENDING: &str = "pillion.dev/gc-pending";
-/// What the finalizers on merged objects start with; the SidecarSet's name follows (G7).
+/// The prefix of the finalizers of merged objects; the name of the SidecarSet follows (MRG-7).
 pub const FINALIZER_PREFIX: &str = "sa.pillion.dev/";
 
-/// The first 16 hexadecimal digits of the SHA-256 of a text.
+/// Returns the first 16 hexadecimal digits of the SHA-256 of a text.
 fn short_hash(text: &str) -> String {
     let mut hex = hash::sha256(text.as_bytes());
     hex.truncate(16);
     hex
 }
 
-/// The common name of the ServiceAccount, Role and RoleBinding that stand for these SidecarSets together (G1).
+/// Returns the name of the ServiceAccount, Role and RoleBinding that are merged for these SidecarSets (MRG-1).
 ///
-/// From their names alone, in any order: it stays the same when their rules are edited.
+/// It depends only on the names of the sets, in any order, so it does not change when their rules are edited.
 pub fn merged(sidecar_sets: &[&str]) -> String {
     let mut name = MERGED_PREFIX.to_owned();
     name.push_str(&short_hash(&joined(sidecar_sets, "\n")));
     name
 }
 
-/// The value of [`SIDECAR_SETS`] for these SidecarSets (G2).
+/// Returns the value of [`SIDECAR_SETS`] for these SidecarSets (MRG-2).
 pub fn merged_annotation(sidecar_sets: &[&str]) -> String {
     joined(sidecar_sets, ",")
 }
 
-/// Whether `name` is one that only merged objects may have.
+/// Whether only merged objects may have this name.
 pub fn is_merged(name: &str) -> bool {
     name.starts_with(MERGED_PREFIX)
 }
@@ -52,31 +52,33 @@ fn joined(names: &[&str], separator: &str) -> String {
     Vec::from_iter(names.iter().copied().collect::<BTreeSet<_>>()).join(separator)
 }
 
-/// The Secret that holds the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod (B1).
+/// Returns the name of the Secret with the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod
+/// (TOK-1).
 pub fn token_secret(service_account: &str) -> String {
     let mut name = TOKEN_SECRET_PREFIX.to_owned();
     name.push_str(&short_hash(service_account));
     name
 }
 
-/// The volume through which the owners of a ServiceAccount get its token (B1); one for each account and Pod.
+/// Returns the name of the volume through which the owners of a ServiceAccount get its token (TOK-1). A Pod has one for
+/// each account.
 pub fn token_volume(service_account: &str) -> String {
     let mut name = TOKEN_VOLUME_PREFIX.to_owned();
     name.push_str(&short_hash(service_account));
     name
 }
 
-/// The finalizer that a SidecarSet keeps on the merged objects that it needs (G7).
+/// Returns the finalizer that a SidecarSet keeps on the merged objects that it needs (MRG-7).
 pub fn finalizer(sidecar_set: &str) -> String {
     let mut name = FINALIZER_PREFIX.to_owned();
     name.push_str(sidecar_set);
     name
 }
 
-/// Whether a mount path is [`MOUNT_PATH`], however it is written.
+/// Whether a mount path is [`MOUNT_PATH`], in any spelling.
 ///
-/// The API server looks for the path as it stands and adds a second mount to a container that has it with a slash at
-/// the end (A1-j); the container runtime sees one place.
+/// The API server compares paths literally: it adds a second mount to a container whose mount path ends in a slash
+/// (SAP-8j). For the container runtime, both paths are the same.
 pub fn is_mount_path(path: &str) -> bool {
     let (mut left, mut clean) = (path.strip_prefix('/'), String::new());
     while let Some(rest) = left {
@@ -106,23 +108,23 @@ mod tests {
 
     use super::*;
 
-    /// `printf 'a\nb' | sha256sum`, `printf 'log-agent' | sha256sum`, from another implementation.
+    /// The expected hashes come from `printf 'a\nb' | sha256sum` and `printf 'log-agent' | sha256sum`.
     #[test]
-    fn g1_names_are_the_first_16_digits_of_sha_256() {
+    fn mrg1_names_are_the_first_16_digits_of_sha_256() {
         assert_eq!(merged(&["a", "b"]), "sidecarset-merged-7e18f737311b2dc3");
         assert_eq!(token_secret("log-agent"), "sidecarset-token-b077d031c6eaa197");
         assert_eq!(token_volume("log-agent"), "sidecarset-sa-b077d031c6eaa197");
     }
 
     #[test]
-    fn g1_order_and_repetition_do_not_matter() {
+    fn mrg1_order_and_repetition_do_not_matter() {
         assert_eq!(merged(&["b", "a", "b"]), merged(&["a", "b"]));
         assert_eq!(merged_annotation(&["b", "a"]), "a,b");
         assert_ne!(merged(&["a", "b"]), merged(&["ab"]));
     }
 
     #[test]
-    fn g7_a_finalizer_names_its_sidecar_set() {
+    fn mrg7_a_finalizer_names_its_sidecar_set() {
         assert_eq!(finalizer("log-agent"), "sa.pillion.dev/log-agent");
     }
 
@@ -138,14 +140,14 @@ mod tests {
     #[case::above("/var/run/secrets/kubernetes.io", false)]
     #[case::relative("var/run/secrets/kubernetes.io/serviceaccount", false)]
     #[case::empty("", false)]
-    fn a1_j_the_mount_path_is_recognised_however_it_is_written(#[case] path: &str, #[case] is: bool) {
+    fn sap8j_the_mount_path_is_recognised_however_it_is_written(#[case] path: &str, #[case] is: bool) {
         assert_eq!(is_mount_path(path), is);
     }
 
     proptest! {
         /// Names of objects and volumes are DNS labels.
         #[test]
-        fn b1_names_fit_into_63_characters(account in ".*") {
+        fn tok1_names_fit_into_63_characters(account in ".*") {
             for name in [token_secret(&account), token_volume(&account), merged(&[&account])] {
                 prop_assert!(name.len() <= 63 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
             }

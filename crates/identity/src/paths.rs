@@ -1,30 +1,31 @@
-//! Where a path of a container is, seen from the place of ServiceAccount tokens (`serviceaccounts.md` E21).
+//! How the paths of a container relate to the directory of ServiceAccount tokens (E21).
 
 use std::borrow::Cow;
 
-/// The segments of [`super::names::MOUNT_PATH`] behind the link `/var/run`, which is `/run` in most images.
+/// The segments of [`super::names::MOUNT_PATH`] after resolving the link `/var/run`, which points to `/run` in most
+/// images.
 const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
 
-/// How a path is related to the place of tokens. A mount that is related at all can hide a token or show it.
+/// How a path relates to the token directory. A mount at such a path can hide a token or expose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It is the place itself.
+    /// The path is the token directory.
     At,
-    /// It is a folder around the place.
+    /// The path is an ancestor of the token directory.
     Above,
-    /// It is a file or folder in the place.
+    /// The path is inside the token directory.
     Below,
 }
 
-/// How a `mountPath`, a `devicePath` or a `terminationMessagePath` is related to the place of tokens; `None` where it is
-/// elsewhere.
+/// Returns how a `mountPath`, a `devicePath` or a `terminationMessagePath` relates to the token directory; `None` if it
+/// is elsewhere.
 ///
-/// The spelling does not matter. `/run` stands for `/var/run`, dots and further slashes are resolved, and a path without
-/// a slash in front begins at the root, since the kubelet puts one there. Runtimes differ in whether `..` is resolved
-/// before links or after them, so both readings count. Backslashes, a drive and capitals are those of Windows, where the
-/// kubelet turns slashes around.
+/// The spelling does not matter. `/run` equals `/var/run`, dots and repeated slashes are resolved, and a path without a
+/// leading slash begins at the root, since the kubelet puts one there. Runtimes differ in whether they resolve `..`
+/// before or after links, so both readings count. Backslashes, a drive letter and capitals are read as on Windows,
+/// where the kubelet turns slashes into backslashes.
 ///
-/// An empty path is elsewhere: the API server refuses it.
+/// Returns `None` for an empty path: the API server refuses it.
 pub fn place(path: &str) -> Option<Place> {
     if path.is_empty() || is_plainly_elsewhere(path) {
         return None;
@@ -37,7 +38,7 @@ pub fn place(path: &str) -> Option<Place> {
         _ => &path,
     };
     let first = related(&resolved(path, true));
-    // Both readings are the same if the path never goes up.
+    // Without `..`, both readings are the same.
     let readings = [first, if path.contains("..") { related(&resolved(path, false)) } else { first }];
     match readings {
         [Some(Place::At), _] | [_, Some(Place::At)] => Some(Place::At),
@@ -45,8 +46,9 @@ pub fn place(path: &str) -> Option<Place> {
     }
 }
 
-/// Whether a path begins with another folder than the place of tokens does and never goes up. Most do: to resolve each of
-/// ten thousand mounts took longer than all else that is done with them, and so did more than one look at each byte (E18).
+/// Whether a path starts with another folder than the token directory and has no `..`. This quick check covers most
+/// paths and looks at each byte once: resolving each of ten thousand mounts took longer than all other work on them
+/// (E18).
 fn is_plainly_elsewhere(path: &str) -> bool {
     let [b'/', rest @ ..] = path.as_bytes() else { return false };
     let mut before = b'/';
@@ -57,7 +59,7 @@ fn is_plainly_elsewhere(path: &str) -> bool {
         before = *byte;
     }
     match rest {
-        // The first folder stands behind further slashes or dots.
+        // Further slashes or dots precede the first folder.
         [] | [b'/' | b'.', ..] => {
             let first = path.split('/').find(|segment| !matches!(*segment, "" | "."));
             first.is_some_and(|first| !is_first_folder(first.as_bytes()))
@@ -74,7 +76,8 @@ fn is_first_folder(name: &[u8]) -> bool {
     ["var", "run"].iter().any(|folder| name.eq_ignore_ascii_case(folder.as_bytes()))
 }
 
-/// The segments of a path. With `follows`, the link `/var/run` is followed as soon as it is met, else at the end.
+/// Returns the segments of a path, with the link `/var/run` resolved: with `follows` as soon as it occurs, else at the
+/// end.
 fn resolved(path: &str, follows: bool) -> Vec<&str> {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -98,7 +101,7 @@ fn related(segments: &[&str]) -> Option<Place> {
         (true, true) => Some(Place::At),
         (true, false) => Some(Place::Above),
         (false, true) => Some(Place::Below),
-        // `/var` holds the link, or the place itself where there is none.
+        // `/var` holds the link, or the token directory itself if there is no link.
         (false, false) => (segments == ["var"]).then_some(Place::Above),
     }
 }
@@ -156,7 +159,7 @@ mod tests {
             }
         }
 
-        /// Dots, slashes and folders that are left again say nothing new.
+        /// Dots, repeated slashes and `x/..` do not change the result.
         #[test]
         fn e21_the_spelling_does_not_matter(
             cut in 0_usize..8, more in "(/[a-z]{1,3})?", noise in prop::sample::select(vec!["/", "/.", "//", "/x/..", "/."])

@@ -1,9 +1,9 @@
-//! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
+//! The setting `serviceAccounts` (SET-5 to SET-8).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use pillion_kubernetes::glob::Glob;
+use crate::glob::Glob;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::rbac::{self, Atom};
 use pillion_kubernetes::text::{Name, User, all_checked, checked};
@@ -19,17 +19,17 @@ use super::drivers::Drivers;
 use crate::deny_permissions::DeniedRule;
 use crate::deny_permissions::{self, at_least_one};
 
-/// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
-/// projects install have no `tokenRequests` and no value that adds it, and their code reads no
+/// CSI drivers that are known not to request tokens of the Pods that mount their volumes (E19): the manifests that
+/// their projects install have no `tokenRequests` and no value that adds it, and their code does not read
 /// `csi.storage.k8s.io/serviceAccount.tokens`.
 ///
 /// * `nfs.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-nfs/blob/master/deploy/csi-nfs-driverinfo.yaml>
 /// * `smb.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-smb/blob/master/deploy/csi-smb-driver.yaml>
 ///
-/// Not among them are drivers that can be installed with `tokenRequests`, such as `secrets-store.csi.k8s.io` and
-/// `csi.cert-manager.io` (`app.driver.useTokenRequest`), and `csi.spiffe.io`, which asks for no token and gives an
-/// identity.
-pub const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
+/// The list omits drivers that can be installed with `tokenRequests`, such as `secrets-store.csi.k8s.io` and
+/// `csi.cert-manager.io` (`app.driver.useTokenRequest`). It also omits `csi.spiffe.io`, which requests no token but
+/// provides an identity.
+pub(crate) const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
 
 /// What happens if an identity cannot be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,20 +42,20 @@ pub enum Otherwise {
     Skip,
 }
 
-/// What happens to a Pod that has a ServiceAccount of its own (A5-3).
+/// What happens to a Pod that has a ServiceAccount of its own (IDC-3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
 pub enum OnAppAccount {
-    /// It keeps its account, and the sidecars get none, with a warning.
+    /// The Pod keeps its account, and the sidecars get none, with a warning.
     #[default]
     Keep,
-    /// It is refused.
+    /// The Pod is refused.
     Deny,
-    /// It keeps its account, and the sidecars get theirs as in mode `Isolate`.
+    /// The Pod keeps its account, and the sidecars get theirs as in mode `Isolate`.
     Isolate,
 }
 
-/// What happens to tokens of the old kind, and to containers that are added to a running Pod (E7).
+/// What happens to Secrets with tokens that do not expire, and to containers that are added to a running Pod (E7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
 pub enum Judgement {
@@ -67,7 +67,7 @@ pub enum Judgement {
     Deny,
 }
 
-/// The judgements of which none is silent.
+/// What happens to an ephemeral container that could get a sidecar's token.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 enum Objection {
@@ -113,7 +113,7 @@ pub struct Allowed {
 pub struct Rules {
     /// If the list is not empty, a SidecarSet may only name an account that the `names` of an entry match, and a Pod only
     /// gets it in a namespace that the `namespaces` of that entry match. Globs of `*` and `?`.
-    // V5
+    // IDV-5
     pub allowed: Vec<Allowed>,
     /// A Pod in one of these namespaces is refused if a SidecarSet that matches it names an account. A SidecarSet that
     /// names one of these namespaces is refused; one that may match them gets a warning. Your list replaces this one.
@@ -121,36 +121,37 @@ pub struct Rules {
     #[serde(deserialize_with = "all_checked::<_, Name, _>")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
     pub protected_namespaces: Vec<String>,
-    /// The account does not exist, or is being deleted: refuse the Pod, or inject without the identity, with a warning.
-    // V3, A1-11
+    /// If the account does not exist or is being deleted: refuse the Pod, or inject without the identity, with a
+    /// warning.
+    // IDV-3, SAP-11
     pub on_missing: Otherwise,
-    /// SidecarSets want different accounts for one Pod, and not all of them merge: refuse the Pod, or inject without the
-    /// identities, with a warning.
-    // A4
+    /// If SidecarSets want different accounts for one Pod, and not all of them merge: refuse the Pod, or inject without
+    /// the identities, with a warning.
+    // IDP-7
     pub on_conflict: Otherwise,
-    /// The Pod has an account of its own: keep it and inject without the identity, with a warning; refuse the Pod; or
-    /// treat the SidecarSets as in mode `Isolate`.
-    // A5-3, B0
+    /// If the Pod has an account of its own: keep it and inject without the identity, with a warning; refuse the Pod;
+    /// or treat the SidecarSets as in mode `Isolate`.
+    // IDC-3, TOK-0
     #[serde(rename = "onAppServiceAccount")]
     pub on_app_account: OnAppAccount,
     /// SidecarSets may have the mode `Pod`, in which the app gets the permissions of the sidecar.
     // E3
     pub allow_pod_mode: bool,
-    /// A SidecarSet is refused, instead of a warning, if its account does not exist in a namespace that it names. At most
-    /// 8 namespaces are looked at.
-    // A5-1
+    /// Refuse a SidecarSet, instead of warning, if its account does not exist in a namespace that it names. At most 8
+    /// namespaces are checked.
+    // IDC-1
     pub strict_existence: bool,
-    /// The account `default` of a namespace that stays cannot be deleted.
-    // C4
+    /// The account `default` cannot be deleted, except in a namespace that is being deleted.
+    // RUN-7
     pub protect_default: bool,
     /// An account that a SidecarSet of the settings or of the bundle names for its namespace cannot be deleted.
-    // G8
+    // MRG-8
     pub protect_in_use: bool,
     /// The author of any SidecarSet must be allowed to create Pods in every namespace that it can match.
     pub require_create_pods: bool,
-    /// What no SidecarSet may grant, whoever writes it, and what no account that it names may do. Your list replaces this
-    /// one.
-    // P4; see [`Rules::denied`]
+    /// Permissions that no SidecarSet may grant, whoever writes it, and that no account which a SidecarSet names may
+    /// hold. Your list replaces this one.
+    // ESC-4; see [`Rules::denied`]
     #[serde(deserialize_with = "deny_permissions::atoms")]
     #[cfg_attr(feature = "schema", schemars(
         with = "Vec<DeniedRule>", extend("default" = rbac::denied_rules())
@@ -158,21 +159,21 @@ pub struct Rules {
     pub deny_permissions: Option<Vec<Atom>>,
     /// What happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire. A Secret
     /// for an account that is merged, does not exist or has another UID is refused in any case.
-    // C4
+    // RUN-7
     pub legacy_token_secrets: Judgement,
     /// Globs of `namespace/name` of Secrets that `legacyTokenSecrets` does not apply to.
     pub legacy_token_exempt: Vec<Glob>,
-    /// What happens if an ephemeral container reaches for a sidecar's token.
+    /// What happens to an ephemeral container that could get a sidecar's token.
     // E7
     #[serde(deserialize_with = "objection")]
     #[cfg_attr(feature = "schema", schemars(with = "Objection"))]
     pub ephemeral_containers: Judgement,
-    /// The only user who may make, change and delete merged ServiceAccounts, Roles and RoleBindings.
+    /// The only user who may create, change and delete merged ServiceAccounts, Roles and RoleBindings.
     #[serde(deserialize_with = "checked::<_, User>")]
     #[cfg_attr(feature = "schema", schemars(with = "User"))]
     pub controller_user: String,
-    /// CSI drivers that ask for no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An inline
-    /// volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
+    /// CSI drivers that request no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An
+    /// inline volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
     // E19
     #[serde(deserialize_with = "all_checked::<_, Name, _>")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
@@ -207,26 +208,26 @@ impl Default for Rules {
 const EFFORT_MAX: usize = 8_000_000;
 
 impl Rules {
-    /// What nobody may grant (P4).
+    /// Returns the permissions that no SidecarSet may grant (ESC-4).
     pub fn denied(&self) -> Cow<'_, [Atom]> {
         self.deny_permissions.as_deref().map_or_else(|| rbac::denied_by_default().into(), Cow::Borrowed)
     }
 
-    /// E1: whether no Pod of this namespace gets an identity.
+    /// E1: whether the namespace is protected: sidecars in its Pods get no identity.
     pub fn protects(&self, namespace: &str) -> bool {
         self.protected_namespaces.iter().any(|protected| protected == namespace)
     }
 
-    /// V5: whether this account may be injected into Pods of this namespace.
+    /// IDV-5: whether this account may be injected into Pods of this namespace.
     pub fn allows(&self, namespace: &str, account: &str) -> bool {
         let any = |globs: &[Glob], text| globs.iter().any(|glob| glob.matches(text));
         self.allowed.is_empty()
             || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
     }
 
-    /// V5: those of the namespaces in which this account may be injected; none if a comparison of all with all globs would
-    /// take more than [`EFFORT_MAX`] (E18).
-    pub fn allowed_namespaces<'a>(&self, account: &str, namespaces: &[&'a str]) -> Option<BTreeSet<&'a str>> {
+    /// IDV-5: returns those of the namespaces in which this account may be injected; `None` if comparing all namespaces
+    /// with all globs would exceed [`EFFORT_MAX`] (E18).
+    pub(crate) fn allowed_namespaces<'a>(&self, account: &str, namespaces: &[&'a str]) -> Option<BTreeSet<&'a str>> {
         if self.allowed.is_empty() {
             return Some(namespaces.iter().copied().collect());
         }
@@ -244,13 +245,13 @@ impl Rules {
         Some(namespaces.iter().copied().filter(is_allowed).collect())
     }
 
-    /// V5: whether there can be a namespace in which this account may be injected.
-    pub fn allows_anywhere(&self, account: &str) -> bool {
+    /// IDV-5: whether this account may be injected in some namespace.
+    pub(crate) fn allows_anywhere(&self, account: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| glob.matches(account)))
     }
 
-    /// Whether the rules for old tokens leave this Secret alone.
-    pub fn exempts(&self, namespace: &str, secret: &str) -> bool {
+    /// Whether `legacyTokenSecrets` does not apply to this Secret.
+    pub(crate) fn exempts(&self, namespace: &str, secret: &str) -> bool {
         let name = format!("{namespace}/{secret}");
         self.legacy_token_exempt.iter().any(|glob| glob.matches(&name))
     }
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn v5_an_empty_list_allows_and_another_restricts() {
+    fn set5_idv5_an_empty_list_allows_and_another_restricts() {
         let mut rules = Rules::default();
         assert!(rules.allows("web", "log-agent"));
         rules.allowed = vec![
@@ -278,13 +279,13 @@ mod tests {
         assert!(!rules.allows("web", "log-agent") && !rules.allows("team-a", "mesh"));
     }
 
-    /// Several namespaces get the answer that each gets alone.
+    /// Several namespaces at once give the same answers as one by one.
     #[rstest]
     #[case::a_glob(&["team-*"], &["team-a", "team-b"])]
     #[case::names(&["web", "team-b"], &["team-b", "web"])]
     #[case::everything(&["*"], &["team-a", "team-b", "web"])]
     #[case::nothing(&["other"], &[])]
-    fn v5_several_namespaces_at_once(#[case] namespaces: &[&str], #[case] expected: &[&str]) {
+    fn idv5_several_namespaces_at_once(#[case] namespaces: &[&str], #[case] expected: &[&str]) {
         let other = Allowed { namespaces: globs(&["*"]), names: globs(&["mesh"]) };
         let rules = Rules {
             allowed: vec![Allowed { namespaces: globs(namespaces), names: globs(&["log-*"]) }, other],
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(Rules::default().allowed_namespaces("log-agent", &all), Some(all.into()));
     }
 
-    /// Names are looked up, so that they take no effort; globs are compared with each namespace.
+    /// Only globs count towards the limit: literal names are looked up, globs are compared with each namespace.
     #[test]
     fn e18_comparing_many_namespaces_with_many_globs_is_refused() {
         let many = |text: &str| (0..1_000).map(|index| format!("{text}{index}")).collect::<Vec<_>>();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_system_namespaces_are_protected() {
+    fn set6_e1_system_namespaces_are_protected() {
         let rules = Rules::default();
         assert!(rules.protects("kube-system") && rules.protects("pillion-system") && !rules.protects("default"));
     }

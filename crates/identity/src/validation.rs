@@ -1,12 +1,12 @@
-//! What the fields of a SidecarSet may say (`serviceaccounts.md` A3, E1, E3, E4): everything that nobody has to be asked.
+//! Validation of the identity fields (IDV-1, E1, E3, E4), as far as it needs no questions to the cluster.
 
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
-use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::{Op, Possible, Requirement, Selector, Values};
+use pillion_kubernetes::strings;
 use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -20,27 +20,28 @@ use super::paths::{self, Place};
 use super::rules::Rules;
 use super::tokens::volumes::{self, Given};
 
-/// The gate, as it is called in messages.
+/// The name of the feature gate.
 const GATE: &str = "SidecarSetServiceAccountInjection";
 
-/// What is wrong with a SidecarSet.
+/// The result of validating a SidecarSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Fields that are invalid whatever the cluster allows.
+    /// Errors of fields: the set is refused as invalid.
     pub invalid: Vec<FieldError>,
-    /// What the cluster does not allow, and what could not be asked.
+    /// Reasons to refuse the set, each with its code: the settings or the cluster forbid it, or a question to the
+    /// cluster failed.
     pub refused: Vec<Reason>,
-    /// What may surprise the author.
+    /// Warnings for the author.
     pub warnings: Vec<String>,
 }
 
 impl Findings {
-    /// Whether nothing stands in the way.
+    /// Whether there are no errors and no refusals.
     pub fn is_fine(&self) -> bool {
         self.invalid.is_empty() && self.refused.is_empty()
     }
 
-    /// Everything that stands in the way, as errors of fields: settings have no codes.
+    /// Returns errors and refusals as errors of fields, for settings, which have no status codes.
     pub fn into_errors(self) -> Vec<FieldError> {
         let mut errors = self.invalid;
         for Reason { field, problem, remedy, .. } in self.refused {
@@ -50,8 +51,8 @@ impl Findings {
     }
 }
 
-/// V1: without the gate, none of the fields may be set anew; what was there before may stay, and may go. A set that names
-/// an account may change nothing else that is injected, either (E23).
+/// IDV-1: without the gate, a request must not set any of the fields anew. An update may keep or remove old values. If
+/// the set names an account, an update must not change other injected fields, either (E23).
 pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let detail = format!("the feature gate {GATE} is off; turn it on in featureGates, or remove this");
@@ -67,7 +68,7 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
             errors.push(FieldError::forbidden(declared::annotation_path(field), detail.as_str()));
         }
     }
-    // A field that is set anew has its error already.
+    // A field that is set anew already has an error.
     let more = old.map(|old| changes::check_while_off(set, old)).unwrap_or_default();
     let is_new = |error: &FieldError| errors.iter().all(|known| known.path != error.path);
     let more: Vec<FieldError> = more.into_iter().filter(is_new).collect();
@@ -75,7 +76,7 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
     errors
 }
 
-/// Checks a SidecarSet that was defaulted: V2, V5 to V8, E1, E3, E4, E16, P4.
+/// Checks a defaulted SidecarSet: IDV-2, IDV-5 to IDV-8, E1, E3, E4, E16, ESC-4.
 pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
     let mut findings = Findings::default();
     let declared = match Declared::of(set) {
@@ -104,7 +105,7 @@ pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
     (declared, findings)
 }
 
-/// E1, V5: the namespaces in which the account would be used.
+/// E1, IDV-5: checks the namespaces in which the account would be used.
 fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Findings) {
     let selector = FieldPath::new("spec.namespaceSelector");
     let Some(namespaces) = author::closed_list(set) else {
@@ -112,7 +113,7 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         if !may_match.is_empty() {
             findings.warnings.push(format!(
                 "Pods in the protected namespaces {} are refused where this SidecarSet matches them; exclude them in {selector}",
-                format::joined(&may_match, ", ")
+                strings::joined(&may_match, ", ")
             ));
         }
         if !rules.allows_anywhere(account) {
@@ -143,7 +144,7 @@ fn not_allowed(set: &SidecarSet, account: &str, place: &str) -> Reason {
     refusal(set, declared::path(ACCOUNT), problem, "add it to serviceAccounts.allowed")
 }
 
-/// The namespaces in which the set can match a Pod. The selector is read once: both may be long (E18).
+/// Returns those of the namespaces in which the set can match a Pod. The selector is read once: both may be long (E18).
 fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
     let selector = set.spec(&["namespaceSelector"]).map(Selector::parse_known).unwrap_or_default();
     let possible = Possible::of(&selector);
@@ -154,8 +155,8 @@ fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
     namespaces.iter().map(String::as_str).filter(may_be_in).collect()
 }
 
-/// E4, E19: volumes through which the containers would get a token that is not theirs, or which the API server or Pillion
-/// would take for its own.
+/// E4, E19: checks the volumes. They must not give the containers a token of another account, must not name Secrets of
+/// isolated sidecars, and must not have names that the API server or Pillion uses for its own volumes.
 fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.volumes");
     for (index, volume) in set.volumes().iter().enumerate() {
@@ -184,8 +185,7 @@ fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// B2, E21: at, above and below the place where the token belongs, the containers of a set with an account may have
-/// nothing else.
+/// TOK-2, E21: returns an error for each path in a container that is at, above or below the directory of the token.
 pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut judge = |at: &FieldPath<'_>, path: &str| {
@@ -214,7 +214,7 @@ pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
     errors
 }
 
-/// E4: Secrets of isolated sidecars in variables and among the pull secrets.
+/// E4: checks that neither environment variables nor pull secrets name Secrets of isolated sidecars.
 fn check_secrets(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     for (at, container) in containers(set) {
         for (field, secret) in volumes::token_secrets_of_environment(container) {
@@ -230,7 +230,7 @@ fn of_isolated(secret: &str) -> String {
     format!("the Secret \"{secret}\" belongs to isolated sidecars; remove it")
 }
 
-/// The containers of a set, each with its path.
+/// Returns the containers of a set, each with its path.
 fn containers(set: &SidecarSet) -> impl Iterator<Item = (String, &Value)> {
     let lists = [("initContainers", set.init_containers()), ("containers", set.containers())];
     lists.into_iter().flat_map(|(list, containers)| {

@@ -1,7 +1,7 @@
-//! Names that are taken (product.md, row Q-4).
+//! Conflicts between names of containers (DIFF-4).
 //!
-//! The reference lets a sidecar take the place of an app container of the same name. Here that is refused, unless
-//! the Pod's own record says that the container came from the same `SidecarSet`: then the Pod is being admitted again.
+//! In the reference implementation, a sidecar replaces an app container of the same name. Pillion refuses that, unless
+//! the Pod's own record lists the container as one of the same `SidecarSet`: then the Pod is admitted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::list::{self, List};
 use super::records::{Record, Records};
 
-/// Every name that two sidecars, or a sidecar and the Pod, both want.
+/// Returns a reason for every name that two sidecars, or a sidecar and the Pod, both use.
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut owners: BTreeMap<String, Claim<'_>> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
                         reasons.push(claim.against_set(&name, owner));
                         reasons.push(owner.against_set(&name, &claim));
                     }
-                    // One name twice in one list: validation refuses it; a stored set is injected as it stands.
+                    // The same name twice in one list: validation refuses it, but a stored set is injected as it is.
                     Some(owner) if (owner.list, owner.base) == (list, claim.base) => {}
                     Some(_) => reasons.push(claim.against_itself(&name)),
                     None => {
@@ -47,7 +47,7 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
     reasons
 }
 
-/// The sidecars of a `SidecarSet` with their list and index.
+/// Returns the sidecars of a `SidecarSet` with their list and index.
 pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
     let mut sidecars = Vec::new();
     for (list, items) in [(List::Init, set.init_containers()), (List::Containers, set.containers())] {
@@ -58,7 +58,7 @@ pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
     sidecars.into_iter()
 }
 
-/// What the record of a `SidecarSet` says.
+/// The record of a `SidecarSet` in the Pod.
 struct Ours<'a> {
     has_record: bool,
     listed: BTreeSet<&'a str>,
@@ -82,7 +82,7 @@ impl<'a> There<'a> {
         Self { containers: by_name(pod.containers()), init_containers: by_name(pod.init_containers()) }
     }
 
-    /// The list of the Pod in which a container that is not ours has the name already.
+    /// Returns the list of the Pod in which a container that Pillion did not inject already has the name.
     fn taken(&self, (list, sidecar): (List, &Value), name: &str, ours: &Ours<'_>) -> Option<List> {
         let (own, (other, others)) = match list {
             List::Init => (&self.init_containers, (List::Containers, &self.containers)),
@@ -91,7 +91,7 @@ impl<'a> There<'a> {
         if others.contains_key(name) {
             return Some(other);
         }
-        // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
+        // Records never list plain init containers (INJ-28). Recognise them by the variable that every sidecar has.
         let is_plain_init = list == List::Init && !sidecar::is_native(sidecar);
         let is_listed = ours.listed.contains(pod::name(sidecar));
         let is_ours = |container: &Value| {
@@ -101,7 +101,7 @@ impl<'a> There<'a> {
     }
 }
 
-/// A sidecar that wants a name.
+/// The use of a name by a sidecar.
 #[derive(Clone, Copy)]
 struct Claim<'a> {
     set: &'a str,

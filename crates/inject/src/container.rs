@@ -1,4 +1,4 @@
-//! Making the containers that a `SidecarSet` adds to a Pod (M-14 to M-21).
+//! Builds the containers that a `SidecarSet` adds to a Pod (INJ-14 to INJ-21).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::list::{List, is_pair, names_in_pod};
 use super::sources::Taken;
 
-/// Fields of a sidecar that are no fields of a container (section 1.3).
+/// Fields of a sidecar that a container does not have (API-7).
 pub const SIDECAR_FIELDS: [&str; 6] = [
     "podInjectPolicy",
     "upgradeStrategy",
@@ -21,26 +21,26 @@ pub const SIDECAR_FIELDS: [&str; 6] = [
     "resourcesPolicy",
 ];
 
-/// A container to be put into a Pod.
+/// A container to add to a Pod.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sidecar {
+pub(crate) struct Sidecar {
     /// The `SidecarSet`'s name.
     pub set: String,
     /// The container.
     pub container: Value,
-    /// Whether it goes before the Pod's own containers.
+    /// Whether the container goes before the Pod's own containers.
     pub before: bool,
 }
 
 impl Sidecar {
-    /// The container's name.
+    /// Returns the container's name.
     pub fn name(&self) -> &str {
         pod::name(&self.container)
     }
 }
 
-/// Makes the containers of one sidecar: one, or a hot-upgrade pair. `resources` replaces the container's, where a
-/// resourcesPolicy computed them (E-3).
+/// Builds the containers of one sidecar: one, or a hot-upgrade pair. `resources`, the result of a resourcesPolicy,
+/// replaces those of the sidecar (EXPR-3).
 pub fn build(
     set: &str,
     (list, sidecar): (List, &Value),
@@ -75,7 +75,7 @@ pub fn build(
     built
 }
 
-/// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
+/// Returns the sidecar's variables, `IS_INJECTED`, and those of `more` whose names are new (INJ-17).
 fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let own: BTreeSet<&str> = env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]).collect();
     let more: Vec<&Value> = more.filter(|variable| !own.contains(pod::name(variable))).collect();
@@ -86,8 +86,8 @@ fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Ve
     merged
 }
 
-/// Adds shared mounts and devices whose paths the sidecar itself does not use (M-18, M-19). Among themselves they do not
-/// collide: [`Taken`] has one for each path.
+/// Adds shared mounts and devices whose paths the sidecar itself does not use (INJ-18, INJ-19). They do not conflict
+/// with each other: [`Taken`] has one for each path.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
     let lists = [("volumeMounts", "mountPath", mounts), ("volumeDevices", "devicePath", devices)];
     let used = lists
@@ -104,7 +104,7 @@ fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devic
     }
 }
 
-/// One half of a hot-upgrade pair (M-21).
+/// Returns one container of a hot-upgrade pair (INJ-21).
 fn half(mut half: json::Object, name: String, image: Option<&str>) -> Value {
     if let Some(image) = image {
         half.insert("image".to_owned(), image.into());

@@ -1,22 +1,22 @@
-//! Injection: what the `SidecarSet`s in effect make of a Pod (section 5).
+//! Injection of `SidecarSet`s into a Pod (docs/spec/injection.md).
 //!
-//! The order is the reference's: annotations of patchPodMetadata, then the sidecars of each set, then the Pod's
-//! lists, volumes, secrets and records. [`plan`] says what has to be done, and [`Changes::apply`] does it to the Pod, which is
-//! edited in place; a Pod that has it all already stays as it is.
+//! The order is that of the reference implementation: annotations of patchPodMetadata, then the sidecars of each set,
+//! then the Pod's lists, volumes, secrets and records. [`plan`] computes the changes, and [`Changes::apply`] edits the
+//! Pod in place. A Pod that is already injected does not change.
 #![forbid(unsafe_code)]
 
 pub mod clash;
-pub mod container;
+mod container;
 pub mod list;
-pub mod merge_patch;
-pub mod metadata;
-pub mod place;
+pub mod matching;
+mod merge_patch;
+mod metadata;
+mod place;
 pub mod readmission;
-pub mod records;
-pub mod resources;
-pub mod select;
+mod records;
+mod resources;
 pub mod sources;
-pub mod warnings;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,28 +36,28 @@ use self::list::List;
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
 
-/// What injection depends on besides the Pod and the sets.
+/// The inputs of an injection besides the Pod and the sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The time of injection.
     pub now: Timestamp,
-    /// The gate `EnableSortSidecarContainerByName` (M-23).
+    /// The gate `EnableSortSidecarContainerByName` (INJ-23).
     pub sort_by_name: bool,
-    /// Where the Pod gets an identity: shared mounts leave out those of tokens (`serviceaccounts.md` A5-8).
+    /// Set if the Pod gets an identity: mounts with tokens are not shared then (IDC-8).
     pub hides_tokens: Option<Hidden<'a>>,
 }
 
 /// The outcome of an injection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Injected {
-    /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
-    /// injected.
+    /// The sidecars in the Pod by `SidecarSet`, including those that were there before. Empty if there were none to
+    /// inject.
     pub sidecars: BTreeMap<String, Vec<String>>,
-    /// What may surprise the user, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Everything that the sets in effect want to add, before anything is added.
+/// Everything that the sets in effect add, before it is added.
 #[derive(Default)]
 struct Plan<'a> {
     init_containers: Vec<Sidecar>,
@@ -66,19 +66,20 @@ struct Plan<'a> {
     secrets: Vec<&'a Value>,
     records: Vec<Record>,
     annotations: BTreeMap<String, String>,
-    /// The half that works, by the name of the pair; written where this adds pairs.
+    /// The active container of each hot-upgrade pair, by the name of the pair. Written if this injection adds pairs.
     working: BTreeMap<String, String>,
     has_pairs: bool,
     missing: Vec<(&'a str, String, Missing)>,
 }
 
-/// The longest object that an API server takes, in bytes: its limit for a request. etcd stores half of that by default.
+/// The longest object that an API server accepts, in bytes: its limit for a request. etcd stores half of that by
+/// default.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
 
 /// The changes that an injection makes in a Pod.
 pub struct Changes<'a> {
     sets: &'a [SidecarSet],
-    /// All annotations as they will be, if any change.
+    /// All annotations after the injection, if any change.
     annotations: Option<Object>,
     init_containers: Vec<Sidecar>,
     containers: Vec<Sidecar>,
@@ -90,10 +91,10 @@ pub struct Changes<'a> {
 /// Plans the injection of `sets`, in this order, into `pod`.
 ///
 /// # Errors
-/// All reasons of all sets: impossible merges, unreadable records, names that are taken, resources that cannot be
+/// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
 /// computed.
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
-    // Annotations first: records and transferEnv read them as patched (M-12).
+    // Annotations first: records and transferEnv read them as patched (INJ-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
     let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
 
@@ -125,14 +126,14 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
 }
 
 impl Changes<'_> {
-    /// Whether the Pod is another afterwards, whatever else it holds: it gets sidecars, and has no list of the SidecarSets
-    /// that were injected before.
+    /// Whether the changes certainly change the Pod: they add sidecars, and the Pod has no list of SidecarSets that
+    /// were injected before.
     pub fn is_certain(&self, pod: Pod<'_>) -> bool {
         let has_sidecars = !self.init_containers.is_empty() || !self.containers.is_empty();
         has_sidecars && !pod.annotations().is_some_and(|annotations| annotations.contains_key(names::INJECTED_LIST))
     }
 
-    /// Makes the changes in the Pod for which they were planned.
+    /// Applies the changes to the Pod for which they were planned.
     pub fn apply(self, pod: &mut Value) -> Injected {
         let Self { sets, annotations, init_containers, containers, volumes, secrets, mut warnings } = self;
         let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -158,7 +159,7 @@ impl Changes<'_> {
 }
 
 impl<'a> Plan<'a> {
-    /// Adds what `sets` want, and every reason why they cannot have it.
+    /// Adds the sidecars, volumes, secrets and records of `sets`, or the reasons why that is impossible.
     fn fill(
         &mut self,
         pod: Pod<'_>,
@@ -220,7 +221,8 @@ impl<'a> Plan<'a> {
         self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         for list in ["volumeMounts", "volumeDevices"] {
             for item in json::items(sidecar, &[list]) {
-                // The set's volumes that a sidecar names (M-26); the last of a name counts, once.
+                // The set's volumes that a sidecar names (INJ-26). Of several with one name, the last counts. Each is
+                // added once.
                 if let Some(volume) = volumes.remove(pod::name(item)) {
                     self.volumes.push((set.name(), volume));
                 }
@@ -235,7 +237,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The Pod's annotations with those of the plan.
+    /// Returns the Pod's annotations with those of the plan.
     fn annotated(
         &mut self,
         pod: Pod<'_>,
@@ -267,7 +269,7 @@ impl<'a> Plan<'a> {
         annotations
     }
 
-    /// The annotations of a hot-upgrade pair: `<base>-1` works, `<base>-2` waits (M-21).
+    /// Adds the annotations of a hot-upgrade pair: `<base>-1` is active, `<base>-2` waits (INJ-21).
     fn mark_pair(&mut self, base: &str) {
         for (half, version, alternative) in [("-1", "1", "0"), ("-2", "0", "1")] {
             for (prefix, value) in [(names::VERSION_PREFIX, version), (names::VERSION_ALT_PREFIX, alternative)] {
@@ -279,17 +281,17 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A sidecar of a set, with what it takes from the Pod.
+/// A sidecar of a set, with the parts that it copies from the Pod.
 struct Wanted<'s, 'o, 'p> {
     list: List,
-    /// Its place in the list of the set.
+    /// The index in the list of the set.
     index: usize,
     sidecar: &'s Value,
     taken: Taken<'o, 'p>,
 }
 
 impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
-    /// All sidecars of a set.
+    /// Returns all sidecars of a set.
     fn of(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
         let taken = |sidecar| own.taken_by(set.name(), sidecar);
         let sidecars = clash::sidecars(set);
@@ -297,8 +299,8 @@ impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
     }
 }
 
-/// Why a Pod with what sidecars take from it is no Pod that could be stored: a reason for each set that takes any. Told
-/// before anything is copied (`serviceaccounts.md` E18).
+/// If the Pod with the copies for its sidecars would be too long to store, returns a reason for each set whose sidecars
+/// copy anything. Computes that before anything is copied (E18).
 fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> Vec<Reason> {
     let mut room = Some(OBJECT_MAX.saturating_sub(pod.length(OBJECT_MAX)));
     let mut taking = Vec::new();
@@ -306,7 +308,7 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
         let mut is_taking = false;
         for Wanted { list, sidecar, taken, .. } in wanted {
             let copies = if list::is_pair(sidecar, *list) { 2 } else { 1 };
-            // Once it is too much, all that counts is whether this one takes anything.
+            // Once the limit is exceeded, only whether this sidecar copies anything matters.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;
             room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));

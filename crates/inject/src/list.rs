@@ -1,10 +1,10 @@
-//! The lists of a Pod that sidecars go into, and their names there.
+//! The lists of containers in a Pod, and the names of sidecars in them.
 
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar;
 use serde_json::Value;
 
-/// Which of the Pod's lists a container belongs to.
+/// The Pod's list to which a container belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum List {
     /// `spec.initContainers`.
@@ -14,7 +14,7 @@ pub enum List {
 }
 
 impl List {
-    /// The key in `spec`, of a Pod as of a `SidecarSet`.
+    /// Returns the key in `spec`, which is the same in a Pod and in a `SidecarSet`.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Init => "initContainers",
@@ -23,12 +23,12 @@ impl List {
     }
 }
 
-/// Whether a sidecar becomes a hot-upgrade pair: only containers and native init containers do (M-21).
+/// Whether a sidecar becomes a hot-upgrade pair: only containers and native init containers do (INJ-21).
 pub fn is_pair(sidecar: &Value, list: List) -> bool {
     sidecar::is_hot_upgrade(sidecar) && (list == List::Containers || sidecar::is_native(sidecar))
 }
 
-/// The names of the containers that a sidecar becomes in a Pod: its own, or those of its halves.
+/// Returns the names of a sidecar's containers in a Pod: its own name, or those of its hot-upgrade pair.
 pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
     let name = pod::name(sidecar);
     if is_pair(sidecar, list) { vec![[name, "-1"].concat(), [name, "-2"].concat()] } else { vec![name.to_owned()] }

@@ -1,19 +1,19 @@
-//! JSON merge patch on annotation values (M-10, M-11; RFC 7386).
+//! JSON merge patch on annotation values (INJ-10, INJ-11; RFC 7386).
 
 use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
-/// Why a merge is impossible.
+/// The reason why a merge is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MergeError {
-    /// The Pod's value is no JSON, or null.
+pub(crate) enum MergeError {
+    /// The Pod's value is not JSON, or null.
     Document,
-    /// The `SidecarSet`'s value is no JSON, null, or a scalar.
+    /// The `SidecarSet`'s value is not JSON, null, or a scalar.
     Patch,
 }
 
 impl MergeError {
-    /// What is wrong.
+    /// Returns the message.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Document => "the Pod's value is no JSON document",
@@ -22,19 +22,19 @@ impl MergeError {
     }
 }
 
-/// Reads the JSON text of an annotation into which something is merged.
+/// Parses the annotation of a Pod as the document of a merge.
 ///
 /// # Errors
-/// As the reference: a document that is no JSON.
+/// As in the reference implementation, a document that is not JSON.
 pub fn document(text: &str) -> Result<Value, MergeError> {
     json::parse(text.as_bytes()).map_err(|_| MergeError::Document)
 }
 
-/// Merges the JSON text `patch` into a document. The time that this takes depends on the length of the patch alone.
+/// Merges the JSON text `patch` into a document. The running time depends only on the length of the patch.
 ///
 /// # Errors
-/// As the reference: a document that is null; a patch that is no JSON, null or a scalar. A document that is a list or a
-/// scalar gives way to the patch.
+/// As in the reference implementation: a document that is null; a patch that is not JSON, null or a scalar. The patch
+/// replaces a document that is a list or a scalar.
 pub fn merge(document: Value, patch: &str) -> Result<Value, MergeError> {
     let patch: Value = json::parse(patch.as_bytes()).map_err(|_| MergeError::Patch)?;
     match (document, patch) {
@@ -56,9 +56,10 @@ fn merge_objects(document: &mut Object, patch: Object) {
                 document.remove(&key);
             }
             (Some(Value::Object(current)), Value::Object(patch)) => merge_objects(current, patch),
-            // As the reference: a list or a scalar that takes an object's place keeps the nulls in it.
+            // As in the reference implementation, a list that replaces an object keeps its nulls.
             (Some(current @ Value::Object(_)), value @ Value::Array(_)) => *current = value,
-            // Unlike the reference, the same list keeps them once more: the Pod is being admitted again.
+            // Unlike in the reference implementation, the same list keeps its nulls again: the Pod is admitted a second
+            // time.
             (Some(current @ Value::Array(_)), value) if *current == value => {}
             (_, value) => {
                 document.insert(key, without_nulls(value));
@@ -67,11 +68,11 @@ fn merge_objects(document: &mut Object, patch: Object) {
     }
 }
 
-/// The value without object members that are null, as a merge into nothing leaves it.
+/// Returns the value without object members that are null, as a merge into an absent value does.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => {
-            // Not `collect`, which compiles a sort of its own.
+            // Do not use `collect`: it would compile another sort into the module.
             let mut kept = Object::new();
             for (key, value) in object {
                 if !value.is_null() {
@@ -118,7 +119,7 @@ mod tests {
     #[case::null_document("null", r#"{"a":1}"#, Err(MergeError::Document))]
     #[case::broken_document("not json", r#"{"a":1}"#, Err(MergeError::Document))]
     #[case::too_deep(&"[".repeat(10_000), "{}", Err(MergeError::Document))]
-    fn m11_merge_corner_cases(#[case] text: &str, #[case] patch: &str, #[case] expected: Result<&str, MergeError>) {
+    fn inj11_merge_corner_cases(#[case] text: &str, #[case] patch: &str, #[case] expected: Result<&str, MergeError>) {
         let expected = expected.map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(document(text).and_then(|document| merge(document, patch)), expected);
     }

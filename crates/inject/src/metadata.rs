@@ -1,4 +1,4 @@
-//! patchPodMetadata: annotations that `SidecarSet`s put on a Pod (M-10 to M-12).
+//! patchPodMetadata: annotations that `SidecarSet`s add to a Pod (INJ-10 to INJ-12).
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
 
-/// What a patch does with a value that the Pod has already.
+/// How a patch treats an existing value of the Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// Leaves it.
+    /// Keeps the existing value.
     Retain,
-    /// Replaces it.
+    /// Replaces the existing value.
     Overwrite,
-    /// Merges into it.
+    /// Merges into the existing value.
     MergePatchJson,
 }
 
@@ -38,7 +38,7 @@ enum Current<'a> {
     Absent,
     /// The text of the Pod or of a SidecarSet, unchanged.
     Text(&'a str),
-    /// The result of a merge. It becomes a text once, after the last write: a thousand SidecarSets can write to one long
+    /// The result of a merge. It is formatted once, after the last write: a thousand SidecarSets can write to one long
     /// annotation (E18).
     Merged(Value),
 }
@@ -85,8 +85,8 @@ impl<'a> Write<'a> {
     }
 }
 
-/// The annotations of a Pod after the patches of `sets`, in their order, `None` where nothing changes; and every merge
-/// that is impossible, by `SidecarSet` and annotation.
+/// Returns the annotations of a Pod after the patches of `sets`, in their order, or `None` if nothing changes. Also
+/// returns a reason for every impossible merge, by `SidecarSet` and annotation.
 pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Object>, Vec<Reason>) {
     let mut writes: BTreeMap<&str, Vec<Write<'_>>> = BTreeMap::new();
     for set in sets {
@@ -114,7 +114,7 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
             "" | "Retain" => Policy::Retain,
             "Overwrite" => Policy::Overwrite,
             "MergePatchJson" => Policy::MergePatchJson,
-            // Validation refuses it at the SidecarSet; a stored one is ignored (M-10).
+            // Validation refuses such a SidecarSet; ignore the entry in a stored one (INJ-10).
             _ => continue,
         };
         for (key, text) in json::string_map(patch, &["annotations"]) {
@@ -123,10 +123,11 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
     }
 }
 
-/// What the writes make of `current`.
+/// Applies the writes to `current`.
 ///
-/// A first merge stores the `SidecarSet`'s text as it stands (M-10), so merging once more would change it again, or
-/// fail. A value that equals what the writes make of an absent or an empty annotation has been through them and stays.
+/// If the annotation is absent, the first merge stores the `SidecarSet`'s text unchanged (INJ-10), so merging again
+/// would change it or fail. A value stays if it equals the result of the writes on an absent or an empty annotation: it
+/// has been written before.
 fn fold<'a>(writes: &[Write<'a>], current: Option<&'a str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
     let apply = |start: Option<&'a str>| {
         let value = writes

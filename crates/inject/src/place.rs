@@ -1,4 +1,4 @@
-//! Putting sidecars into the Pod's lists (M-23 to M-27).
+//! Puts sidecars into the Pod's lists (INJ-23 to INJ-27).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use super::container::Sidecar;
 use super::list::List;
 use super::readmission;
 
-/// Of how many containers of one name it is asked whether they are the sidecar; the API server takes one.
+/// The most containers of one name that are compared with a sidecar. The API server accepts only one.
 const TRIED_MAX: usize = 8;
 
-/// Puts sidecars into one of the Pod's lists: in the place of a container of the same name, else before or after all
-/// of the Pod's own (M-25). A container of ours that is there already and says what we would say stays as it is.
+/// Puts sidecars into one of the Pod's lists. A sidecar replaces a container of the same name; other sidecars go before
+/// or after all of the Pod's own containers (INJ-25). An injected container that equals the sidecar stays as it is.
 pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     if sidecars.is_empty() {
         return;
     }
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    // Most containers of a Pod have another name than any sidecar.
+    // Only index containers with the name of a sidecar; most have another.
     let names: BTreeSet<&str> = sidecars.iter().map(Sidecar::name).collect();
     let mut free: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (index, there) in existing.iter().enumerate().filter(|(_, there)| names.contains(pod::name(there))) {
@@ -30,7 +30,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
         let (mut place, mut is_ours) = (None, false);
-        // A stored set may have one name twice: each of its containers gets a place of its own.
+        // A stored set may contain a name twice: each of its containers gets its own position.
         let mut places = free.get_mut(pod::name(&container));
         for index in places.iter().flat_map(|places| places.iter().copied()).take(TRIED_MAX) {
             let Some(there) = existing.get(index) else { continue };
@@ -59,7 +59,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     *existing = before;
 }
 
-/// A volume of a set that gave way to another one, which was there already.
+/// A volume of a set that was not added because the Pod has another volume of this name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shadowed<'a> {
     /// The `SidecarSet`'s name.
@@ -68,14 +68,15 @@ pub struct Shadowed<'a> {
     pub volume: &'a str,
 }
 
-/// Appends volumes whose names are free (M-26); answers those that were not, where what is there is another volume.
+/// Appends volumes whose names are free (INJ-26). Returns those that were not added because the existing volume
+/// differs.
 pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<Shadowed<'a>> {
     let mut shadowed = Vec::new();
     if volumes.is_empty() {
         return shadowed;
     }
     let Some(existing) = json::list_mut(spec, "volumes") else { return shadowed };
-    // The first of a name is the one that counts. Most volumes of a Pod have another name than those of the sets.
+    // Of several volumes with one name, the first counts. Only index names of the sets' volumes; most have another.
     let names: BTreeSet<&str> = volumes.iter().map(|(_, volume)| pod::name(volume)).collect();
     let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, volume) in existing.iter().enumerate() {
@@ -97,7 +98,7 @@ pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<S
     shadowed
 }
 
-/// Appends secrets whose names are free; duplicates that the Pod brought go as well (M-27).
+/// Appends secrets whose names are free. Also removes duplicates that were in the Pod (INJ-27).
 pub fn pull_secrets(spec: &mut Object, secrets: &[&Value]) {
     let own = spec.get("imagePullSecrets").and_then(Value::as_array).map_or(0, Vec::len);
     if own == 0 && secrets.is_empty() {

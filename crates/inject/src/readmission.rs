@@ -1,19 +1,20 @@
-//! Recognising a container of ours that is already in the Pod (product.md, "Order and determinism").
+//! Recognises an injected container that is already in the Pod (ORDER-3, ORDER-4).
 //!
-//! The API server calls a webhook again after others have changed the Pod, and people create Pods from manifests that
-//! were read from a cluster. Annotations prove nothing then: what counts is whether the container that is there is the
-//! one that we would write.
+//! The API server calls a webhook again after others have changed the Pod, and users create Pods from manifests that
+//! they read from a cluster. So annotations prove nothing: the existing container must equal the one that Pillion would
+//! write.
 
 use pillion_kubernetes::json::{self, MAX_DEPTH, Object};
 use pillion_kubernetes::quantity::Quantity;
-use pillion_sidecarset::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME, VOLUME_MOUNT};
+use pillion_sidecarset::tables::{Field, Kind, Omit, SIDECAR_CONTAINER, Table, VOLUME, VOLUME_MOUNT};
 use serde_json::Value;
 
-/// Where the API server mounts the token of the Pod's ServiceAccount.
+/// The path at which the API server mounts the token of the Pod's ServiceAccount.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Fields that decide what runs in a container. Nothing defaults them, so one that we do not write must not be there:
-/// otherwise a manifest with our annotations and a `command` of its own would switch a security sidecar off.
+/// Fields that decide what runs in a container. They have no defaults, so a field that Pillion does not write must be
+/// absent. Otherwise, a manifest with Pillion's annotations and a `command` of its own would disable a security
+/// sidecar.
 const DECISIVE: [&str; 11] = [
     "args",
     "command",
@@ -28,18 +29,18 @@ const DECISIVE: [&str; 11] = [
     "workingDir",
 ];
 
-/// What an object of the Pod may say beside what we would write.
+/// Additional fields that an object of the Pod may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    /// Whatever others added.
+    /// Any fields.
     Anything,
-    /// Only what the API server fills in. More would make it another probe, handler, mount or variable.
+    /// Only defaults of the API server. Other fields would make it a different probe, handler, mount or variable.
     Defaults,
 }
 
-/// Whether `existing`, a container of the Pod, is what we would write: every field of `wanted` is there with that
-/// value. Fields that others have added or defaulted are no difference, resources and mounts of a ServiceAccount
-/// token among them; quantities compare by value.
+/// Whether `existing`, a container of the Pod, equals the one that Pillion would write: it has every field of `wanted`
+/// with the same value. Added or defaulted fields are no difference, among them resources and mounts of a
+/// ServiceAccount token. Quantities compare by value.
 pub fn covers(existing: &Value, wanted: &Value) -> bool {
     let (Some(existing), Some(wanted)) = (existing.as_object(), wanted.as_object()) else { return false };
     let absent = |key: &str| existing.get(key).is_none_or(is_zero);
@@ -55,8 +56,8 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
         })
 }
 
-/// What takes the place of `existing`: `wanted`, with the token mount that the API server gave to `existing`. Its
-/// ServiceAccount admission does not run once more after the last webhook, so that mount would be lost.
+/// Returns the replacement for `existing`: `wanted`, with the token mount that the API server added to `existing`. The
+/// ServiceAccount admission plugin does not run again after the last webhook, so the mount would be lost.
 pub fn replacement(existing: &Value, mut wanted: Value) -> Value {
     let added = |mount: &&Value| {
         let keys = ["name", "mountPath", "readOnly"];
@@ -73,7 +74,7 @@ pub fn replacement(existing: &Value, mut wanted: Value) -> Value {
     wanted
 }
 
-/// Whether `existing`, a volume of the Pod, is the volume that we would write.
+/// Whether `existing`, a volume of the Pod, equals the one that Pillion would write.
 pub fn covers_volume(existing: &Value, wanted: &Value) -> bool {
     match (existing.as_object(), wanted.as_object()) {
         (Some(existing), Some(wanted)) => object(existing, wanted, &VOLUME, Beside::Anything, MAX_DEPTH),
@@ -81,8 +82,8 @@ pub fn covers_volume(existing: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether the mounts are ours: the same in the same order. Mounts of a token are compared on their own, wherever
-/// they stand, and only where we would write one: the API server adds them to containers that a webhook has added.
+/// Whether the mounts are the same in the same order. Token mounts are compared separately, at any position, and only
+/// if Pillion would write one: the API server adds token mounts to containers that a webhook added.
 fn mounts(existing: &Object, wanted: &Object) -> bool {
     let of = |container: &Object| -> (Vec<Value>, Vec<Value>) {
         let mounts = container.get("volumeMounts").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -98,12 +99,12 @@ fn is_token_mount(mount: &Value) -> bool {
     json::text(mount, &["mountPath"]).trim_end_matches('/') == TOKEN_PATH
 }
 
-fn object(existing: &Object, wanted: &Object, schema: &Schema, beside: Beside, depth: usize) -> bool {
+fn object(existing: &Object, wanted: &Object, table: &Table, beside: Beside, depth: usize) -> bool {
     let more =
         |(key, value): (&String, &Value)| !wanted.contains_key(key) && !is_zero(value) && !is_default(key, value);
     depth > 0
         && (beside == Beside::Anything || !existing.iter().any(more))
-        && wanted.iter().all(|(key, wanted)| match schema.field(key) {
+        && wanted.iter().all(|(key, wanted)| match table.field(key) {
             None => existing.get(key) == Some(wanted),
             Some(known) => field(existing.get(key), wanted, known, beside, depth),
         })
@@ -111,19 +112,19 @@ fn object(existing: &Object, wanted: &Object, schema: &Schema, beside: Beside, d
 
 fn field(existing: Option<&Value>, wanted: &Value, field: &Field, beside: Beside, depth: usize) -> bool {
     let Some(existing) = existing.filter(|value| !value.is_null()) else {
-        // The API server drops zero values of these; of a pointer it does not.
+        // The API server drops zero values of these fields, but not of pointers.
         return wanted.is_null() || (field.omit != Omit::Absent && is_zero(wanted));
     };
     match field.kind {
-        Kind::Object(schema) => match (existing.as_object(), wanted.as_object()) {
-            (Some(existing), Some(wanted)) => object(existing, wanted, schema, beside, depth - 1),
+        Kind::Object(table) => match (existing.as_object(), wanted.as_object()) {
+            (Some(existing), Some(wanted)) => object(existing, wanted, table, beside, depth - 1),
             _ => false,
         },
-        Kind::Objects(schema) => match (existing.as_array(), wanted.as_array()) {
+        Kind::Objects(table) => match (existing.as_array(), wanted.as_array()) {
             (Some(existing), Some(wanted)) if field.name == "resizePolicy" => {
-                resize_policies(existing, wanted, schema, depth - 1)
+                resize_policies(existing, wanted, table, depth - 1)
             }
-            (Some(existing), Some(wanted)) => list(existing, wanted, schema, beside, depth - 1),
+            (Some(existing), Some(wanted)) => list(existing, wanted, table, beside, depth - 1),
             _ => false,
         },
         Kind::Quantity => same_quantity(existing, wanted),
@@ -134,23 +135,23 @@ fn field(existing: Option<&Value>, wanted: &Value, field: &Field, beside: Beside
     }
 }
 
-/// Lists are ours as a whole: the same items in the same order.
-fn list(existing: &[Value], wanted: &[Value], schema: &Schema, beside: Beside, depth: usize) -> bool {
+/// Whether lists have the same items in the same order.
+fn list(existing: &[Value], wanted: &[Value], table: &Table, beside: Beside, depth: usize) -> bool {
     existing.len() == wanted.len()
         && existing.iter().zip(wanted).all(|pair| match pair {
-            (Value::Object(existing), Value::Object(wanted)) => object(existing, wanted, schema, beside, depth),
+            (Value::Object(existing), Value::Object(wanted)) => object(existing, wanted, table, beside, depth),
             _ => false,
         })
 }
 
-/// The API server appends a policy for each resource that has none.
-fn resize_policies(existing: &[Value], wanted: &[Value], schema: &Schema, depth: usize) -> bool {
+/// Whether lists of resize policies are the same. The API server appends a policy for each resource without one.
+fn resize_policies(existing: &[Value], wanted: &[Value], table: &Table, depth: usize) -> bool {
     let Some((ours, added)) = existing.split_at_checked(wanted.len()) else { return false };
-    list(ours, wanted, schema, Beside::Defaults, depth)
+    list(ours, wanted, table, Beside::Defaults, depth)
         && added.iter().all(|policy| json::text(policy, &["restartPolicy"]) == "NotRequired")
 }
 
-/// Whether the API server writes this where nothing is said.
+/// Whether the API server writes this value as a default.
 fn is_default(key: &str, value: &Value) -> bool {
     match key {
         "apiVersion" => value == "v1",
@@ -161,7 +162,7 @@ fn is_default(key: &str, value: &Value) -> bool {
         "timeoutSeconds" | "successThreshold" => value.as_i64() == Some(1),
         "periodSeconds" => value.as_i64() == Some(10),
         "failureThreshold" => value.as_i64() == Some(3),
-        // The container's port, in a Pod on the host's network.
+        // The API server copies the container's port in a Pod on the host's network.
         "hostPort" => true,
         _ => false,
     }
@@ -183,7 +184,7 @@ fn same_quantity(existing: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether Go's JSON leaves the value out: null, `""`, `0`, `false`, an empty list or map.
+/// Whether Go's JSON encoder omits the value: null, `""`, `0`, `false`, an empty list or map.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -218,7 +219,7 @@ mod tests {
         })
     }
 
-    /// The wanted container after `edit`.
+    /// Returns the wanted container, changed by `edit`.
     fn after(edit: impl FnOnce(&mut Value)) -> Value {
         let mut container = wanted();
         edit(&mut container);
@@ -254,7 +255,7 @@ mod tests {
     #[case::token_mount_added_with_slash(after(|c| c["volumeMounts"].as_array_mut().unwrap().insert(
         0, json!({"name": "t", "mountPath": format!("{TOKEN_PATH}/")})
     )))]
-    fn stays_where_it_says_what_we_would_say(#[case] existing: Value) {
+    fn order4_stays_where_it_says_what_we_would_say(#[case] existing: Value) {
         assert!(covers(&existing, &wanted()), "{existing}");
     }
 
@@ -289,7 +290,7 @@ mod tests {
         assert!(!covers(&existing, &wanted()), "{existing}");
     }
 
-    /// The container that we would write, with no mounts or with a token of its own.
+    /// Returns the wanted container without mounts.
     fn without_mounts() -> Value {
         after(|container| drop(container.as_object_mut().unwrap().remove("volumeMounts")))
     }

@@ -1,4 +1,4 @@
-//! What a Pod says about the sidecars in it: the hash annotations and the injected list (M-13, M-28).
+//! The records of a Pod about its sidecars: the hash annotations and the injected list (INJ-13, INJ-28).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,17 +14,17 @@ use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a Pod says about one `SidecarSet`. The fields are in the order of M-28.
+/// The record of a Pod about one `SidecarSet`. The fields are in the order of INJ-28.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Record {
-    /// When it was injected; absent in the legacy form.
+    /// The time of injection; absent in the legacy form.
     #[serde(rename = "updateTimestamp", with = "timestamp")]
     pub time: Option<Timestamp>,
     /// The hash of the `SidecarSet`.
     #[serde(deserialize_with = "nullable::or_default")]
     pub hash: String,
-    /// Its name.
+    /// The name of the `SidecarSet`.
     #[serde(rename = "sidecarSetName", deserialize_with = "nullable::or_default")]
     pub set: String,
     /// The sidecars: native init containers and containers, ascending; absent in the legacy form.
@@ -43,18 +43,18 @@ pub struct Record {
 const KEYS: [&str; 5] = ["updateTimestamp", "hash", "sidecarSetName", "sidecarList", "controllerRevision"];
 
 impl Record {
-    /// Whether both say the same, whenever they said it.
+    /// Whether both records are equal, apart from the time.
     pub fn agrees(&self, other: &Self) -> bool {
         (&self.hash, &self.set, &self.sidecars, &self.revision)
             == (&other.hash, &other.set, &other.sidecars, &other.revision)
     }
 
-    /// The sidecars that the record lists.
+    /// Returns the sidecars that the record lists.
     pub fn listed(&self) -> BTreeSet<&str> {
         self.sidecars.iter().flatten().map(String::as_str).collect()
     }
 
-    /// Reads a record. Go's decoder takes keys in any case, an exact one first.
+    /// Reads a record. As in Go's decoder, keys match in any case, and an exact match takes precedence.
     fn read(value: &Value) -> Option<Self> {
         if value.is_null() {
             return Some(Self::default());
@@ -67,14 +67,14 @@ impl Record {
         Self::deserialize(MapDeserializer::<_, serde_json::Error>::new(members)).ok()
     }
 
-    /// Reads a record of the legacy form, which is the hash alone.
+    /// Reads a record of the legacy form, which contains only the hash.
     fn read_legacy(set: &str, value: &Value) -> Option<Self> {
         let hash = if value.is_null() { "" } else { value.as_str()? };
         Some(Self { hash: hash.to_owned(), set: set.to_owned(), ..Self::default() })
     }
 }
 
-/// A time as text; null and `""` are no time.
+/// Converts times from and to text; null and `""` mean no time.
 mod timestamp {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
@@ -97,21 +97,21 @@ mod timestamp {
     }
 }
 
-/// The sidecars of a record; null counts as `""` among them.
+/// Reads the sidecars of a record. A null item counts as `""`.
 fn sidecar_list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     let names: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(names.map(|names| names.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
-/// One of the two hash annotations: records by the name of the `SidecarSet`.
+/// The value of one of the two hash annotations: records by the name of the `SidecarSet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Records(BTreeMap<String, Record>);
 
 impl Records {
-    /// Reads annotation `key`. The legacy form, a map from name to hash, is understood.
+    /// Reads annotation `key`. Also accepts the legacy form, a map from name to hash.
     ///
     /// # Errors
-    /// A value that is neither form (M-13).
+    /// The value has neither form (INJ-13).
     pub fn read(annotations: Option<&Object>, key: &str) -> Result<Self, Reason> {
         let text = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str).unwrap_or_default();
         if text.is_empty() {
@@ -136,13 +136,13 @@ impl Records {
         read_by(|_, value| Record::read(value)).or_else(|| read_by(Record::read_legacy))
     }
 
-    /// The record of a `SidecarSet`.
+    /// Returns the record of a `SidecarSet`.
     pub fn get(&self, set: &str) -> Option<&Record> {
         self.0.get(set)
     }
 
-    /// Puts a record in the place of what is there about the same `SidecarSet`; one that says what was said before
-    /// keeps the older time. Whether anything changed.
+    /// Replaces the record of the same `SidecarSet`, unless the two differ only in time: then the older time stays.
+    /// Returns whether anything changed.
     pub fn put(&mut self, record: Record) -> bool {
         let is_new = !self.0.get(&record.set).is_some_and(|before| before.time.is_some() && before.agrees(&record));
         if is_new {
@@ -151,11 +151,12 @@ impl Records {
         is_new
     }
 
-    /// The annotation's text: `SidecarSet`s ascending, fields in the order of M-28, with the escapes of Go (H-6).
+    /// Returns the annotation's text: `SidecarSet`s ascending, fields in the order of INJ-28, with the escapes of Go
+    /// (HASH-6).
     pub fn to_text(&self) -> String {
-        // Texts and maps of texts can always be written.
+        // Serializing texts and maps of texts cannot fail.
         let text = serde_json::to_string(self).unwrap_or_default();
-        // These characters only stand in strings.
+        // These characters only occur in strings.
         let escaped = |character: char| matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
         if !text.contains(escaped) {
             return text;
@@ -172,8 +173,8 @@ impl Records {
     }
 }
 
-/// The injected list after `sets` were added: ascending, joined by commas.
-pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<Item = &'a str>) -> String {
+/// Returns the injected list with `sets` added: ascending, joined by commas.
+pub(crate) fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<Item = &'a str>) -> String {
     let before = annotations
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
@@ -182,8 +183,8 @@ pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<It
     Vec::from_iter(names).join(",")
 }
 
-/// Which half of each hot-upgrade pair works. A value that is not a JSON object counts as empty (M-13).
-pub fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
+/// Returns the active container of each hot-upgrade pair. A value that is not a JSON object counts as empty (INJ-13).
+pub(crate) fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
     let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
     let halves = value.as_ref().and_then(Value::as_object).into_iter().flatten();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn m28_records_are_written_in_declared_order() {
+    fn inj28_records_are_written_in_declared_order() {
         let mut records = Records::default();
         records.put(record());
         records.put(Record { set: "s0".to_owned(), sidecars: Some(vec![]), revision: String::new(), ..record() });
@@ -259,7 +260,7 @@ mod tests {
         r#"{"<>&":{"hash":"\u2028\u2029\u0001\u0008\n\"é"}}"#,
         r#"{"\u003c\u003e\u0026":{"updateTimestamp":null,"hash":"\u2028\u2029\u0001\b\n\"é","sidecarSetName":"","sidecarList":null}}"#
     )]
-    fn m13_every_form_is_read(#[case] text: &str, #[case] written: &str) {
+    fn inj13_every_form_is_read(#[case] text: &str, #[case] written: &str) {
         assert_eq!(read(text).unwrap().to_text(), written);
     }
 
@@ -274,7 +275,7 @@ mod tests {
     #[case(r#"{"s":{"updateTimestamp":5}}"#)]
     #[case(r#"{"s":{"sidecarList":["a",5]}}"#)]
     #[case(r#"{"s":["2026-01-02T03:04:05Z","h","s",[],""]}"#)]
-    fn m13_anything_else_is_refused(#[case] text: &str) {
+    fn inj13_anything_else_is_refused(#[case] text: &str) {
         let reason = read(text).unwrap_err();
         assert_eq!(reason.code, Code::Invalid);
         assert_eq!(reason.field.as_str(), "metadata.annotations[kruise.io/sidecarset-hash]");
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn m28_injected_list_joins_what_was_there() {
+    fn inj28_injected_list_joins_what_was_there() {
         let before = annotations(names::INJECTED_LIST, "z,a");
         assert_eq!(injected_list(Some(&before), ["m", "a"].into_iter()), "a,m,z");
         assert_eq!(injected_list(None, ["b", "a"].into_iter()), "a,b");
@@ -303,7 +304,7 @@ mod tests {
     #[case(r#"{"a":1}"#, &[("a", "")])]
     #[case("[]", &[])]
     #[case("broken", &[])]
-    fn m13_working_map_is_read_leniently(#[case] text: &str, #[case] expected: &[(&str, &str)]) {
+    fn inj13_working_map_is_read_leniently(#[case] text: &str, #[case] expected: &[(&str, &str)]) {
         let expected = expected.iter().map(|(name, half)| ((*name).to_owned(), (*half).to_owned())).collect();
         assert_eq!(working_hot_upgrade(Some(&annotations(names::WORKING_HOT_UPGRADE, text))), expected);
     }

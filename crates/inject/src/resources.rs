@@ -1,4 +1,4 @@
-//! resourcesPolicy: resources of a sidecar computed from those of the Pod's containers (M-14, section 5.6).
+//! resourcesPolicy: computes the resources of a sidecar from those of the Pod's containers (INJ-14, EXPR-1).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -17,17 +17,17 @@ use super::clash;
 use super::list::{self, List};
 use super::records::{Record, Records};
 
-/// The Pod's containers that a policy may look at: native init containers, then containers, without those that a
-/// `SidecarSet` in effect brings (E-1).
+/// The Pod's containers that a policy may use: native init containers, then containers, without those of a `SidecarSet`
+/// in effect (EXPR-1).
 pub struct Targets<'a> {
     containers: Vec<&'a Value>,
-    /// How much matching is left ([`EFFORT_MAX`]).
+    /// The remaining effort for matching ([`EFFORT_MAX`]).
     effort: Cell<usize>,
 }
 
 impl<'a> Targets<'a> {
-    /// Leaves out what has the name of a sidecar, and halves of hot-upgrade pairs that the Pod's records list: those
-    /// were injected when this Pod was admitted before.
+    /// Collects the containers. Leaves out those with the name of a sidecar, and containers of hot-upgrade pairs that
+    /// the Pod's records list: an earlier admission of this Pod injected them.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for set in sets {
@@ -52,10 +52,11 @@ impl<'a> Targets<'a> {
         Self { containers, effort: Cell::new(EFFORT_MAX) }
     }
 
-    /// The resources that the policy of `sidecar` computes; `None` where it has no policy (E-3).
+    /// Returns the resources that the policy of `sidecar` computes, or `None` if it has no policy (EXPR-3).
     ///
     /// # Errors
-    /// A pattern that is no regular expression, no container that it matches, expressions without a usable result.
+    /// The pattern is not a regular expression or needs too much effort, it matches no container, or an expression has
+    /// no usable result.
     pub fn resources(
         &self,
         set: &str,

@@ -1,4 +1,5 @@
-//! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
+//! The parts that sidecars copy from the Pod's own containers: mounts, devices and environment variables (INJ-15,
+//! INJ-16, INJ-19).
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,9 +8,10 @@ use pillion_identity::decision::Asking;
 use pillion_identity::drivers::Drivers;
 use pillion_identity::paths::{self, Place};
 use pillion_identity::tokens::Volumes;
-use pillion_kubernetes::format;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
+use pillion_kubernetes::name_validation;
+use pillion_kubernetes::strings;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -17,64 +19,65 @@ use serde_json::Value;
 
 use super::list::{self, List};
 
-/// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
+/// Settings for a Pod with an identity, which shares less with its sidecars (IDC-8, E19, E21).
 #[derive(Clone, Copy, Debug)]
 pub struct Hidden<'a> {
-    /// The sets that name an account. Into their sidecars nothing is shared at, above or below the place of tokens.
+    /// The sets that name an account. Their sidecars share nothing at, above or below the token directory.
     pub asking: &'a [Asking],
-    /// CSI drivers whose volumes give nobody the Pod's account.
+    /// CSI drivers whose volumes contain no credential of the Pod's account.
     pub trusted: &'a Drivers,
 }
 
-/// What sidecars may take from: the plain containers that the Pod brought itself.
+/// The containers from which sidecars may copy: the plain containers of the Pod that were not injected.
 #[derive(Clone, Debug)]
 pub struct Own<'a> {
     pod: Pod<'a>,
     containers: Vec<Source<'a>>,
-    /// The sets whose sidecars get a token.
+    /// The names of the sets whose sidecars get a token.
     owners: BTreeSet<&'a str>,
-    /// What is shared with sidecars that get no token, and with those that get one.
+    /// The parts that sidecars without a token share, and those that sidecars with a token share.
     offers: [OnceCell<Offer<'a>>; 2],
-    /// The last variable of each name, by container.
+    /// The variables by container and name. Of several with one name, the last counts.
     variables: OnceCell<BTreeMap<&'a str, BTreeMap<&'a str, &'a Value>>>,
 }
 
-/// What every sidecar that shares gets, made once for all of them (`serviceaccounts.md` E18).
+/// The parts that every sharing sidecar gets, computed once for all of them (E18).
 #[derive(Clone, Debug, Default)]
 struct Offer<'a> {
     /// The first mount of each path.
     mounts: Vec<&'a Value>,
     /// The first device of each path.
     devices: Vec<&'a Value>,
-    /// Those of the devices whose path is not that of a mount: a sidecar that gets the mounts gets only these (M-19).
+    /// The devices whose path is not that of a mount. A sidecar that also gets the mounts gets only these (INJ-19).
     devices_beside_mounts: Vec<&'a Value>,
-    /// The variables that the mounts' `subPathExpr`s need, each once.
+    /// The variables that the mounts' `subPathExpr`s need, without duplicates.
     variables: Vec<&'a Value>,
 }
 
-/// The parts of the Pod's own containers that one sidecar takes. Lists that are the same for all sidecars are borrowed from
-/// [`Own`], not copied: there may be thousands of sidecars, and thousands of mounts.
+/// The parts of the Pod's own containers that one sidecar copies. Lists that are the same for all sidecars are borrowed
+/// from [`Own`], because there may be thousands of sidecars and thousands of mounts.
 #[derive(Clone, Debug, Default)]
-pub struct Taken<'o, 'a> {
-    /// Volume mounts (M-15).
+pub(crate) struct Taken<'o, 'a> {
+    /// Volume mounts (INJ-15).
     pub mounts: &'o [&'a Value],
-    /// Volume devices (M-19).
+    /// Volume devices (INJ-19).
     pub devices: &'o [&'a Value],
-    /// The environment variables that it names (M-16).
+    /// The environment variables that the sidecar names (INJ-16).
     named: Vec<&'a Value>,
-    /// The environment variables that its mounts need.
+    /// The environment variables that the mounts need.
     needed: &'o [&'a Value],
-    /// The parts that it names and that the Pod does not have.
+    /// The parts that the sidecar names and that the Pod does not have.
     pub missing: Vec<Missing>,
 }
 
 impl<'a> Taken<'_, 'a> {
-    /// Environment variables: those that it names (M-16), then those that its mounts need.
+    /// Returns the environment variables: those that the sidecar names (INJ-16), then those that its mounts need.
     pub fn variables(&self) -> impl Iterator<Item = &'a Value> {
         self.named.iter().chain(self.needed).copied()
     }
 
-    /// How long it is at most, as JSON in bytes; whatever is more than `limit` may count as a little more than that.
+    /// Returns an upper bound of the length as JSON, in bytes. Stops counting above `limit` and returns `limit + 1`
+    /// then.
     pub fn length(&self, limit: usize) -> usize {
         let mut left = limit;
         for item in self.mounts.iter().chain(self.devices).copied().chain(self.variables()) {
@@ -87,7 +90,7 @@ impl<'a> Taken<'_, 'a> {
     }
 }
 
-/// A container, and what of it may be shared.
+/// A container, with the parts that may be shared.
 #[derive(Clone, Debug)]
 struct Source<'a> {
     container: &'a Value,
@@ -99,7 +102,7 @@ struct Source<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Shared<'a> {
     item: &'a Value,
-    /// Whether it is at, above or below the place of tokens.
+    /// Whether its path is at, above or below the token directory.
     is_in_the_way: bool,
 }
 
@@ -121,9 +124,9 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Own<'a> {
-    /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
-    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar. What is `hidden` is
-    /// not shared.
+    /// Collects the Pod's own containers. Leaves out containers that are marked as injected, and those with the name of
+    /// a sidecar of `sets`: they exist because the Pod is admitted again, and the sidecar replaces them. Parts that
+    /// `hidden` excludes are not shared.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
         for set in sets {
@@ -142,8 +145,8 @@ impl<'a> Own<'a> {
         Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
-    /// The parts that a sidecar of this set takes.
-    pub fn taken_by(&self, set: &str, sidecar: &Value) -> Taken<'_, 'a> {
+    /// Returns the parts that a sidecar of this set copies.
+    pub(crate) fn taken_by(&self, set: &str, sidecar: &Value) -> Taken<'_, 'a> {
         let [without_token, with_token] = &self.offers;
         let is_owner = self.owners.contains(set);
         let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::of(self, is_owner));
@@ -160,14 +163,15 @@ impl<'a> Own<'a> {
         taken
     }
 
-    /// The last variable of each name in the containers of this name; `None` where there is none.
+    /// Returns the variables in the containers of this name, by name; the last of a name counts. `None` if there is no
+    /// such container.
     fn variables_of(&self, name: &str) -> Option<&BTreeMap<&'a str, &'a Value>> {
         let by_container = self.variables.get_or_init(|| {
             let mut all: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
             for Source { container, .. } in &self.containers {
                 let variables = json::items(container, &["env"]).iter().map(|variable| (pod::name(variable), variable));
                 let known = all.entry(pod::name(container)).or_default();
-                // To make a map of all sorts them, to add them compares each with many.
+                // Collecting into a map sorts the variables, which is quicker than inserting them one by one.
                 if known.is_empty() {
                     *known = variables.collect();
                 } else {
@@ -181,8 +185,8 @@ impl<'a> Own<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// What sidecars share; those that get a token share nothing that is in its way. Of each path and name the first counts,
-    /// since that is the one a sidecar gets.
+    /// Collects the parts that sidecars share. Sidecars with a token share nothing at, above or below its directory. Of
+    /// several parts with one path or name, the first counts, because a sidecar gets that one.
     fn of(own: &Own<'a>, is_owner: bool) -> Self {
         let mut offer = Self::default();
         let (mut all_mounts, mut all_devices, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -198,7 +202,7 @@ impl<'a> Offer<'a> {
             if wanted.is_empty() {
                 continue;
             }
-            // The first of a name wins.
+            // Of several variables with one name, the first counts.
             let env = json::items(container, &["env"]).iter().rev();
             let env = index(env.map(|variable| (pod::name(variable), variable)));
             let found = wanted.into_iter().filter_map(|name| env.get(name).copied());
@@ -215,7 +219,7 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// The first item of each text at `key`, in the order of the items.
+/// Returns the first item for each text at `key`, in the order of the items.
 fn first_of_each<'a>(items: &[&'a Value], key: &str) -> Vec<&'a Value> {
     let first = unique::are_first(items.iter().map(|item| json::text(item, &[key])));
     items.iter().zip(first).filter(|(_, is_first)| *is_first).map(|(item, _)| *item).collect()
@@ -226,11 +230,11 @@ fn shares(sidecar: &Value, policy: &str) -> bool {
     json::text(sidecar, &[policy, "type"]) == "enabled"
 }
 
-/// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
-/// digits. As the reference, `$$(NAME)` counts as one.
+/// Adds the names in the `$(NAME)` expansions of a `subPathExpr`. A name begins with a letter, `-`, `.` or `_`; these
+/// and digits may follow. As in the reference implementation, `$$(NAME)` counts as an expansion.
 fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
     let mut left = text;
-    while let Some((_, rest)) = format::cut(left, "$(") {
+    while let Some((_, rest)) = strings::cut(left, "$(") {
         left = rest;
         let is_outside = |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_');
         let end = rest.bytes().position(is_outside);
@@ -243,31 +247,32 @@ fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
     }
 }
 
-/// Something that a transferEnv entry asks for and that the Pod does not have.
+/// A part that a transferEnv entry names and that the Pod does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The container of this name, which is not one of the Pod's own.
+    /// The container of this name is not one of the Pod's own.
     Container(String),
-    /// This variable of this container.
+    /// The container does not set this variable.
     Variable {
         /// The container.
         container: String,
         /// The variable.
         variable: String,
     },
-    /// The Pod's name, while the API server has yet to make one from `generateName` (product.md, Q-17).
+    /// The Pod has no name yet: the API server generates it from `generateName` later (DIFF-17).
     PodName,
-    /// The label or the annotation that holds the container's name, or a field path that cannot hold one.
+    /// The label or the annotation that should contain the container's name is missing, or the field path is not
+    /// allowed.
     Field(String),
-    /// More than [`MISSING_MAX`] things.
+    /// More than [`MISSING_MAX`] parts are missing.
     More,
 }
 
-/// The most missing things of a sidecar that are told one by one (`serviceaccounts.md` E18).
+/// The most missing parts of a sidecar that are listed (E18).
 const MISSING_MAX: usize = 100;
 
-/// The variables that a sidecar takes over, in the order of its transferEnv entries and by name inside each (M-16).
-/// `missing` learns what is not there: the reference leaves it out without a word.
+/// Returns the variables that a sidecar copies, in the order of its transferEnv entries and by name within each
+/// (INJ-16). Adds missing parts to `missing`; the reference implementation omits them silently.
 fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     let mut miss = |thing: Missing| match missing.len() {
@@ -297,7 +302,7 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
         if wanted.is_empty() {
             continue;
         }
-        // The last of a name wins, in the container and among containers.
+        // Of several variables with one name, the last counts, in a container and across containers.
         let Some(env) = own.variables_of(source) else {
             miss(Missing::Container(source.to_owned()));
             continue;
@@ -312,20 +317,20 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
     variables
 }
 
-/// The container's name that `metadata.labels['k']`, `metadata.annotations['k']` or `metadata.name` holds.
+/// Returns the container's name in `metadata.labels['k']`, `metadata.annotations['k']` or `metadata.name`.
 fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing> {
     if path == "metadata.name" {
         return Some(pod.name()).filter(|name| !name.is_empty()).ok_or(Missing::PodName);
     }
     let unusable = || Missing::Field(path.to_owned());
-    let (field, key) = format::subscript(path).ok_or_else(unusable)?;
+    let (field, key) = strings::subscript(path).ok_or_else(unusable)?;
     let (map, checked) = match field {
-        // The keys of annotations are checked in lower case, as the API server does.
+        // Check keys of annotations in lower case, as the API server does.
         "metadata.annotations" => (pod.annotations(), key.to_ascii_lowercase()),
         "metadata.labels" => (pod.labels(), key.to_owned()),
         _ => return Err(unusable()),
     };
-    if format::qualified_name(&checked).is_some() {
+    if name_validation::qualified_name(&checked).is_some() {
         return Err(unusable());
     }
     map.and_then(|map| map.get(key)).and_then(Value::as_str).filter(|name| !name.is_empty()).ok_or_else(unusable)
@@ -347,7 +352,7 @@ mod tests {
     #[case("$$(A)", &["A"])]
     #[case("$(A$(B)", &["B"])]
     #[case("é$(A)é", &["A"])]
-    fn m15_expansions(#[case] text: &str, #[case] names: &[&str]) {
+    fn inj15_expansions(#[case] text: &str, #[case] names: &[&str]) {
         let mut found = Vec::new();
         expansions(text, &mut found);
         assert_eq!(found, names);
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn m16_last_duplicate_wins_and_value_from_is_copied() {
+    fn inj16_last_duplicate_wins_and_value_from_is_copied() {
         let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envName": "B", "envNames": ["A", "B"]}));
         assert_eq!(taken, [json!({"name": "A", "value": "2"}), json!({"name": "B", "valueFrom": {}})]);
         assert_eq!(missing, []);
@@ -401,19 +406,19 @@ mod tests {
     #[case::no_subscript("metadata.labels", Err(Missing::Field("metadata.labels".to_owned())))]
     #[case::bad_key("metadata.labels['a b']", Err(Missing::Field("metadata.labels['a b']".to_owned())))]
     #[case::other_field("status.podIP['x']", Err(Missing::Field("status.podIP['x']".to_owned())))]
-    fn m16_source_container_from_a_field(#[case] path: &str, #[case] expected: Result<&str, Missing>) {
+    fn inj16_source_container_from_a_field(#[case] path: &str, #[case] expected: Result<&str, Missing>) {
         let pod = pod();
         assert_eq!(container_name_from(path, Pod::decode(&pod).unwrap()), expected);
     }
 
     #[test]
-    fn q17_pod_name_is_missing_with_generate_name() {
+    fn diff17_pod_name_is_missing_with_generate_name() {
         let pod = json!({"metadata": {"generateName": "p-"}});
         assert_eq!(container_name_from("metadata.name", Pod::decode(&pod).unwrap()), Err(Missing::PodName));
     }
 
     #[test]
-    fn injected_containers_are_no_source() {
+    fn order5_injected_containers_are_no_source() {
         let (taken, missing) = transfer(&json!({"sourceContainerName": "ours", "envName": "A"}));
         assert_eq!((taken, missing), (vec![], vec![Missing::Container("ours".to_owned())]));
     }
@@ -438,7 +443,7 @@ mod tests {
 
     #[rstest]
     #[case::at_the_path("data", "/var/run/secrets/kubernetes.io/serviceaccount", false, false)]
-    #[case::a1_j_with_a_slash("data", "/var/run/secrets/kubernetes.io/serviceaccount/", false, false)]
+    #[case::sap8j_with_a_slash("data", "/var/run/secrets/kubernetes.io/serviceaccount/", false, false)]
     #[case::e21_behind_the_link("data", "/run/secrets/kubernetes.io/serviceaccount", false, false)]
     #[case::token("vault", "/vault", false, false)]
     #[case::e19_certificate("certificate", "/c", false, false)]
@@ -447,7 +452,7 @@ mod tests {
     #[case::e21_below("data", "/run/secrets/kubernetes.io/serviceaccount/x", false, true)]
     #[case::trusted_driver("nfs", "/n", true, true)]
     #[case::of_no_volume("gone", "/gone", true, true)]
-    fn a5_8_mounts_that_are_not_shared(
+    fn idc8_mounts_that_are_not_shared(
         #[case] volume: &str,
         #[case] path: &str,
         #[case] with_owners: bool,
@@ -477,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn m15_the_first_variable_of_a_name_is_expanded_each_time_at_once() {
+    fn inj15_the_first_variable_of_a_name_is_expanded_each_time_at_once() {
         let env: Vec<Value> =
             (0..30_000).map(|n| json!({"name": format!("V{}", n / 2), "value": n.to_string()})).collect();
         let pod = json!({"spec": {"containers": [

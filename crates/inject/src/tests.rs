@@ -1,4 +1,4 @@
-//! Injection as a whole. Single rules are tested beside them.
+//! Tests of a whole injection. Tests of single rules are in their modules.
 
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
@@ -107,8 +107,9 @@ fn golden_set() -> SidecarSet {
     )
 }
 
+/// INJ-17, INJ-18, INJ-20, INJ-21, INJ-22, INJ-25: one Pod covers them all.
 #[test]
-fn m29_golden_sample_of_appendix_a4() {
+fn inj29_diff18_golden_sample() {
     let Injected { pod, sidecars, warnings } = injected(&golden_pod(), &[golden_set()]);
 
     assert_eq!(names(&pod, "initContainers"), ["a-native", "i0", "z-init"]);
@@ -170,7 +171,7 @@ fn m29_golden_sample_of_appendix_a4() {
 }
 
 #[test]
-fn admitting_an_injected_pod_again_changes_nothing() {
+fn order3_admitting_an_injected_pod_again_changes_nothing() {
     let once = injected(&golden_pod(), &[golden_set()]).pod;
     assert_eq!(run(&once, &[golden_set()], LATER).unwrap().pod, once);
 }
@@ -251,7 +252,7 @@ fn a_merge_into_an_empty_annotation_is_stable_when_admitted_again() {
 }
 
 #[test]
-fn m26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_injected() {
+fn inj26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_injected() {
     let mounts = json!([{"name": "v", "mountPath": "/v"}]);
     let user = set("a", json!({"containers": [{"name": "a", "image": "i:1", "volumeMounts": mounts}]}));
     let owner = |mounts: &Value| {
@@ -270,7 +271,7 @@ fn m26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_inje
 #[case::retain_present("Retain", Some("old"), "old")]
 #[case::default_policy_retains("", Some("old"), "old")]
 #[case::overwrite("Overwrite", Some("old"), "new")]
-fn m10_patch_policies(#[case] policy: &str, #[case] before: Option<&str>, #[case] after: &str) {
+fn inj10_patch_policies(#[case] policy: &str, #[case] before: Option<&str>, #[case] after: &str) {
     let patch = json!({"patchPolicy": policy, "annotations": {"k": "new"}});
     let sets = [set("s", json!({"initContainers": [], "patchPodMetadata": [patch]}))];
     let mut pod = golden_pod();
@@ -279,13 +280,13 @@ fn m10_patch_policies(#[case] policy: &str, #[case] before: Option<&str>, #[case
     }
     let out = injected(&pod, &sets);
     assert_eq!(annotation(&out.pod, "k"), after);
-    // M-12: annotations are patched where nothing is injected, and no record is written then.
+    // INJ-12: annotations are patched even if nothing is injected, but then no record is written.
     assert_eq!(annotation(&out.pod, names::HASH), "");
     assert!(out.sidecars.is_empty());
 }
 
 #[test]
-fn q4_a_sidecar_named_like_an_app_container_is_refused_naming_both() {
+fn diff4_a_sidecar_named_like_an_app_container_is_refused_naming_both() {
     let sets = [set("s", json!({"containers": [{"name": "app", "image": "i:1"}]}))];
     assert_eq!(
         refusal(&golden_pod(), &sets),
@@ -301,14 +302,14 @@ fn q4_a_sidecar_named_like_an_app_container_is_refused_naming_both() {
 #[case::init_like_container(json!({"initContainers": [{"name": "side"}]}), "side", "containers")]
 #[case::container_like_init(json!({"containers": [{"name": "side"}]}), "side", "initContainers")]
 #[case::init_like_init(json!({"initContainers": [{"name": "side"}]}), "side", "initContainers")]
-fn q4_every_name_counts(#[case] spec: Value, #[case] name: &str, #[case] list: &str) {
+fn order6_diff4_every_name_counts(#[case] spec: Value, #[case] name: &str, #[case] list: &str) {
     let mut pod = golden_pod();
     pod["spec"][list].as_array_mut().unwrap().push(json!({"name": name}));
     assert!(refusal(&pod, &[set("s", spec)]).contains(&format!("\"{name}\"")));
 }
 
 #[test]
-fn q4_two_sets_with_one_name_are_both_named() {
+fn diff4_two_sets_with_one_name_are_both_named() {
     let sets = [
         set("a", json!({"containers": [{"name": "log", "image": "i:1"}]})),
         set("b", json!({"initContainers": [{"name": "log", "image": "i:1"}]})),
@@ -319,7 +320,7 @@ fn q4_two_sets_with_one_name_are_both_named() {
 }
 
 #[test]
-fn q4_a_set_whose_own_containers_clash_is_refused() {
+fn diff4_a_set_whose_own_containers_clash_is_refused() {
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"});
     let containers = json!([{"name": "a", "image": "i:1", "upgradeStrategy": hot}, {"name": "a-2", "image": "i:1"}]);
     let message = refusal(&golden_pod(), &[set("s", json!({"containers": containers}))]);
@@ -349,7 +350,7 @@ fn refusals_name_every_set_that_fails_sorted() {
 }
 
 #[test]
-fn m13_unreadable_records_are_refused() {
+fn inj13_unreadable_records_are_refused() {
     let mut pod = golden_pod();
     pod["metadata"]["annotations"] = json!({(names::HASH): "x", (names::HASH_WITHOUT_IMAGE): "[]"});
     let message = refusal(&pod, &[golden_set()]);
@@ -357,15 +358,43 @@ fn m13_unreadable_records_are_refused() {
 }
 
 #[test]
-fn m23_containers_are_sorted_by_name_with_the_gate() {
+fn inj23_containers_are_sorted_by_name_with_the_gate() {
     let sets = [set("s", json!({"containers": [{"name": "b", "image": "i:1"}, {"name": "a", "image": "i:1"}]}))];
     let sorted = run(&golden_pod(), &sets, Context { sort_by_name: true, ..NOW }).unwrap().pod;
     assert_eq!(names(&sorted, "containers"), ["a", "b", "app"]);
     assert_eq!(names(&injected(&golden_pod(), &sets).pod, "containers"), ["b", "a", "app"]);
 }
 
+/// A device is shared unless the sidecar uses its path itself, for a device or a mount. Nothing is shared from
+/// containers that were injected.
 #[test]
-fn m27_secrets_are_appended_once() {
+fn inj19_devices_are_shared_by_path() {
+    let devices =
+        |paths: &[&str]| -> Value { paths.iter().map(|path| json!({"name": "disk", "devicePath": path})).collect() };
+    let injected_before = json!([{"name": "IS_INJECTED", "value": "true"}]);
+    let pod = json!({
+        "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"containers": [
+            {"name": "app", "volumeDevices": devices(&["/dev/a", "/dev/own", "/dev/mount"])},
+            {"name": "web", "volumeDevices": devices(&["/dev/a", "/dev/b"])},
+            {"name": "old", "env": injected_before, "volumeDevices": devices(&["/dev/c"])}
+        ]}
+    });
+    let sidecar = |policy: &str| {
+        json!({"containers": [{
+            "name": "s", "image": "s:1", "shareVolumeDevicePolicy": {"type": policy},
+            "volumeDevices": devices(&["/dev/own"]), "volumeMounts": [{"name": "own", "mountPath": "/dev/mount"}]
+        }]})
+    };
+    let shared = |policy: &str| {
+        item(&injected(&pod, &[set("s1", sidecar(policy))]).pod, "containers", "s")["volumeDevices"].clone()
+    };
+    assert_eq!(shared("enabled"), devices(&["/dev/own", "/dev/a", "/dev/b"]));
+    assert_eq!(shared("disabled"), devices(&["/dev/own"]));
+}
+
+#[test]
+fn inj27_secrets_are_appended_once() {
     let mut pod = golden_pod();
     pod["spec"]["imagePullSecrets"] = json!([{"name": "x"}, {"name": "sec"}, {"name": "x"}]);
     let sets = [set(
@@ -389,7 +418,7 @@ fn a_job_is_warned_about_plain_sidecars_only() {
 }
 
 #[test]
-fn unknown_fields_are_carried_into_the_pod() {
+fn ans4_unknown_fields_are_carried_into_the_pod() {
     let sets = [set("s", json!({"containers": [{"name": "log", "image": "i:1", "newer": {"x": [1, null]}}]}))];
     let pod = injected(&golden_pod(), &sets).pod;
     assert_eq!(item(&pod, "containers", "log")["newer"], json!({"x": [1, null]}));

@@ -1,4 +1,4 @@
-//! What injection does that may surprise (the issue of parity): said once, on one line, with the remedy.
+//! Warnings about an injection: each appears once, on one line, with the remedy.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::container::Sidecar;
 use super::place::Shadowed;
 use super::sources::Missing;
 
-/// Variables that a transferEnv entry names and that the Pod does not have (M-16).
+/// Warns of variables that a transferEnv entry names and that the Pod does not have (INJ-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
     let text = |(set, sidecar, missing): &(&str, String, Missing)| {
         let what = match missing {
@@ -27,14 +27,14 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
         };
         ["SidecarSet ", set, ": ", sidecar, ": ", &what, "; nothing was copied"].concat()
     };
-    // They mostly are in order: to sort them is cheaper than a tree of texts that begin alike (E18).
+    // The warnings are almost sorted, so sorting is cheaper than a tree of texts with common prefixes (E18).
     let mut warnings: Vec<String> = missing.iter().map(text).collect();
     warnings.sort();
     warnings.dedup();
     warnings
 }
 
-/// Volumes of a set that gave way to a different volume of the same name (M-26).
+/// Warns of volumes of a set that are not used because the Pod has a different volume of the same name (INJ-26).
 pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
     let unique: BTreeSet<String> = shadowed
         .iter()
@@ -52,7 +52,7 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
     unique.into_iter().collect()
 }
 
-/// Plain sidecars in a Pod of a Job: it does not finish before they do.
+/// Warns of plain sidecars in a Pod of a Job: the Pod does not finish before they do.
 pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
     let mut warnings = Vec::new();
     if pod.belongs_to_job() {
@@ -70,9 +70,9 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
     warnings
 }
 
-/// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
-/// Pod (M-26).
-pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
+/// Warns of mounts of volumes that are not among `volumes`, those of the Pod after injection. The API server will
+/// refuse such a Pod (INJ-26).
+pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
     let known: BTreeSet<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {

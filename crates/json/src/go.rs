@@ -1,6 +1,6 @@
 //! JSON as Go's `encoding/json` writes it: compact, sorted maps, and its own escapes.
 //!
-//! Go wrote what is stored in clusters, so bytes matter (H-5 to H-7, M-10, R-2).
+//! Go wrote the objects that clusters store, so every byte matters (HASH-5 to HASH-7, INJ-10, REV-2).
 
 use std::io::{self, Write};
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Escapes `<`, `>`, `&`, U+2028 and U+2029, too (H-6).
+/// A formatter that also escapes `<`, `>`, `&`, U+2028 and U+2029 (HASH-6).
 ///
-/// Go writes `\ufffd` for a byte that is not UTF-8. A `str` has no such byte; U+FFFD itself stays unescaped.
+/// Go writes `\ufffd` for a byte that is not UTF-8. A `str` has no such byte, and the character U+FFFD stays unescaped.
 struct Go;
 
 impl Formatter for Go {
@@ -25,9 +25,9 @@ impl Formatter for Go {
     }
 }
 
-/// The first character that Go escapes and JSON does not, with the text before and behind it.
+/// Returns the first character that Go escapes and JSON does not, with the text before and after it.
 fn next_special(text: &str) -> Option<(&str, char, &str)> {
-    // U+2028 and U+2029 begin like all characters from U+2000 to U+2FFF.
+    // The first byte of U+2028 and U+2029 is that of all characters from U+2000 to U+2FFF.
     let may_be = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
     if !text.as_bytes().iter().any(may_be) {
         return None;
@@ -38,7 +38,7 @@ fn next_special(text: &str) -> Option<(&str, char, &str)> {
     Some((plain, special, behind.get(special.len_utf8()..)?))
 }
 
-/// Appends what a serializer writes to a text.
+/// A writer that appends the output of a serializer to a text.
 struct Appended<'a>(&'a mut String);
 
 impl Write for Appended<'_> {
@@ -52,32 +52,31 @@ impl Write for Appended<'_> {
     }
 }
 
-/// Nothing that is written here fails: keys are strings, and a text takes every piece, each of which is UTF-8.
+/// Appends the JSON of a value. This cannot fail: keys are strings, and each written piece is UTF-8.
 fn append<T: Serialize + ?Sized>(out: &mut String, value: &T) {
     let written = value.serialize(&mut Serializer::with_formatter(Appended(out), Go));
     debug_assert!(written.is_ok());
 }
 
-/// Writes `text` as a JSON string (H-6): `<`, `>`, `&` and U+2028, U+2029 escaped, everything else that JSON allows left as
-/// it is.
+/// Writes `text` as a JSON string (HASH-6). Escapes `<`, `>`, `&`, U+2028 and U+2029, and else only what JSON requires.
 pub fn write_string(out: &mut String, text: &str) {
     append(out, text);
 }
 
-/// The JSON of a generic value: keys sorted bytewise at every level, numbers as they were written.
+/// Returns the JSON of a value: keys sorted bytewise at every level, numbers as they were written.
 pub fn to_string_sorted(value: &Value) -> String {
     let mut out = String::new();
     write_sorted(&mut out, value);
     out
 }
 
-/// Writes what [`to_string_sorted`] answers.
+/// Appends the result of [`to_string_sorted`] to `out`.
 pub fn write_sorted(out: &mut String, value: &Value) {
     append(out, value);
 }
 
-/// The comma before an item or an entry that is not the first. A value never ends in an opening bracket, except in
-/// a string, and that ends in its quote.
+/// Appends the comma before an item or an entry that is not the first. A value never ends in an opening bracket, except
+/// within a string, which ends in its quote.
 pub fn separate(out: &mut String) {
     if !out.ends_with(['{', '[']) {
         out.push(',');
@@ -104,20 +103,20 @@ mod tests {
     #[case::other_controls("\0\u{1}\u{b}\u{1f}", r#""\u0000\u0001\u000b\u001f""#)]
     #[case::untouched("/ \u{7f} é 😀 \u{fffd}", "\"/ \u{7f} é 😀 \u{fffd}\"")]
     #[case::empty("", "\"\"")]
-    fn h6_strings_are_escaped_as_go_escapes_them(#[case] text: &str, #[case] expected: &str) {
+    fn hash6_strings_are_escaped_as_go_escapes_them(#[case] text: &str, #[case] expected: &str) {
         assert_eq!(string(text), expected);
     }
 
     #[test]
-    fn h7_keys_are_sorted_bytewise_at_every_level() {
+    fn hash7_keys_are_sorted_bytewise_at_every_level() {
         let value = json!({"b": {"é": 1, "z": 2, "Z": 3}, "a": [], "": {}, "a/b": [[], {}, null, true, "["]});
         assert_eq!(to_string_sorted(&value), r#"{"":{},"a":[],"a/b":[[],{},null,true,"["],"b":{"Z":3,"z":2,"é":1}}"#);
     }
 
     #[test]
-    fn m11_number_literals_are_preserved() {
+    fn inj11_number_literals_are_preserved() {
         let literals = r"[1.50,1e+3,-0,123456789012345678901234567890,1e+2]";
-        // serde_json gives every exponent a sign as it reads it; all else is the literal.
+        // serde_json gives every exponent a sign when it parses it; the rest of the literal is unchanged.
         let value: Value = serde_json::from_str(literals).unwrap();
         assert_eq!(to_string_sorted(&value), literals);
     }

@@ -1,7 +1,8 @@
-//! JSON as `serde_json` reads and writes it, with a bound on what values cost ([`parse`]), and with Go's escapes ([`go`]).
+//! JSON as `serde_json` reads and writes it, with a limit on the memory of parsed values ([`parse()`],
+//! [`Budget`]), and with Go's escapes ([`go`]).
 //!
-//! The code of a generic library is compiled in the crate that uses it, with the options of that crate. This one is
-//! compiled for speed, the rest of the module for size.
+//! Generic code is compiled in the crate that uses it, with the options of that crate. This crate is compiled for
+//! speed, the rest of the module for size.
 #![forbid(unsafe_code)]
 
 pub mod go;

@@ -1,4 +1,4 @@
-//! Bytes to values, with a bound on what the values cost.
+//! Parsing with a limit on the memory of the parsed values.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,22 +10,22 @@ use thiserror::Error;
 
 use crate::Object;
 
-/// Values that any text may hold, however short it is, and how many bytes each further one needs.
+/// The number of values that any text may hold, and the length that a text needs for each further value.
 ///
-/// A value takes up to 360 bytes of memory, however few bytes of text it has. Texts of objects that people write have 15
-/// and more bytes a value, and 47 and more bytes an object.
+/// A value takes up to 360 bytes of memory, however short its text is. Objects written by people have at least 15 bytes
+/// of text per value, and at least 47 bytes per object.
 const VALUES: Allowance = Allowance { free: 16 * 1024, bytes_each: 9 };
-/// The same for objects that are not empty, which take most of that memory.
+/// The same limit for objects that are not empty, which take most of that memory.
 const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 36 };
 
-/// How many members are put into an object one by one. Any others are sorted together: most texts have them in some order,
-/// and then sorting compares each with one other, not with twenty.
+/// The number of members that are inserted into an object one by one. Further members are sorted together. Most texts
+/// have them in some order, and then sorting compares each member with one other instead of twenty.
 const FEW: usize = 64;
 
-/// The key under which `serde_json` hands over the literal of a number that is not an integer of 64 bits.
+/// The key with which `serde_json` passes the literal of a number that is not a 64-bit integer.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// How many of something a text may hold.
+/// A limit that depends on the length of a text.
 struct Allowance {
     free: usize,
     bytes_each: usize,
@@ -37,7 +37,8 @@ impl Allowance {
     }
 }
 
-/// Why a text is not JSON, or costs more to read than its length allows, and the place.
+/// The reason and the position at which parsing failed: the text is not JSON, or has more values than its length
+/// allows.
 #[derive(Debug, Error)]
 #[error("{source}")]
 pub struct ParseError {
@@ -46,20 +47,21 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// Whether the text may well be JSON, but holds more values than its length allows.
+    /// Whether the text has more values than its length allows. It may still be valid JSON.
     pub const fn is_too_dense(&self) -> bool {
         self.is_too_dense
     }
 }
 
-/// Reads one value; only space may follow it.
+/// Parses one value. Only white space may follow it.
 ///
-/// Numbers keep the text in which they are written; only an exponent gets the sign that it lacks, and a small `e`. The
-/// last of the values of one key stays.
+/// Numbers keep their literal. The only change is in exponents: they get a small `e`, and a sign if they have none. If
+/// a key appears several times, its last value wins.
 ///
 /// # Errors
-/// A text that is not JSON (RFC 8259) or not UTF-8, half of a surrogate pair, lists and objects that are nested more than
-/// 127 deep, and more than 16,384 values and one for each 9 bytes, or more than 2,048 objects and one for each 36 bytes.
+/// The text is not JSON (RFC 8259) or not UTF-8, has half of a surrogate pair, nests lists and objects more than 127
+/// deep, has more values than 16,384 plus one for each 9 bytes, or has more objects that are not empty than 2,048 plus
+/// one for each 36 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     let budget = Budget::of(text);
     let value = utf8(text).and_then(|text| {
@@ -70,41 +72,42 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     value.map_err(|error| budget.error(error))
 }
 
-/// The text of some bytes. A text is checked once and at once; `serde_json` checks each string of bytes for itself.
+/// Returns the text of some bytes. One check of all bytes is enough: given bytes, `serde_json` would check each string
+/// separately.
 ///
 /// # Errors
-/// Bytes that are not UTF-8.
+/// The bytes are not UTF-8.
 pub fn utf8(bytes: &[u8]) -> Result<&str, serde_json::Error> {
     str::from_utf8(bytes).map_err(serde_json::Error::custom)
 }
 
-/// How many more values may be made of a text.
+/// The number of values that may still be created from a text.
 #[derive(Debug)]
 pub struct Budget {
     values: Cell<usize>,
-    /// Objects that are not empty.
+    /// The number of objects that are not empty.
     objects: Cell<usize>,
     is_spent: Cell<bool>,
 }
 
 impl Budget {
-    /// What may be made of a text.
+    /// Returns the budget of a text.
     pub const fn of(text: &[u8]) -> Self {
         Self::of_bytes(text.len())
     }
 
-    /// What may be made of a text of this length.
+    /// Returns the budget of a text of this length.
     pub const fn of_bytes(bytes: usize) -> Self {
         let (values, objects) = (Cell::new(VALUES.of(bytes)), Cell::new(OBJECTS.of(bytes)));
         Self { values, objects, is_spent: Cell::new(false) }
     }
 
-    /// Reads one value within the budget.
+    /// Returns a seed that deserializes one value within the budget.
     pub const fn seed(&self) -> Seed<'_> {
         Seed(self)
     }
 
-    /// The error of a deserializer that has read with this budget.
+    /// Returns the error for a deserializer that used this budget.
     pub const fn error(&self, source: serde_json::Error) -> ParseError {
         ParseError { source, is_too_dense: self.is_spent.get() }
     }
@@ -119,7 +122,7 @@ impl Budget {
     }
 }
 
-/// Makes a [`Value`] within a [`Budget`].
+/// Deserializes a [`Value`] within a [`Budget`].
 #[derive(Clone, Copy, Debug)]
 pub struct Seed<'b>(&'b Budget);
 
@@ -188,8 +191,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// The literal of a number, which `serde_json` hands over as an owned string. It never does so with a string of the text:
-/// an object that has [`NUMBER`] as its key is refused, and not taken for a number.
+/// The literal of a number, which `serde_json` passes as an owned string. It never passes a string of the text like
+/// this, so an object that has [`NUMBER`] as its key is refused instead of being read as a number.
 struct Literal(Number);
 
 impl<'de> Deserialize<'de> for Literal {
@@ -216,7 +219,7 @@ impl Visitor<'_> for LiteralVisitor {
     }
 }
 
-/// A value of which nobody knows how long its text is: as much as a text of a megabyte may hold.
+/// A value whose text has an unknown length. Its budget is that of a text of one megabyte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded(pub Value);
 
@@ -249,7 +252,7 @@ mod tests {
         assert!(parse(list("0", 100_000, 600_000).as_bytes()).is_ok());
     }
 
-    /// Of the values of one key the last stays, also among many members.
+    /// If a key appears several times, its last value wins, also among many members.
     #[test]
     fn many_members_are_read_as_few_are() {
         let members = |keys: std::ops::Range<usize>| keys.map(|key| format!("\"{key}\":{key}")).collect::<Vec<_>>();

@@ -1,26 +1,26 @@
-//! Who may do what: questions to the API server about an author.
+//! Authorization questions to the API server about a user.
 
 use serde_json::Value;
 
 use crate::json;
 use crate::rbac::Atom;
 
-/// A SubjectAccessReview.
+/// The content of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    /// Who.
+    /// The name of the user.
     pub user: String,
     /// The groups of the user.
     pub groups: Vec<String>,
-    /// Where; `""` is everywhere.
+    /// The namespace; `""` means all namespaces.
     pub namespace: String,
-    /// What.
+    /// The permission that the question asks for.
     pub atom: Atom,
 }
 
-/// Somebody who knows who may do what.
+/// A service that decides whether a user has a permission.
 pub trait Authorizer {
-    /// Whether it is allowed; `Err` where nobody could be asked, with what to do.
+    /// Whether the user has the permission. `Err` means that the question got no answer; it says what to do.
     fn allows(&self, question: &Question) -> Result<bool, String>;
 }
 
@@ -34,7 +34,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// The author, from the `userInfo` of an AdmissionRequest.
+    /// Reads the author from the `userInfo` of an AdmissionRequest.
     pub fn of(user_info: &Value) -> Self {
         let mut groups = Vec::new();
         for group in json::texts(user_info, &["groups"]) {
@@ -43,7 +43,7 @@ impl Author {
         Self { user: json::text(user_info, &["username"]).to_owned(), groups }
     }
 
-    /// The author that a Pod of this ServiceAccount is.
+    /// Returns the author as which a Pod with this ServiceAccount sends its requests.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self {
             user: format!("system:serviceaccount:{namespace}:{name}"),

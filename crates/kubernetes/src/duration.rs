@@ -1,6 +1,6 @@
 //! Durations as Go reads and writes them (`time.ParseDuration`, `Duration.String`; D12).
 //!
-//! Gardener decodes durations with Go, so what Go takes is what is valid, to the nanosecond and to the last oddity.
+//! Gardener decodes durations with Go, so this module accepts exactly what Go accepts, down to the nanosecond.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The units that Go knows; both characters that look like a Greek mu are in use.
+/// The units that Go knows. Two different characters for mu are in use, and Go accepts both.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", MICROSECOND),
@@ -21,31 +21,49 @@ const UNITS: [(&str, u64); 8] = [
     ("m", MINUTE),
     ("h", HOUR),
 ];
-/// Units that people write and Go does not know, in hours.
+/// Units that users write but Go does not know, in hours.
 const LONG_UNITS: [(&str, u64); 2] = [("d", 24), ("w", 168)];
 /// One more than the largest duration, in nanoseconds.
 const LIMIT: u64 = 1 << 63;
 
-/// A span of time in nanoseconds, negative ones included: up to 292 years.
+/// A span of time in nanoseconds, possibly negative: up to 292 years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration(pub i64);
 
 impl Duration {
-    /// So many hours; more than a duration can hold is the longest.
+    /// Returns a duration of `hours` hours, or the longest duration if that is too much.
     pub const fn hours(hours: u32) -> Self {
         Self((hours as i64).saturating_mul(3_600_000_000_000))
     }
 
-    /// Reads numbers with units: `720h`, `-1.5h`, `1h30m`. Zero needs no unit.
+    /// Parses numbers with units: `720h`, `-1.5h`, `1h30m`. Zero needs no unit.
     ///
     /// # Errors
-    /// Go's own text: `time: unknown unit "d" in duration "45d"`.
+    /// The text is not a duration. The message is Go's own: `time: unknown unit "d" in duration "45d"`.
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_kubernetes::duration::Duration;
+    ///
+    /// for (text, result) in [
+    ///     ("720h", Ok("720h0m0s")),
+    ///     ("-1.5h", Ok("-1h30m0s")),
+    ///     ("1h30m0.5s", Ok("1h30m0.5s")),
+    ///     ("1500us", Ok("1.5ms")),
+    ///     ("0", Ok("0s")),
+    ///     ("45d", Err("time: unknown unit \"d\" in duration \"45d\"")),
+    ///     ("90", Err("time: missing unit in duration \"90\"")),
+    /// ] {
+    ///     let parsed = Duration::parse(text).map(Duration::text).map_err(|error| error.to_string());
+    ///     assert_eq!(parsed, result.map(str::to_owned).map_err(str::to_owned));
+    /// }
+    /// ```
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         nanoseconds(text.as_bytes()).map(Self).map_err(|problem| ParseError::of(&problem, text))
     }
 
-    /// The text that Go prints: hours, minutes and seconds from one second on (`2160h0m0.5s`), else one smaller unit
-    /// (`1.5ms`).
+    /// Returns the text that Go prints: hours, minutes and seconds from one second on (`2160h0m0.5s`), else one smaller
+    /// unit (`1.5ms`).
     pub fn text(self) -> String {
         let mut text = String::new();
         if self.0 < 0 {
@@ -75,7 +93,16 @@ impl Duration {
     }
 }
 
-/// The text in hours that stands for a whole number of days or weeks, which Go does not read: `45d` is `1080h`.
+/// Converts a whole number of days or weeks, which Go does not read, to hours: `45d` becomes `1080h`.
+///
+/// # Examples
+/// ```
+/// use pillion_kubernetes::duration::in_hours;
+///
+/// for (text, hours) in [("45d", Some("1080h")), ("2w", Some("336h")), ("1.5d", None), ("24h", None)] {
+///     assert_eq!(in_hours(text).as_deref(), hours);
+/// }
+/// ```
 pub fn in_hours(text: &str) -> Option<String> {
     let (unit, hours) = LONG_UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number = text.strip_suffix(unit)?;
@@ -87,22 +114,22 @@ pub fn in_hours(text: &str) -> Option<String> {
     Some(hours)
 }
 
-/// A text that is no duration. Prints what Go says about it.
+/// The error for a text that is not a duration. Prints Go's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError(String);
 
 impl ParseError {
-    /// What Go says.
+    /// Returns Go's message.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    fn of(problem: &Problem<'_>, text: &str) -> Self {
+    fn of(problem: &Malformation<'_>, text: &str) -> Self {
         let mut message = "time: ".to_owned();
         match problem {
-            Problem::Malformed => message.push_str("invalid duration "),
-            Problem::NoUnit => message.push_str("missing unit in duration "),
-            Problem::UnknownUnit(unit) => {
+            Malformation::Malformed => message.push_str("invalid duration "),
+            Malformation::NoUnit => message.push_str("missing unit in duration "),
+            Malformation::UnknownUnit(unit) => {
                 message.push_str("unknown unit ");
                 quote(unit, &mut message);
                 message.push_str(" in duration ");
@@ -121,13 +148,13 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-enum Problem<'a> {
+enum Malformation<'a> {
     Malformed,
     NoUnit,
     UnknownUnit(&'a [u8]),
 }
 
-fn nanoseconds(text: &[u8]) -> Result<i64, Problem<'_>> {
+fn nanoseconds(text: &[u8]) -> Result<i64, Malformation<'_>> {
     let (negative, mut rest) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -137,50 +164,50 @@ fn nanoseconds(text: &[u8]) -> Result<i64, Problem<'_>> {
         return Ok(0);
     }
     if rest.is_empty() {
-        return Err(Problem::Malformed);
+        return Err(Malformation::Malformed);
     }
     let mut total = 0_u64;
     while !rest.is_empty() {
         let (digits, after) = split(rest, |byte| byte.is_ascii_digit());
-        let whole = whole(digits).ok_or(Problem::Malformed)?;
+        let whole = whole(digits).ok_or(Malformation::Malformed)?;
         let (decimals, after) = match after {
             [b'.', after @ ..] => split(after, |byte| byte.is_ascii_digit()),
             _ => (&[][..], after),
         };
         if digits.is_empty() && decimals.is_empty() {
-            return Err(Problem::Malformed);
+            return Err(Malformation::Malformed);
         }
         let (name, after) = split(after, |byte| byte != b'.' && !byte.is_ascii_digit());
         if name.is_empty() {
-            return Err(Problem::NoUnit);
+            return Err(Malformation::NoUnit);
         }
         let Some((_, unit)) = UNITS.iter().find(|(known, _)| known.as_bytes() == name) else {
-            return Err(Problem::UnknownUnit(name));
+            return Err(Malformation::UnknownUnit(name));
         };
         if whole > LIMIT / unit {
-            return Err(Problem::Malformed);
+            return Err(Malformation::Malformed);
         }
         let part = whole * unit + fraction(decimals, *unit);
-        // The sum may wrap, as Go's does: twice 2^63 is zero there.
+        // The sum may wrap, as Go's does: twice 2^63 becomes zero.
         total = total.wrapping_add(part);
         if part > LIMIT || total > LIMIT {
-            return Err(Problem::Malformed);
+            return Err(Malformation::Malformed);
         }
         rest = after;
     }
     if negative {
         return Ok(0_i64.wrapping_sub_unsigned(total));
     }
-    i64::try_from(total).map_err(|_| Problem::Malformed)
+    i64::try_from(total).map_err(|_| Malformation::Malformed)
 }
 
-/// The leading bytes that belong together, and the others.
+/// Splits off the leading bytes that satisfy `belongs`.
 fn split(text: &[u8], belongs: fn(u8) -> bool) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !belongs(*byte)).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
-/// The number that digits write, 0 where there are none; nothing above 2^63.
+/// Returns the number that the digits write, or 0 if there are none. `None` above 2^63.
 fn whole(digits: &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for digit in digits {
@@ -192,9 +219,9 @@ fn whole(digits: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// Decimals of a unit in nanoseconds, cut off below. Decimals that do not fit into 63 bits are passed over.
+/// Converts the decimals of a unit to nanoseconds, rounding down. Ignores the decimals that do not fit into 63 bits.
 ///
-/// In floating point because Go computes it so: an exact result would differ from its in the last nanosecond.
+/// Uses floating point because Go does: an exact result would differ from Go's in the last nanosecond.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 fn fraction(decimals: &[u8], unit: u64) -> u64 {
     let mut number = 0_u64;
@@ -213,7 +240,7 @@ fn fraction(decimals: &[u8], unit: u64) -> u64 {
     (number as f64 * (unit as f64 / scale)) as u64
 }
 
-/// In quotes as Go's `time` package does it: what is not printable ASCII as its bytes.
+/// Quotes a text as Go's `time` package does: bytes that are not printable ASCII become `\x` escapes.
 fn quote(text: &[u8], into: &mut String) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let hex = |digit: u8| HEX.get(usize::from(digit)).map_or('0', |digit| char::from(*digit));
@@ -239,13 +266,13 @@ impl fmt::Display for Duration {
     }
 }
 
-/// `number` with its last `digits` digits behind a point, without zeros at the end.
+/// Appends `number` with its last `digits` digits after a decimal point, without trailing zeros.
 fn push_decimal(number: u64, digits: u32, into: &mut String) {
     let one = 10_u64.pow(digits);
     into.push_str(&(number / one).to_string());
     let fraction = number % one;
     if fraction != 0 {
-        // The leading one keeps the zeros behind the point.
+        // The leading one keeps the zeros after the point.
         let padded = (one + fraction).to_string();
         into.push('.');
         into.push_str(padded.strip_prefix('1').unwrap_or_default().trim_end_matches('0'));

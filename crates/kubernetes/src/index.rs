@@ -1,11 +1,11 @@
-//! Maps to look entries up in.
+//! Lookup maps.
 
 use std::collections::BTreeMap;
 
-/// The entries by their keys. Of entries with the same key the last one stays.
+/// Collects entries into a map. The last entry of a key wins.
 ///
-/// Inserts one by one. `collect` sorts the entries first, which takes five kilobytes of the module for each type of entry
-/// and of iterator (docs/design.md).
+/// Inserts the entries one by one. `collect` would sort them first, which adds five kilobytes to the module for each
+/// type of entry and iterator (docs/design.md).
 pub fn index<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut index = BTreeMap::new();
     index.extend(entries);

@@ -1,16 +1,16 @@
-//! Questions to the cluster.
+//! Lookups of objects in the cluster.
 //!
-//! The host answers them one by one; each is asked at most once per request ([`Memo`]) and only when a rule needs
-//! it. "Not found" and "could not ask" are different answers: the first is a fact, the second means try again.
+//! The host answers one lookup at a time. Each object is looked up at most once per request ([`Memo`]), and only when a
+//! rule needs it. "Not found" and "no answer" are different: the first is a fact, the second means try again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::format;
+use crate::strings;
 
-/// One object of the cluster.
+/// A reference to one object of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// `v1`, `apps/v1`, ...
@@ -23,10 +23,11 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// Why a look-up has no answer.
+/// The reason why a lookup has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Failure {
-    /// The host may not read this: RBAC, or the policy's `contextAwareResources` or `hostCapabilities`.
+    /// The host may not read this object: because of RBAC, or of the policy's `contextAwareResources` or
+    /// `hostCapabilities`.
     #[error("not allowed")]
     Forbidden,
     /// The API server did not answer in time.
@@ -37,26 +38,26 @@ pub enum Failure {
     Unavailable,
 }
 
-/// The answer to a look-up: the object, or `None` if the API server says that it does not exist.
+/// The answer to a lookup: the object, or `None` if the API server says that it does not exist.
 pub type Answer = Result<Option<Value>, Failure>;
 
-/// Something that can look objects up.
+/// A source of objects.
 pub trait Lookup {
     /// Reads one object.
     ///
     /// # Errors
-    /// [`Failure`]: it is not known whether the object exists.
+    /// [`Failure`]: whether the object exists is unknown.
     fn get(&self, object: &ObjectRef) -> Answer;
 }
 
-/// Asks each question once.
+/// A cache that looks up each object once.
 pub struct Memo<'a> {
     inner: &'a dyn Lookup,
     answers: RefCell<BTreeMap<ObjectRef, Answer>>,
 }
 
 impl<'a> Memo<'a> {
-    /// Remembers the answers of `inner`.
+    /// Creates an empty cache of the answers of `inner`.
     pub fn new(inner: &'a dyn Lookup) -> Self {
         Self { inner, answers: RefCell::default() }
     }
@@ -73,14 +74,14 @@ impl Lookup for Memo<'_> {
     }
 }
 
-/// Reads the text of a host's error: the policy server reports everything as a string.
+/// Classifies the text of a host's error: the policy server reports every error as a string.
 ///
-/// It looks for substrings, because the text carries prefixes and, with backtraces on, a stack trace, which is cut off.
-/// "Not found" is only an answer that says so of an object by name: a kind that the API server does not serve, or a
-/// 404 on the way to it, is no fact about the object. The text itself is never shown to users.
+/// Searches for substrings, because the text carries prefixes. With backtraces enabled it also carries a stack trace,
+/// which is cut off first. "Not found" must name the object: a kind that the API server does not serve, or a 404 for
+/// anything but the object, says nothing about the object. Users never see the text itself.
 pub fn classify(error: &str) -> Answer {
-    let message = format::cut(error, "Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
-    let says = |texts: &[&str]| texts.iter().any(|text| format::cut(&message, text).is_some());
+    let message = strings::cut(error, "Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| strings::cut(&message, text).is_some());
     if says(&["cannot find "]) && says(&[" named '"]) {
         Ok(None)
     } else if says(&["forbidden", "not been granted access", "unauthorized", "code: 401", "code: 403"]) {
@@ -93,7 +94,7 @@ pub fn classify(error: &str) -> Answer {
 }
 
 impl Failure {
-    /// What to do about it, for an object of this kind.
+    /// Returns what the user can do about the failure, for an object of this kind.
     pub fn remedy(self, api_version: &str, kind: &str) -> String {
         match self {
             Self::Forbidden => format!(
@@ -171,11 +172,11 @@ mod tests {
     )]
     #[case::trace_only("boom\n\nStack backtrace:\n  0: Cannot find named ' forbidden timeout", UNAVAILABLE)]
     #[case::empty("", UNAVAILABLE)]
-    fn p6_host_errors_are_told_apart(#[case] error: &str, #[case] answer: Answer) {
+    fn look2_match6_host_errors_are_told_apart(#[case] error: &str, #[case] answer: Answer) {
         assert_eq!(classify(error), answer);
     }
 
-    /// Counts what it is asked.
+    /// Counts the lookups.
     struct Counting(Cell<u32>);
 
     impl Lookup for Counting {

@@ -1,11 +1,11 @@
-//! JSON null as Kubernetes reads it: the same as an absent field.
+//! JSON null as Kubernetes reads it: equal to an absent field.
 
 use serde::{Deserialize, Deserializer};
 
-/// Deserialises null as the default of the type; for fields with `#[serde(default)]`.
+/// Deserializes null as the default of the type. For fields with `#[serde(default)]`.
 ///
 /// # Errors
-/// A value that is neither null nor a `T`.
+/// The value is neither null nor a `T`.
 pub fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,

@@ -1,19 +1,19 @@
-//! The operations of the API server on an object.
+//! The operations of the API server on objects.
 
 use std::str::FromStr;
 
 use crate::field::FieldError;
 
-/// What is done to the object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// It is made.
+    /// Creates the object.
     Create,
-    /// It is changed.
+    /// Changes the object.
     Update,
-    /// It is taken away.
+    /// Deletes the object.
     Delete,
-    /// A stream to it is opened (`exec`, `attach`, `proxy`, ...).
+    /// Opens a connection to the object (`exec`, `attach`, `proxy`, ...).
     Connect,
 }
 

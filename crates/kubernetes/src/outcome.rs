@@ -1,4 +1,4 @@
-//! What an admission answers.
+//! The outcome of an admission request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::field::FieldError;
 use crate::lookup::Failure;
 
-/// The `SidecarSet`s that a refusal names, ascending, joined by commas.
-pub const REFUSED_BY: &str = "refused-by";
-/// Why it was refused, by code: `undecodable`, `forbidden`, `invalid` or `unavailable`.
-pub const REFUSED_BECAUSE: &str = "refused-because";
+/// The audit annotation with the `SidecarSet`s that a refusal names, ascending, joined by commas.
+pub(crate) const REFUSED_BY: &str = "refused-by";
+/// The audit annotation with the code of a refusal: `undecodable`, `forbidden`, `invalid` or `unavailable`.
+pub(crate) const REFUSED_BECAUSE: &str = "refused-because";
 
 /// The HTTP code of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,12 +22,12 @@ pub enum Code {
     Forbidden,
     /// 422: fields of the object are invalid.
     Invalid,
-    /// 503: something that is needed could not be asked; trying again may help.
+    /// 503: required information is not available; a retry may help.
     Unavailable,
 }
 
 impl Code {
-    /// The number.
+    /// Returns the number of the code.
     pub const fn as_u16(self) -> u16 {
         match self {
             Self::Undecodable => 400,
@@ -37,7 +37,7 @@ impl Code {
         }
     }
 
-    /// The name in audit annotations.
+    /// Returns the name of the code in audit annotations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Undecodable => "undecodable",
@@ -48,45 +48,45 @@ impl Code {
     }
 }
 
-/// One reason to refuse. The derived order (`SidecarSet`, field, text) is the order in messages.
+/// One reason for a refusal. Messages list reasons in the derived order (`SidecarSet`, field, problem).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reason {
-    /// The `SidecarSet` that it is about, where it is about one.
+    /// The `SidecarSet` that the reason is about, if any.
     pub sidecar_set: Option<String>,
     /// The field of the `SidecarSet`, of the Pod or of the settings.
     pub field: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do about it; empty where the problem says it.
+    /// The remedy; empty if the problem implies it.
     pub remedy: String,
-    /// The code that this reason asks for.
+    /// The code that this reason calls for.
     pub code: Code,
 }
 
 impl Reason {
-    /// A reason that is about no `SidecarSet`.
+    /// Creates a reason that is about no `SidecarSet`.
     pub fn new(code: Code, field: impl Into<String>, problem: String, remedy: &str) -> Self {
         Self { sidecar_set: None, field: field.into(), problem, remedy: remedy.to_owned(), code }
     }
 
-    /// The policy says no ([`Code::Forbidden`]).
+    /// Creates a reason because of a rule of the policy ([`Code::Forbidden`]).
     pub fn forbidden(field: impl Into<String>, problem: String, remedy: &str) -> Self {
         Self::new(Code::Forbidden, field, problem, remedy)
     }
 
-    /// A field is wrong.
+    /// Creates a reason from a field error.
     pub fn of_field(code: Code, mut error: FieldError) -> Self {
         let field = std::mem::take(&mut error.path);
         Self::new(code, field, error.to_string(), "")
     }
 
-    /// `what` is needed, and could not be read ([`Code::Unavailable`]); it is an object of `kind`.
+    /// Creates a reason because `what`, an object of `kind` that is needed, could not be read ([`Code::Unavailable`]).
     pub fn unreadable(field: &str, what: &str, failure: &Failure, kind: (&str, &str)) -> Self {
         let problem = format!("{what} could not be read: {failure}");
         Self::new(Code::Unavailable, field, problem, &failure.remedy(kind.0, kind.1))
     }
 
-    /// The same reason, about a `SidecarSet`.
+    /// Returns the same reason, about a `SidecarSet`.
     #[must_use]
     pub fn about(self, sidecar_set: &str) -> Self {
         Self { sidecar_set: Some(sidecar_set.to_owned()), ..self }
@@ -109,31 +109,31 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A refusal: at least one reason, sorted, none twice.
+/// A refusal: at least one reason, sorted, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(BTreeSet<Reason>);
 
-/// The longest message of a refusal, in bytes; the rest is counted, not printed.
+/// The maximum length of a refusal's message, in bytes. Further reasons are counted, not printed.
 const MESSAGE_MAX: usize = 8 * 1024;
 
 impl Refusal {
-    /// The refusal for `reasons`, or nothing where there are none.
+    /// Returns the refusal for `reasons`, or `None` if there are none.
     pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
         let reasons: BTreeSet<Reason> = reasons.into_iter().collect();
         (!reasons.is_empty()).then_some(Self(reasons))
     }
 
-    /// The reasons, sorted.
+    /// Returns the reasons, sorted.
     pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
         self.0.iter()
     }
 
-    /// The code: where reasons differ, what makes a retry pointless wins over what a retry may cure.
+    /// Returns the code. If reasons differ, a code that makes a retry pointless wins over one that a retry may cure.
     pub fn code(&self) -> Code {
         self.reasons().map(|reason| reason.code).min().unwrap_or(Code::Forbidden)
     }
 
-    /// The message for the user.
+    /// Returns the message for the user.
     pub fn message(&self) -> String {
         let mut message = String::new();
         let mut left_out = 0_usize;
@@ -155,7 +155,7 @@ impl Refusal {
         message
     }
 
-    /// The audit annotations that name the `SidecarSet`s and the code.
+    /// Returns the audit annotations with the `SidecarSet`s and the code.
     fn audit(&self) -> BTreeMap<&'static str, String> {
         let sets: BTreeSet<&str> = self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
         let mut annotations = BTreeMap::from([(REFUSED_BECAUSE, self.code().name().to_owned())]);
@@ -172,21 +172,21 @@ impl From<Reason> for Refusal {
     }
 }
 
-/// The decision.
+/// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Accepted as it is.
+    /// The object is accepted unchanged.
     Unchanged,
-    /// Accepted as this object.
+    /// The request is accepted with this object instead.
     Mutated(Value),
-    /// Refused.
+    /// The request is refused.
     Refused(Refusal),
 }
 
-/// A decision with what goes beside it.
+/// A decision with its warnings and audit annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The decision.
+    /// The decision on a request.
     pub verdict: Verdict,
     /// Texts for the user; the policy cuts them to the API server's limits.
     pub warnings: Vec<String>,

@@ -1,9 +1,9 @@
-//! RBAC rules as sets of single permissions (`serviceaccounts.md` G3, P1, P4).
+//! RBAC rules as sets of single permissions (MRG-3, ESC-1, ESC-4).
 //!
 //! A PolicyRule stands for every combination of its groups, resources, names and verbs. Joining two rules field by
-//! field would grant combinations that neither grants, so everything here works on the combinations themselves. There
-//! can be many more of them than the rules have bytes, which is why [`check_size`] comes first wherever rules were
-//! written by somebody else (E18), and why a [`Permission`] borrows its texts.
+//! field would grant combinations that neither grants, so this module works on single combinations. There can be many
+//! more combinations than the rules have bytes. Therefore [`check_size`] comes first for rules from untrusted authors
+//! (E18), and a [`Permission`] borrows its texts.
 
 pub mod denied;
 
@@ -14,16 +14,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::format::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 use crate::index::index;
+use crate::name_validation::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 
-/// Rules that stand for more combinations than this are not taken apart (P3, E18).
+/// The maximum number of combinations. Rules with more are not expanded (ESC-3, E18).
 pub const COMBINATIONS_MAX: usize = 4 * 1024;
 
-/// Why rules are not taken apart.
+/// The reason why rules are not expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Oversize {
-    /// They stand for too many combinations.
+    /// The rules stand for too many combinations.
     #[error("stands for more than {COMBINATIONS_MAX} permissions; name fewer groups, resources, verbs or objects")]
     Combinations,
     /// A text in a list of a rule is too long.
@@ -35,42 +35,42 @@ pub enum Oversize {
         list: &'static str,
         /// The index of the text in the list.
         text: usize,
-        /// The most that it may have.
+        /// The maximum length of the text, in bytes.
         limit: usize,
     },
 }
 
-/// One combination: a verb on a resource, of one name where it has one.
+/// One combination: a verb on a resource, for one named object or for all objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Atom {
     /// The API group; `""` is the core group, `*` is every group.
     pub group: String,
     /// `pods`, `pods/log`, `*` (everything), `*/scale` (this subresource of everything).
     pub resource: String,
-    /// The only object that it speaks of.
+    /// The name of the only object that it applies to; `None` means all objects.
     pub name: Option<String>,
     /// `get`, ..., `*`.
     pub verb: String,
 }
 
 impl Atom {
-    /// This verb on this resource, of one name or of all.
+    /// Creates the permission for this verb on this resource, for one named object or for all.
     pub fn new(group: &str, resource: &str, name: Option<&str>, verb: &str) -> Self {
         Permission { group, resource, name, verb }.into()
     }
 
-    /// The same, borrowed.
+    /// Returns the same permission, borrowed.
     pub fn as_permission(&self) -> Permission<'_> {
         let Self { group, resource, name, verb } = self;
         Permission { group, resource, name: name.as_deref(), verb }
     }
 
-    /// [`Permission::covers`].
+    /// See [`Permission::covers`].
     pub fn covers(&self, other: &Self) -> bool {
         self.as_permission().covers(other.as_permission())
     }
 
-    /// Resource and subresource, which a SubjectAccessReview asks for apart (P1).
+    /// Returns the resource and the subresource, which are separate fields of a SubjectAccessReview (ESC-1).
     pub fn resource_and_subresource(&self) -> (&str, &str) {
         self.resource.split_once('/').unwrap_or((&self.resource, ""))
     }
@@ -87,21 +87,21 @@ impl From<Permission<'_>> for Atom {
     }
 }
 
-/// An [`Atom`] whose texts are those of the rule.
+/// An [`Atom`] that borrows its texts from the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permission<'a> {
     /// The API group.
     pub group: &'a str,
     /// The resource, with the subresource.
     pub resource: &'a str,
-    /// The only object that it speaks of.
+    /// The name of the only object that it applies to; `None` means all objects.
     pub name: Option<&'a str>,
     /// The verb.
     pub verb: &'a str,
 }
 
 impl<'a> Permission<'a> {
-    /// Whether whoever holds this holds `other` too, as the RBAC authorizer decides it.
+    /// Whether a holder of this permission also holds `other`, by the rules of the RBAC authorizer.
     pub fn covers(self, other: Self) -> bool {
         wider(self.group, other.group)
             && wider_resource(self.resource, other.resource)
@@ -109,8 +109,8 @@ impl<'a> Permission<'a> {
             && wider(self.verb, other.verb)
     }
 
-    /// Every permission that could cover this one, itself included, if the others use `wildcards`. `suffixed` is how "every
-    /// resource with this subresource" is written.
+    /// Returns every permission that could cover this one, itself included, if the candidates use `wildcards`.
+    /// `suffixed` is the resource `*/<subresource>`, if a candidate has it.
     fn wider_ones(self, wildcards: Wildcards, suffixed: Option<&'a str>) -> impl Iterator<Item = Self> {
         let or_any = |text, is_used: bool| [Some(text), is_used.then_some("*")];
         let [resource, any_resource] = or_any(self.resource, wildcards.resource);
@@ -127,7 +127,8 @@ impl<'a> Permission<'a> {
     }
 }
 
-/// The parts for which some permissions have `*`. Most have none, and then one look-up finds everything that covers another.
+/// The parts for which some permission has `*`. Most permissions have none, and then one lookup finds every permission
+/// that covers another.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Wildcards {
     pub group: bool,
@@ -136,7 +137,7 @@ pub(super) struct Wildcards {
 }
 
 impl Wildcards {
-    /// The wildcards that these permissions use.
+    /// Returns the wildcards that these permissions use.
     pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>>) -> Self {
         permissions.fold(Self::default(), |used, one| Self {
             group: used.group || one.group == "*",
@@ -146,7 +147,7 @@ impl Wildcards {
     }
 }
 
-/// Some permissions, of which it can be asked which others they cover: what covers one is looked for, not compared with.
+/// An index of permissions that finds those that cover a given permission, without comparing it with each.
 struct Held<'h, 'a> {
     all: &'h BTreeSet<Permission<'a>>,
     wildcards: Wildcards,
@@ -161,7 +162,7 @@ impl<'h, 'a> Held<'h, 'a> {
         Self { all, wildcards, suffixed: index(suffixed) }
     }
 
-    /// Those that cover a permission, it itself included where it is held.
+    /// Returns the held permissions that cover `wanted`, including `wanted` itself if it is held.
     fn covering(&self, wanted: Permission<'a>) -> impl Iterator<Item = Permission<'a>> {
         let subresource = wanted.resource.split_once('/').map(|(_, subresource)| subresource);
         let suffixed = subresource.and_then(|subresource| self.suffixed.get(subresource)).copied();
@@ -173,7 +174,8 @@ fn wider(one: &str, other: &str) -> bool {
     one == "*" || one == other
 }
 
-/// `*` is everything, subresources included; `*/scale` is that subresource of everything.
+/// Whether resource `one` covers `other`. `*` covers everything, subresources included; `*/scale` covers that
+/// subresource of every resource.
 fn wider_resource(one: &str, other: &str) -> bool {
     let same_subresource = || {
         let subresource = one.strip_prefix("*/");
@@ -182,15 +184,15 @@ fn wider_resource(one: &str, other: &str) -> bool {
     wider(one, other) || same_subresource()
 }
 
-/// Checks that rules may be taken apart: how long their texts are, and for how many combinations they stand together. A
-/// rule with an empty list counts, too.
+/// Checks the length of each text and the number of combinations of all rules together, so that the rules can be
+/// expanded. An empty list counts like a list with one item.
 ///
 /// # Errors
-/// The first text that is too long, else [`Oversize::Combinations`].
+/// [`Oversize::Length`] for the first text that is too long, else [`Oversize::Combinations`].
 pub fn check_size<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Result<(), Oversize> {
     let mut combinations = 0_usize;
     for (rule, lists) in rules.into_iter().enumerate() {
-        // Verbs are as long as labels, all others as names.
+        // Kubernetes limits verbs to the length of labels, and the other texts to the length of names.
         let lists = [
             ("apiGroups", DNS_SUBDOMAIN_MAX, listed(lists.api_groups.as_ref())),
             ("resources", DNS_SUBDOMAIN_MAX, listed(lists.resources.as_ref())),
@@ -208,27 +210,27 @@ pub fn check_size<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Result
     if combinations > COMBINATIONS_MAX { Err(Oversize::Combinations) } else { Ok(()) }
 }
 
-/// The rules of a Role or a ClusterRole; none if the field is absent or null.
+/// Reads the rules of a Role or a ClusterRole. Returns no rules if the field is absent or null.
 ///
 /// # Errors
-/// Something else than PolicyRules is there.
+/// The field does not hold PolicyRules.
 pub fn of_role(role: &Value) -> Result<Vec<PolicyRule>, serde_json::Error> {
     role.get("rules").map_or(Ok(None), Option::deserialize).map(Option::unwrap_or_default)
 }
 
-/// The items of an optional list.
+/// Returns the items of an optional list.
 pub fn listed(list: Option<&Vec<String>>) -> &[String] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Every combination of some PolicyRules. Rules without verbs, groups or resources stand for nothing; `nonResourceURLs`
-/// are not looked at (V6 refuses them).
+/// Expands PolicyRules to single permissions. A rule without verbs, groups or resources stands for none.
+/// `nonResourceURLs` are ignored (IDV-6 refuses them).
 pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> BTreeSet<Permission<'a>> {
-    // Mostly they come in order, and then to sort them all takes one comparison for each.
+    // The permissions mostly come in order, and then sorting takes one comparison for each.
     let mut all = Vec::new();
     for rule in rules {
         let names: Vec<Option<&str>> = match listed(rule.resource_names.as_ref()) {
-            // Without names the rule is for every object.
+            // Without names the rule applies to every object.
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
@@ -243,36 +245,36 @@ pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> BTree
     BTreeSet::from_iter(all)
 }
 
-/// [`permissions`], ascending, with texts of their own.
+/// Returns [`permissions`] with owned texts, ascending.
 pub fn atoms<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Atom> {
     permissions(rules).into_iter().map(Atom::from).collect()
 }
 
-/// The same permissions without those that others cover, in the same order.
+/// Returns the permissions that no other permission covers, in the same order.
 pub fn reduced<'a>(all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
     let held = Held::of(all);
     all.iter().copied().filter(|wanted| held.covering(*wanted).all(|wide| wide == *wanted)).collect()
 }
 
-/// Those of `wanted` that `all` do not cover, in the same order.
+/// Returns the permissions in `wanted` that `all` does not cover, in the same order.
 pub fn uncovered<'a>(wanted: Vec<Permission<'a>>, all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
     let held = Held::of(all);
     wanted.into_iter().filter(|wanted| held.covering(*wanted).next().is_none()).collect()
 }
 
-/// The rules of the Role that grants what all of `rules` grant together, and nothing else (G3).
+/// Returns the rules of a Role that grants exactly what all of `rules` grant together (MRG-3).
 ///
-/// Sorted and the same bytes for the same permissions, in whatever way and order they were written: the policy
-/// compares them with those of the Role in the cluster (G5). Each rule is for one API group; resources share a rule
-/// where names and verbs are the same.
+/// The result is sorted and depends only on the permissions, not on how or in which order the rules were written: the
+/// policy compares it with the Role in the cluster (MRG-5). Each rule is for one API group. Resources share a rule if
+/// their names and verbs are equal.
 pub fn normalised<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
-    // Permissions come in ascending order, and so do the parts of what they are joined to; none is there twice.
+    // Permissions come in ascending order without duplicates, so the joined lists are sorted, too.
     let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
     for Permission { group, resource, name, verb } in reduced(&permissions(rules)) {
         verbs.entry((group, resource, name)).or_default().push(verb);
     }
-    // Verbs are complete now: first names of one resource, then resources of one group. A grant for every name is never
-    // joined with one for some.
+    // Verbs are complete now. Join first the names of one resource, then the resources of one group. A grant for every
+    // name is never joined with a grant for some names.
     let mut names: BTreeMap<(&str, &str, bool, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for ((group, resource, name), verbs) in verbs {
         names.entry((group, resource, name.is_some(), verbs)).or_default().extend(name);
@@ -299,18 +301,19 @@ pub fn normalised<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Po
         .collect()
 }
 
-/// What no SidecarSet may grant, whoever asks, unless `denyPermissions` says otherwise (P4), as PolicyRules.
+/// The permissions that no SidecarSet may grant, whoever its author is, unless `denyPermissions` says otherwise
+/// (ESC-4), as PolicyRules.
 ///
 /// Groups, resources and verbs; `""` is the core group.
 const DENIED: [(Texts, Texts, Texts); 4] = [
     (&["*"], &["*"], &["escalate", "bind", "impersonate"]),
-    // Who writes these decides what may be done in the cluster, and by whom.
+    // Write access to these decides which permissions users have in the cluster, and which policies apply.
     (
         &["rbac.authorization.k8s.io", "admissionregistration.k8s.io", "policies.kubewarden.io"],
         &["*"],
         &["create", "update", "patch", "delete", "deletecollection"],
     ),
-    // Who writes these decides what runs in every Pod.
+    // Write access to these decides which containers run in every Pod.
     (&["apps.kruise.io"], &["sidecarsets"], &["create", "update", "patch", "delete", "deletecollection"]),
     (
         &[""],
@@ -330,7 +333,7 @@ const DENIED: [(Texts, Texts, Texts); 4] = [
 ];
 type Texts = &'static [&'static str];
 
-/// P4's list.
+/// Returns ESC-4's list as single permissions.
 pub fn denied_by_default() -> Vec<Atom> {
     let of_rule = |(groups, resources, verbs): (Texts, Texts, Texts)| {
         groups.iter().flat_map(move |group| {
@@ -340,7 +343,7 @@ pub fn denied_by_default() -> Vec<Atom> {
     DENIED.into_iter().flat_map(of_rule).collect()
 }
 
-/// P4's list as PolicyRules.
+/// Returns ESC-4's list as PolicyRules.
 #[cfg(feature = "schema")]
 pub fn denied_rules() -> Value {
     let rule = |(groups, resources, verbs): (Texts, Texts, Texts)| serde_json::json!({"apiGroups": groups, "resources": resources, "verbs": verbs});

@@ -1,30 +1,32 @@
-//! Texts that the settings check while they are read: whoever has such a text need not check it again.
+//! Text types that are checked when settings are parsed, so that their users need not check them again.
 
 use serde::Deserialize;
 use serde::de::Deserializer;
 use thiserror::Error;
 
 use crate::field::shortened;
-use crate::format;
+use crate::name_validation;
+use crate::strings;
 
-/// The longest text, and the longest name that a glob matches, in bytes: a namespace, a slash and a name are less.
+/// The maximum length of a text, and of a name that a glob matches, in bytes. A namespace, a slash and a name are
+/// shorter.
 pub const LENGTH_MAX: usize = 512;
 
-/// Why a text is not taken.
+/// The reason why a text is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TextError {
-    /// It is empty.
+    /// The text is empty.
     #[error("must not be empty; write a name, or leave it out")]
     Empty,
-    /// It is longer than anything that it could be compared with.
+    /// The text is longer than anything that it could be compared with.
     #[error("must have at most {LENGTH_MAX} bytes")]
     TooLong,
-    /// It has another form than it needs.
+    /// The text has the wrong format.
     #[error("{:?}: {problem}", shortened(text))]
     Malformed {
         /// The text.
         text: String,
-        /// What is wrong, and what to write.
+        /// The problem and the remedy.
         problem: &'static str,
     },
 }
@@ -35,7 +37,7 @@ impl TextError {
     }
 }
 
-/// A text that is only made if a check finds nothing wrong.
+/// Defines a text type whose values have passed a check.
 #[macro_export]
 macro_rules! checked_text {
     ($(#[$meta:meta])* $name:ident, $check:expr) => {
@@ -46,7 +48,7 @@ macro_rules! checked_text {
         pub struct $name(String);
 
         impl $name {
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -78,12 +80,12 @@ macro_rules! checked_text {
 }
 pub use checked_text;
 
-/// A check out of one that says what is wrong with a text.
+/// Turns a function that returns the problem of a text into a check.
 fn of_format(text: &str, wrong: fn(&str) -> Option<&'static str>) -> Result<(), TextError> {
     wrong(text).map_or(Ok(()), |problem| Err(TextError::malformed(text, problem)))
 }
 
-/// Checks that a text is not empty, and not longer than a namespace, a slash and a name.
+/// Checks that a text is not empty, and not longer than [`LENGTH_MAX`].
 pub fn check_length(text: &str) -> Result<(), TextError> {
     match text.len() {
         0 => Err(TextError::Empty),
@@ -95,20 +97,20 @@ pub fn check_length(text: &str) -> Result<(), TextError> {
 checked_text!(
     /// An RFC 1123 label.
     #[cfg_attr(feature = "schema", schemars(
-        extend("pattern" = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength" = format::DNS_LABEL_MAX)
+        extend("pattern" = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength" = name_validation::DNS_LABEL_MAX)
     ))]
     Label,
-    |text| of_format(text, format::dns_label)
+    |text| of_format(text, name_validation::dns_label)
 );
 
 checked_text!(
     /// An RFC 1123 subdomain.
     #[cfg_attr(feature = "schema", schemars(extend(
         "pattern" = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-        "maxLength" = format::DNS_SUBDOMAIN_MAX
+        "maxLength" = name_validation::DNS_SUBDOMAIN_MAX
     )))]
     Subdomain,
-    |text| of_format(text, format::dns_subdomain)
+    |text| of_format(text, name_validation::dns_subdomain)
 );
 
 checked_text!(
@@ -119,29 +121,29 @@ checked_text!(
 );
 
 checked_text!(
-    /// A name that is compared as it is: a glob among such names would stand for nothing.
+    /// A name that is compared literally. Globs are refused because they would match nothing.
     #[cfg_attr(feature = "schema", schemars(extend("minLength" = 1, "pattern" = r"^[^*]*$")))]
     Name,
     |text| {
         check_length(text)?;
-        of_format(text, |text| format::has(text, b'*').then_some("is a glob; write each name in full"))
+        of_format(text, |text| strings::has(text, b'*').then_some("is a glob; write each name in full"))
     }
 );
 
-/// Reads a checked text.
+/// Deserializes a checked text.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text does not pass the check.
 pub fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>>(
     deserializer: D,
 ) -> Result<String, D::Error> {
     T::deserialize(deserializer).map(Into::into)
 }
 
-/// Reads a list of checked texts.
+/// Deserializes a list of checked texts.
 ///
 /// # Errors
-/// What is wrong with the first wrong one.
+/// The first text that does not pass the check.
 pub fn all_checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>, C: FromIterator<String>>(
     deserializer: D,
 ) -> Result<C, D::Error> {

@@ -1,28 +1,28 @@
-//! Points in time, as Kubernetes writes them.
+//! Timestamps as Kubernetes writes them.
 
 use std::fmt;
 
 use jiff::civil::{DateTime, date};
 use jiff::tz::Offset;
 
-/// Where the seconds of a [`Timestamp`] are counted from.
+/// The time at which a [`Timestamp`] is zero.
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
-/// The years after which the Gregorian calendar repeats itself.
+/// The number of years after which the Gregorian calendar repeats.
 const YEARS_OF_A_CYCLE: i64 = 400;
-/// The seconds of as many years.
+/// The number of seconds in that many years.
 const CYCLE: i64 = 146_097 * 24 * 60 * 60;
 
-/// Seconds since the Unix epoch. Printed as RFC 3339 in UTC: `2026-01-02T03:04:05Z`, the form of `metav1.Time`.
+/// Seconds since the Unix epoch. Printed in UTC as RFC 3339: `2026-01-02T03:04:05Z`, the form of `metav1.Time`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Reads a time as `metav1.Time` does, with Go's layout `time.RFC3339`. A fraction of a second is dropped, an offset is
-    /// applied. `None` if the text is malformed.
+    /// Parses a time as `metav1.Time` does, with Go's layout `time.RFC3339`. Drops a fraction of a second and applies
+    /// an offset. Returns `None` if the text is malformed.
     ///
-    /// Go takes more than RFC 3339 (one digit for the hour, a comma before the fraction, an offset of 24 hours or 60
-    /// minutes) and less (no `t`, `z` or leap second), so only the calendar is `jiff`'s.
+    /// Go accepts more than RFC 3339 (one digit for the hour, a comma before the fraction, an offset of 24 hours or 60
+    /// minutes) and less (no `t`, `z` or leap second). Therefore only the calendar comes from `jiff`.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, time) = text.split_once('T')?;
         let (year, date) = number(date, 4)?;
@@ -41,10 +41,11 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// An offset can lead out of the years 0 to 9999. Go writes the year before 0 as `-0001`, and the one after 9999 as
-    /// `10000`.
+    /// Parsing applies an offset, so the year can be outside 0 to 9999. Go writes the year before 0 as `-0001`, and the
+    /// year after 9999 as `10000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The calendar repeats every 400 years, and `jiff` knows those from 1970 on.
+        // `jiff` does not know all years. The calendar repeats every 400 years, so this computes with a year from 1970
+        // on.
         let (cycles, rest) = (self.0.div_euclid(CYCLE), self.0.rem_euclid(CYCLE));
         let time = Offset::UTC.to_datetime(jiff::Timestamp::from_second(rest).unwrap_or_default());
         let year = i64::from(time.year()) + cycles * YEARS_OF_A_CYCLE;
@@ -54,21 +55,21 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A number of so many digits, at most four, and the rest of the text.
+/// Splits off a number of `count` digits, at most four.
 fn number(text: &str, count: usize) -> Option<(i16, &str)> {
     let (digits, rest) = text.split_at_checked(count)?;
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     Some((digits.parse().ok().filter(|_| is_number)?, rest))
 }
 
-/// The rest of a text after a fraction of a second, which is not kept.
+/// Returns the rest of a text after a fraction of a second, which is dropped.
 fn fraction(text: &str) -> Option<&str> {
     let Some(digits) = text.strip_prefix(['.', ',']) else { return Some(text) };
     let rest = digits.trim_start_matches(|one: char| one.is_ascii_digit());
     (rest.len() < digits.len()).then_some(rest)
 }
 
-/// The distance from UTC in seconds: `Z`, `+hh:mm` or `-hh:mm`.
+/// Parses the offset from UTC, in seconds: `Z`, `+hh:mm` or `-hh:mm`.
 fn offset(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);

@@ -1,9 +1,9 @@
-//! Which texts of a list stand there twice.
+//! Detection of duplicate texts in a list.
 
-/// For each text, whether it is the first of its kind.
+/// Returns, for each text, whether it is the first occurrence.
 ///
-/// Sorts instead of filling a set one by one: most lists are in some order, and then one comparison for each text is enough.
-/// A set compares each with some twenty others, and names often begin alike (`serviceaccounts.md` E18).
+/// Sorts the list instead of filling a set: most lists are already in some order, and then sorting needs one comparison
+/// per text. A set compares each text with some twenty others, and names often share a long prefix (E18).
 pub fn are_first<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<bool> {
     let mut sorted: Vec<(&str, usize)> = texts.enumerate().map(|(index, text)| (text, index)).collect();
     sorted.sort_unstable();

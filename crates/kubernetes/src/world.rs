@@ -6,15 +6,15 @@ use crate::authorizer::Authorizer;
 use crate::lookup::Lookup;
 use crate::time::Timestamp;
 
-/// What is known besides the request and the settings.
+/// The inputs besides the request and the settings.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// The cluster.
     pub lookup: &'a dyn Lookup,
-    /// Who may do what in it.
+    /// Decides which permissions users have in the cluster.
     pub authorizer: &'a dyn Authorizer,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// How long this request has been worked on, by a clock that only goes forward.
+    /// Returns the time spent on this request so far, by a monotonic clock.
     pub elapsed: &'a dyn Fn() -> Duration,
 }

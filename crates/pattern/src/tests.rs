@@ -52,7 +52,7 @@ use super::*;
 #[case::case_counts_in_a_group("(?i)(?-i:[a])[b]", "aB", true)]
 #[case::negated_range_in_any_case("(?i)^[^:-a]$", "z", false)]
 #[case::empty("", "main", true)]
-fn v11_patterns_read_as_re2_reads_them(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
+fn val11_patterns_read_as_re2_reads_them(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
     assert_eq!(Pattern::new(pattern).unwrap().is_match(text), expected);
 }
 
@@ -80,10 +80,10 @@ fn v11_patterns_read_as_re2_reads_them(#[case] pattern: &str, #[case] text: &str
 #[case::name_without_a_letter("(?P<>a)", "name of a group")]
 #[case::same_name("(?P<a>a)(?<a>b)", "same name")]
 #[case::nested_rounds_multiply("(a{100}){11}", "at most 1000")]
-#[case::fewer_rounds_at_most("a{2,1}", "more rounds at least")]
+#[case::fewer_rounds_at_most("a{2,1}", "greater than its maximum")]
 #[case::nothing_to_repeat_in_a_group("(*)", "nothing to repeat")]
 #[case::nothing_to_repeat_in_an_alternative("a|*", "nothing to repeat")]
-#[case::closed_group("a)", "closed that is not open")]
+#[case::closed_group("a)", "no opening one")]
 #[case::range_that_ends_in_a_class("[a-\\d]", "range")]
 #[case::word_boundary_in_a_class("[\\b]", "\\b is not supported")]
 #[case::end_before_a_line_feed("\\Z", "\\Z is not supported")]
@@ -91,12 +91,12 @@ fn v11_patterns_read_as_re2_reads_them(#[case] pattern: &str, #[case] text: &str
 #[case::code_point_that_is_too_large("\\x{110000}", "hexadecimal")]
 #[case::trailing_backslash("a\\", "backslash")]
 #[case::back_reference("(a)\\1", "")]
-fn v11_patterns_that_are_refused(#[case] pattern: &str, #[case] says: &str) {
+fn val11_patterns_that_are_refused(#[case] pattern: &str, #[case] says: &str) {
     let error = Pattern::new(pattern).unwrap_err().to_string();
     assert!(error.contains(says), "{error}");
 }
 
-/// Expressions from pieces that mean something, in any order.
+/// Expressions of meaningful pieces in any order.
 fn expression() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",
@@ -197,9 +197,9 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The translation of what is accepted is an expression for the engine, and no text is too much for it.
+    /// The engine compiles the translation of every accepted expression, and matches every text.
     #[test]
-    fn v11_expressions_compile_or_are_refused_by_the_translation(
+    fn val11_expressions_compile_or_are_refused_by_the_translation(
         expression in expression(), texts in prop::collection::vec("[aAbzZ0_\\- \né,\\]\\[&~:]{0,6}", 6)
     ) {
         if let Ok(pattern) = Pattern::new(&expression) {
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn v11_any_text_compiles_or_is_refused(expression: String, text: String) {
+    fn val11_any_text_compiles_or_is_refused(expression: String, text: String) {
         if let Ok(pattern) = Pattern::new(&expression) {
             prop_assert!(pattern.regex().is_some(), "{expression:?}: {}", pattern.translation);
             let _ = pattern.is_match(&text);
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn v11_an_escaped_text_matches_itself(text in "[ -~]{1,20}") {
+    fn val11_an_escaped_text_matches_itself(text in "[ -~]{1,20}") {
         let expression: String = text.chars().flat_map(|one| {
             let escape = if one.is_ascii_alphanumeric() { None } else { Some('\\') };
             escape.into_iter().chain([one])
@@ -229,9 +229,9 @@ proptest! {
         prop_assert!(pattern.is_match(&text) && !pattern.is_match(&longer));
     }
 
-    /// A class, as the definition of its ranges has it.
+    /// Compares a class with the definition of its range.
     #[test]
-    fn v11_a_range_holds_what_lies_between(start in range(' ', '~'), end in range(' ', '~'), folded: bool, negated: bool) {
+    fn val11_a_range_holds_what_lies_between(start in range(' ', '~'), end in range(' ', '~'), folded: bool, negated: bool) {
         let escaped = |one: char| if one.is_ascii_alphanumeric() { one.to_string() } else { format!("\\{one}") };
         let flags = if folded { "(?i)" } else { "" };
         let sign = if negated { "^" } else { "" };
@@ -276,7 +276,7 @@ fn e18_long_expressions_are_refused() {
     let class = |bytes: usize| format!("[{}]", "a".repeat(bytes - 2));
     let too_long = "it has more than 65536 bytes; make several of it";
     assert_eq!(Pattern::new(&class(65_537)).unwrap_err().to_string(), too_long);
-    // One byte less, and it has too many steps.
+    // With one byte less, the expression has too many steps instead.
     assert_ne!(Pattern::new(&class(65_536)).unwrap_err().to_string(), too_long);
 }
 
@@ -289,7 +289,8 @@ fn repetitions_that_multiply_are_refused() {
     assert!(Pattern::new("(a{0}){1000}").unwrap().is_match(""));
 }
 
-/// The count of steps decides before the engine does: on any platform the same expressions are too large.
+/// The count of steps refuses an expression before the engine does, so the same expressions are too large on every
+/// platform.
 #[rstest]
 #[case::letters(&"a".repeat(STEPS_MAX))]
 #[case::alternatives(&"a|".repeat(STEPS_MAX / 2 - 1))]
@@ -311,7 +312,7 @@ fn nested_repetitions_take_time_in_proportion() {
     assert!(!pattern.is_match(&"a".repeat(TEXT_MAX)));
 }
 
-/// Nothing is looked for again and again in the rest of an expression.
+/// The translation does not search the rest of an expression repeatedly.
 #[rstest]
 #[case::braces("{")]
 #[case::open_counts("{1,")]

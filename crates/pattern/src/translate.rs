@@ -1,26 +1,28 @@
-//! RE2's syntax in the dialect of `regex-lite`.
+//! Translation of RE2's syntax to the dialect of `regex-lite`.
 //!
-//! The two read most expressions alike. They differ in braces that count nothing, in minuses and brackets inside of a class,
-//! in flags, in classes in which case does not count, in `\s`, `\<` and some escapes; `regex-lite` takes more groups and escapes than RE2. Groups become groups that
-//! capture nothing, because the engine would reserve memory for each capture in each of its steps.
+//! The two dialects agree on most expressions. They differ in braces that are not counts, in minus signs and brackets
+//! inside classes, in flags, in classes that ignore case, and in `\s`, `\<` and some other escapes. `regex-lite` also
+//! accepts more groups and escapes than RE2. The translation makes all groups non-capturing, because the engine would
+//! reserve memory for each capture in each of its steps.
 
 use std::collections::BTreeSet;
 
 use super::{DEPTH_MAX, PatternError, ROUNDS_MAX, STEPS_MAX};
 
-/// The classes that stand in `[:...:]`.
+/// The names of the classes `[:...:]`.
 const NAMED: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",
 ];
-/// Steps of a class with a name, at most: one for each of its ranges.
+/// The maximum number of steps of a named class: one for each of its ranges.
 const NAMED_STEPS: usize = 6;
-/// `\s` has no vertical tab in RE2, and has one in `regex-lite`.
+/// The characters of RE2's `\s`. In `regex-lite`, `\s` also includes the vertical tab.
 const SPACE: &str = "\\t\\n\\f\\r ";
-/// Everything but [`SPACE`].
+/// All characters except [`SPACE`].
 const NO_SPACE: &str = "\\x00-\\x08\\x0B\\x0E-\\x1F!-\\x{10FFFF}";
 
-/// Translates an expression: the text for `regex-lite`, and how many steps the compiled expression has at most.
+/// Translates an expression. Returns the text for `regex-lite`, and an upper bound for the number of steps of the
+/// compiled expression.
 pub(super) fn translate(text: &str) -> Result<(String, usize), PatternError> {
     let mut translator = Translator { rest: text, ..Translator::default() };
     while let Some(one) = translator.next() {
@@ -39,37 +41,37 @@ pub(super) fn translate(text: &str) -> Result<(String, usize), PatternError> {
     }
 }
 
-/// A part that a repetition can follow.
+/// A part of an expression that a repetition can follow.
 #[derive(Clone, Copy)]
 struct Part {
-    /// How many steps it is compiled to, at most.
+    /// The maximum number of compiled steps.
     steps: usize,
-    /// How many rounds the counted repetitions in it have, nested ones multiplied.
+    /// The number of rounds of the counted repetitions in it; those of nested repetitions are multiplied.
     rounds: usize,
-    /// How deep repetitions, sequences and alternatives are nested in it.
+    /// The nesting depth of repetitions, sequences and alternatives in it.
     depth: usize,
 }
 
 impl Part {
-    /// A part without parts.
+    /// Returns a part without inner parts.
     const fn of_steps(steps: usize) -> Self {
         Self { steps, rounds: 1, depth: 0 }
     }
 }
 
-/// What has been read of a group.
+/// The state of a group that is being parsed.
 #[derive(Default)]
 struct Group {
     steps: usize,
     rounds: Option<usize>,
-    /// The parts of the alternative that is read, without the last one, and the depth of the deepest.
+    /// The number of parts of the current alternative, without the last one, and the depth of the deepest of them.
     parts: usize,
     inner: usize,
-    /// The depth of the deepest alternative before, if there was one.
+    /// The depth of the deepest of the preceding alternatives, if there are any.
     alternatives: Option<usize>,
-    /// Not counted yet: a repetition may follow.
+    /// The last part. It is not counted yet, because a repetition may follow.
     last: Option<Part>,
-    /// Whether upper and lower case are the same from here on.
+    /// Whether case is ignored from here on.
     is_folded: bool,
 }
 
@@ -87,7 +89,7 @@ impl Group {
         self.inner = self.inner.max(part.depth);
     }
 
-    /// Ends an alternative; gives its depth.
+    /// Ends an alternative and returns its depth.
     fn end(&mut self) -> usize {
         if let Some(last) = self.last.take() {
             self.count(last);
@@ -96,7 +98,7 @@ impl Group {
         std::mem::take(&mut self.inner) + usize::from(is_sequence)
     }
 
-    /// The next alternative begins.
+    /// Starts the next alternative.
     fn alternative(&mut self) {
         let depth = self.end();
         self.alternatives = self.alternatives.max(Some(depth));
@@ -110,10 +112,10 @@ impl Group {
     }
 }
 
-/// What a backslash and its letter mean.
+/// The meaning of a backslash and the letter after it.
 enum Escape {
     Character(char),
-    /// `\d`, `\D`, `\w` or `\W`, which mean the same in both dialects.
+    /// `\d`, `\D`, `\w` or `\W`, which are the same in both dialects.
     Class(char),
     /// `\s` or `\S`.
     Space(char),
@@ -126,11 +128,11 @@ struct Translator<'a> {
     rest: &'a str,
     out: String,
     group: Group,
-    /// The groups around it, the outermost first.
+    /// The enclosing groups, the outermost first.
     around: Vec<Group>,
-    /// Whether a repetition has just been read.
+    /// Whether the last part read is a repetition.
     is_repeated: bool,
-    /// The names of groups, each of which may be given once.
+    /// The names of groups; a name may be used only once.
     names: BTreeSet<&'a str>,
 }
 
@@ -142,19 +144,19 @@ impl<'a> Translator<'a> {
         one
     }
 
-    /// Reads `text`, if it comes next.
+    /// Skips `text` if it comes next. Returns whether it did.
     fn skip(&mut self, text: &str) -> bool {
         self.rest.strip_prefix(text).inspect(|rest| self.rest = rest).is_some()
     }
 
-    /// Reads up to `end`, and past it.
+    /// Returns the text before `end`, and skips both.
     fn take_until(&mut self, end: &str) -> Option<&'a str> {
         let (text, rest) = self.rest.split_once(end)?;
         self.rest = rest;
         Some(text)
     }
 
-    /// The part that begins with `one`.
+    /// Translates the part that begins with `one`.
     fn part(&mut self, one: char) -> Result<(), PatternError> {
         let was_repeated = std::mem::take(&mut self.is_repeated);
         let counts = match one {
@@ -186,7 +188,7 @@ impl<'a> Translator<'a> {
         self.group.push(Part::of_steps(1));
     }
 
-    /// A character that means itself, inside or outside of a class.
+    /// Writes a character that stands for itself, inside or outside a class.
     fn literal(&mut self, one: char) {
         if "\\.+*?()|[]{}^$-&~#".contains(one) {
             self.out.push('\\');
@@ -194,7 +196,7 @@ impl<'a> Translator<'a> {
         self.out.push(one);
     }
 
-    /// A repetition: `sign` alone, or the counts that follow a brace.
+    /// Translates a repetition: `sign` alone, or a brace with the counts that follow it.
     fn repetition(&mut self, sign: char, counts: Option<Counts>) -> Result<(), PatternError> {
         let part = self.group.last.as_mut().ok_or(PatternError::NothingToRepeat)?;
         self.out.push(sign);
@@ -215,7 +217,7 @@ impl<'a> Translator<'a> {
         if part.steps > STEPS_MAX {
             return Err(PatternError::TooLarge);
         }
-        // A question mark here belongs to the repetition.
+        // A question mark here is part of the repetition.
         if self.skip("?") {
             self.out.push('?');
         }
@@ -223,7 +225,8 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// `n}`, `n,}` or `n,m}`, as RE2 reads it; anything else makes the brace an ordinary character.
+    /// Parses `n}`, `n,}` or `n,m}` as RE2 does. Returns `None` for anything else: then the brace is an ordinary
+    /// character.
     fn counts(&mut self) -> Result<Option<Counts>, PatternError> {
         let end = self.rest.find(|one: char| !one.is_ascii_digit() && one != ',').unwrap_or_default();
         let (inside, rest) = self.rest.split_at_checked(end).unwrap_or_default();
@@ -247,7 +250,8 @@ impl<'a> Translator<'a> {
         if most.is_some_and(|most| most < least) { Err(PatternError::Rounds) } else { Ok(Some(Counts { least, most })) }
     }
 
-    /// What follows an opening parenthesis: a question mark with a name, with flags or with a colon, or nothing.
+    /// Translates an opening parenthesis and what belongs to it: a question mark with a name, with flags or with a
+    /// colon, or nothing.
     fn open(&mut self) -> Result<(), PatternError> {
         let mut is_folded = self.group.is_folded;
         if self.skip("?P<") || self.skip("?<") {
@@ -277,7 +281,8 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Flags: whether they make both cases the same, and the colon or the parenthesis that ends them.
+    /// Translates flags. Returns whether they switch case-insensitivity on or off, if they do, and the colon or the
+    /// parenthesis that ends them.
     fn flags(&mut self) -> Result<(Option<bool>, char), PatternError> {
         let (mut on, mut off) = (BTreeSet::new(), BTreeSet::new());
         let (mut negative, mut is_whole) = (false, true);
@@ -294,7 +299,7 @@ impl<'a> Translator<'a> {
                 _ => return Err(PatternError::Flags),
             }
         };
-        // The engine has no `(?)`, and without it a repetition would follow directly after the part before.
+        // The engine has no `(?)`. Dropping it would put a following repetition directly after the part before it.
         if end == ')' && on.is_empty() && off.is_empty() {
             return Err(PatternError::Flags);
         }
@@ -317,7 +322,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// What a backslash begins, outside of a class.
+    /// Translates an escape outside a class.
     fn escaped(&mut self) -> Result<(), PatternError> {
         let escape = self.escape()?;
         let steps = if matches!(escape, Escape::Class(_) | Escape::Space(_)) { NAMED_STEPS } else { 1 };
@@ -330,7 +335,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// What follows a backslash.
+    /// Parses the part of an escape after the backslash.
     fn escape(&mut self) -> Result<Escape, PatternError> {
         let one = self.next().ok_or(PatternError::TrailingBackslash)?;
         Ok(match one {
@@ -352,7 +357,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    /// `7F` or `{10FFFF}`, after `\x`.
+    /// Parses `7F` or `{10FFFF}`, after `\x`.
     fn code_point(&mut self) -> Result<char, PatternError> {
         let digits = if self.skip("{") {
             self.take_until("}")
@@ -369,7 +374,7 @@ impl<'a> Translator<'a> {
             .ok_or(PatternError::CodePoint)
     }
 
-    /// A class, after its opening bracket.
+    /// Translates a class, after its opening bracket.
     fn class(&mut self) -> Result<(), PatternError> {
         self.out.push('[');
         if self.skip("^") {
@@ -386,7 +391,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// A character, a range or a class inside of a class; gives the steps that it adds.
+    /// Translates a character, a range or a class inside a class. Returns the number of steps that it adds.
     fn member(&mut self) -> Result<usize, PatternError> {
         if let Some(name) = self.named()? {
             self.out.extend(["[:", name, ":]"]);
@@ -418,7 +423,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// The name in `[:name:]`. Without the closing pair, the bracket is an ordinary character.
+    /// Parses the name in `[:name:]`. Returns `None` without the closing `:]`: then the bracket is an ordinary
+    /// character.
     fn named(&mut self) -> Result<Option<&'a str>, PatternError> {
         let Some(rest) = self.rest.strip_prefix("[:") else { return Ok(None) };
         let end = rest.find(|one: char| !one.is_ascii_alphabetic() && one != '^').unwrap_or_default();
@@ -432,7 +438,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A character of a class, or an escape.
+    /// Parses a character of a class, or an escape.
     fn character(&mut self) -> Result<Escape, PatternError> {
         match self.next().ok_or(PatternError::OpenClass)? {
             '\\' => self.escape(),
@@ -440,9 +446,11 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A range of a class, and its letters in the other case if case does not count; gives the steps that it adds.
+    /// Writes a range of a class, and its letters in the other case if case is ignored. Returns the number of steps
+    /// that it adds.
     ///
-    /// The engine does the same, but only for the letters of one case in each range, and joins ranges before.
+    /// The engine also adds the other case, but only for the letters of one case in each range, and after joining
+    /// ranges.
     fn folded_range(&mut self, start: char, end: char) -> usize {
         self.range(start, end);
         if !self.group.is_folded {
@@ -468,7 +476,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// What stands in the braces of a repetition.
+/// The counts in the braces of a repetition.
 #[derive(Clone, Copy)]
 struct Counts {
     least: usize,

@@ -4,22 +4,25 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
-/// What is said of an object.
+/// The condition of a SidecarSet whose permissions the controller does not hold, and the reason of its Events (ESC-6).
+pub const PERMISSION_CEILING_EXCEEDED: &str = "PermissionCeilingExceeded";
+
+/// A condition in the status of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition<'a> {
-    /// What it is about; one word.
+    /// The condition's type, one word.
     pub type_: &'a str,
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub status: bool,
-    /// Why, in one word.
+    /// The reason, one word.
     pub reason: &'a str,
-    /// Why, for people.
+    /// The reason as text for people.
     pub message: &'a str,
 }
 
-/// A merge patch for the status of an object that makes it say so; nothing where it does.
+/// Returns a merge patch that puts the condition into the status of an object; `None` if the status has it already.
 ///
-/// Conditions of other types stay, as they were seen: the patch needs the `resourceVersion` of what was seen.
+/// The patch writes the conditions of other types as they were observed, so it needs the observed `resourceVersion`.
 pub fn patch(object: &Value, condition: Condition<'_>, now: Timestamp) -> Option<Value> {
     let Condition { type_, status, reason, message } = condition;
     let conditions = json::items(object, &["status", "conditions"]);

@@ -1,16 +1,16 @@
-//! Which identities a Pod needs that is created from a template, or that is there already.
+//! The identities that a Pod needs. The Pod exists already or will be created from a template.
 //!
-//! Decided by the functions that the policy decides with, so that what is prepared is what it will ask for. What the
-//! policy would refuse needs nothing.
+//! The functions that the policy uses decide this, so the controllers prepare what the policy will ask for. A Pod that
+//! the policy would refuse needs nothing.
 
-use pillion_admission::identity::{self, Identities};
+use pillion_admission::pod_identity::{self, Identities};
 use pillion_admission::settings::Settings;
 use pillion_identity::decide;
 use pillion_identity::decision::Asking;
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::rules::{Otherwise, Rules};
 use pillion_identity::tokens::Owners;
-use pillion_inject::select::{self, Query};
+use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_sidecarset::pod::Pod;
@@ -18,47 +18,48 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
-/// What a Pod needs that only a controller can make.
+/// The identities of a Pod that only a controller can make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// The SidecarSets that a merged account has to stand for, ascending (M in A4).
+    /// The SidecarSets for which the Pod needs one merged account, ascending (M in IDP-7).
     pub merged: Option<Vec<String>>,
-    /// The accounts of which sidecars mount a token from a Secret (B1), ascending.
+    /// The accounts whose tokens sidecars mount from a Secret (TOK-1), ascending.
     pub isolated: Vec<String>,
 }
 
-/// A SidecarSet that may ask for an identity, with what it asks for: the same in every namespace.
+/// A SidecarSet that may ask for an identity, with its decoded request. Both are the same in every namespace.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     set: SidecarSet,
-    /// `None` where its fields cannot be understood: then the policy refuses its Pods.
+    /// `None` if its fields are invalid: the policy then refuses its Pods.
     identity: Option<Identities>,
     owners: Owners,
 }
 
 impl Prepared {
-    /// Those of `sets` that can matter anywhere.
+    /// Prepares those of `sets` that can affect the identity of any Pod.
     pub fn of(sets: &[SidecarSet]) -> Vec<Self> {
         let prepared = sets.iter().map(|set| {
             let identity = Identities::of(std::slice::from_ref(set), true).ok();
-            Self { set: set.clone(), identity, owners: identity::owners(std::slice::from_ref(set)) }
+            Self { set: set.clone(), identity, owners: pod_identity::owners(std::slice::from_ref(set)) }
         });
         prepared.filter(|prepared| !prepared.is_idle()).collect()
     }
 
-    /// The ServiceAccounts that it names.
+    /// The ServiceAccounts that the SidecarSet names.
     pub fn accounts(&self) -> impl Iterator<Item = &str> {
         self.identity.iter().flat_map(|of| &of.asking).map(|asking| asking.account.as_str())
     }
 
-    /// One that asks for nothing can still stand in for another one as its canary.
+    /// Whether the set affects no Pod's identity. A set that asks for nothing still matters if it is a canary: it
+    /// replaces its base.
     fn is_idle(&self) -> bool {
         let asks = self.identity.as_ref().is_none_or(|of| !of.asking.is_empty());
         !asks && CompiledSet::of_manifest(&self.set).canary_of.is_none()
     }
 }
 
-/// The SidecarSets as they are for the Pods of one namespace.
+/// The SidecarSets that can affect the Pods of one namespace.
 pub struct Demands<'a> {
     namespace: &'a str,
     cluster: Cluster<'a>,
@@ -77,7 +78,7 @@ impl Candidate<'_> {
     }
 }
 
-/// What the policy would find in the cluster.
+/// Answers the policy's lookups of the Namespace.
 struct Cluster<'a> {
     namespace: &'a Value,
 }
@@ -88,7 +89,7 @@ impl Lookup for Cluster<'_> {
     }
 }
 
-/// The accounts of the namespace.
+/// Answers whether the namespace has a ServiceAccount.
 struct Accounts<'a>(&'a dyn Fn(&str) -> bool);
 
 impl Lookup for Accounts<'_> {
@@ -98,8 +99,8 @@ impl Lookup for Accounts<'_> {
 }
 
 impl<'a> Demands<'a> {
-    /// Those of `sets` that can matter to a Pod of `namespace`, which is a Namespace with its name and labels. Without
-    /// the gate nobody needs anything.
+    /// Selects those of `sets` that can match a Pod of `namespace`, a Namespace object with its name and labels.
+    /// Selects none if the feature gate is off.
     pub fn new(sets: &'a [Prepared], settings: &'a Settings, namespace: &'a Value) -> Self {
         let (cluster, name) = (Cluster { namespace }, json::text(namespace, &["metadata", "name"]));
         let rules = &settings.service_accounts;
@@ -107,7 +108,7 @@ impl<'a> Demands<'a> {
         if settings.gates.service_account_injection && !rules.protects(name) {
             for prepared in sets {
                 let set = CompiledSet::of_manifest(&prepared.set);
-                if select::can_be_in(&set, name, &cluster).unwrap_or_default() {
+                if matching::can_be_in(&set, name, &cluster).unwrap_or_default() {
                     candidates.push(Candidate { set, prepared });
                 }
             }
@@ -115,20 +116,20 @@ impl<'a> Demands<'a> {
         Self { namespace: name, cluster, rules, candidates }
     }
 
-    /// What a Pod needs. Of the Pod, `metadata.labels`, `spec.serviceAccountName`, and the mounts of projected tokens
-    /// count (B0).
+    /// Returns what a Pod needs. Only `metadata.labels`, `spec.serviceAccountName` and the mounts of projected tokens
+    /// of the Pod count (TOK-0).
     ///
-    /// `is_there` says whether the namespace has an account, and is asked only where that changes who is merged:
-    /// `onMissing` is `Skip`. Where it is `Deny`, Pods are refused until all accounts are there, and what is prepared by
-    /// then harms nobody.
+    /// `is_there` tells whether the namespace has an account. The function is called only if `onMissing` is `Skip`,
+    /// because only then a missing account changes the merged set. If `onMissing` is `Deny`, Pods are refused until all
+    /// accounts exist; preparing the merged account before then does no harm.
     pub fn of(&self, pod: &Value, is_there: &dyn Fn(&str) -> bool) -> Demand {
-        if self.candidates.is_empty() || identity::is_mirror(pod) {
+        if self.candidates.is_empty() || pod_identity::is_mirror(pod) {
             return Demand::default();
         }
         let Some(matching) = Pod::decode(pod).ok().and_then(|pod| self.matching(pod)) else { return Demand::default() };
         let (mut identities, mut owners) = (Identities::default(), Owners::new());
         for candidate in matching {
-            // The policy refuses Pods of a set that it does not understand.
+            // The policy refuses the Pods of a set whose fields are invalid.
             let Some(identity) = &candidate.prepared.identity else { return Demand::default() };
             identities.asking.extend(identity.asking.iter().cloned());
             for (name, containers) in &candidate.prepared.owners {
@@ -148,13 +149,14 @@ impl<'a> Demands<'a> {
         Demand { merged, isolated: ascending(resolved.isolated()) }
     }
 
-    /// The set of this name, where Pods of the namespace can get it and it would merge its account with others (G8).
+    /// Returns the request of the set of this name, if Pods of the namespace can match the set and it would merge its
+    /// account with others (MRG-8).
     pub fn merging(&self, name: &str) -> Option<&Asking> {
         self.all_merging().find(|asking| asking.sidecar_set == name)
     }
 
-    /// Every combination of sets that could need a merged account in this namespace, made of the first four that merge,
-    /// by name (G6). Beside it how many sets merge here.
+    /// Returns every combination of sets that could need a merged account in this namespace, made of the first four
+    /// merging sets by name (MRG-6). Also returns the number of unpaused sets that merge here.
     pub fn combinations(&self) -> (Vec<Vec<String>>, usize) {
         let merging = self.candidates.iter().filter(|candidate| self.merges(candidate) && !candidate.set.paused);
         let mut merging: Vec<&Candidate<'_>> = merging.collect();
@@ -164,7 +166,7 @@ impl<'a> Demands<'a> {
         for choice in 0_u32..1 << first.len() {
             let chosen = first.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
             let chosen: Vec<&Candidate<'_>> = chosen.map(|(_, candidate)| *candidate).collect();
-            // A canary takes the place of its base (P-8).
+            // A canary replaces its base (MATCH-8).
             let replaces = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
             let mut accounts: Vec<&str> =
                 chosen.iter().filter_map(|set| Some(set.asking()?.account.as_str())).collect();
@@ -190,12 +192,13 @@ impl<'a> Demands<'a> {
         })
     }
 
-    /// The sets that the policy injects into a Pod, in its order; `None` where it refuses the Pod.
+    /// Returns the sets that the policy injects into a Pod, in the policy's order; `None` if the policy refuses the
+    /// Pod.
     fn matching(&self, pod: Pod<'_>) -> Option<Vec<&Candidate<'_>>> {
         let query = Query { pod, namespace: self.namespace, uid: "" };
         let mut matching = Vec::new();
         for candidate in &self.candidates {
-            if select::is_match(&candidate.set, query, &self.cluster).ok()? {
+            if matching::is_match(&candidate.set, query, &self.cluster).ok()? {
                 matching.push(candidate);
             }
         }
@@ -205,8 +208,8 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// How many sets are prepared in every combination (G6): four make eleven.
-pub const MOST_PREPARED: usize = 4;
+/// The number of sets that are prepared in every combination (MRG-6): four sets make eleven combinations.
+pub(crate) const MOST_PREPARED: usize = 4;
 
 fn ascending<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut texts: Vec<String> = texts.map(str::to_owned).collect();

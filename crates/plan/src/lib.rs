@@ -1,18 +1,19 @@
-//! What the controller writes to the cluster, decided before anything is written.
+//! Plans what the controllers write to the cluster, before anything is written.
 //!
-//! A plan is made from what was seen, by functions without a clock, a client or chance in them; whoever carries it out
-//! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
+//! A plan follows from the observed objects alone: the functions that make it use no clock, no client and no
+//! randomness. The code that carries out a plan decides nothing. So `pillion plan` shows what `pillion controller`
+//! does. The policy module does not use this crate.
 #![forbid(unsafe_code)]
 
 pub mod bundle;
 pub mod condition;
 pub mod default_account;
 pub mod demand;
-pub mod legacy_token;
+pub mod legacy_token_cleaner;
 pub mod merged;
 pub mod root_ca;
-pub mod token_secret;
-pub mod tokens;
+pub mod sidecar_tokens;
+pub mod token_controller;
 
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::Value;
@@ -20,29 +21,30 @@ use serde_json::Value;
 /// One write to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Makes an object. Where one of this name is there already it stays as it is, and the plan is made anew.
+    /// Creates an object. If an object of this name exists, it stays as it is, and the plan is made again.
     Create(Value),
-    /// Server-side apply as the owner of the fields that are there, and of no others: what was applied before and is
-    /// not there any more goes. Where `metadata.uid` or `metadata.resourceVersion` are there, they have to hold.
+    /// Server-side apply. The applier owns the fields in this object and no others: a field that it applied before and
+    /// that is no longer in the object is removed. If the object has `metadata.uid` or `metadata.resourceVersion`, they
+    /// must match the object in the cluster.
     Apply(Value),
-    /// A JSON merge patch (RFC 7386) on the object as it was seen.
+    /// A JSON merge patch (RFC 7386) of the observed object.
     Patch {
-        /// Which object.
+        /// The object.
         object: ObjectRef,
         /// Its `metadata.uid`.
         uid: String,
-        /// Its `metadata.resourceVersion`, where nobody may have changed it since.
+        /// Its `metadata.resourceVersion`, if the object must not have changed since it was observed.
         resource_version: Option<String>,
-        /// The patch, without these two.
+        /// The patch, without the UID and the resource version.
         patch: Value,
     },
-    /// Deletes the object that was seen. One that is gone is no error.
+    /// Deletes the observed object. It is no error if the object is gone.
     Delete {
-        /// Which object.
+        /// The object.
         object: ObjectRef,
-        /// Its `metadata.uid`: another of the same name stays.
+        /// Its `metadata.uid`. Another object of the same name stays.
         uid: String,
-        /// Its `metadata.resourceVersion`, where nobody may have changed it since.
+        /// Its `metadata.resourceVersion`, if the object must not have changed since it was observed.
         resource_version: Option<String>,
     },
 }

@@ -1,8 +1,8 @@
-//! The ServiceAccounts, Roles and RoleBindings that stand for several SidecarSets (`serviceaccounts.md` A6).
+//! The ServiceAccounts, Roles and RoleBindings that stand for several SidecarSets (MRG-1).
 //!
-//! One namespace at a time: what its workloads and Pods need ([`needed`]), and what there is to do about it ([`plan`]).
-//! What is merged is found by its name and its annotation alone, so that nothing has to be remembered but since when
-//! something is not needed.
+//! Works on one namespace at a time: [`needed`] finds what its workloads and Pods need, and [`plan`] compares that with
+//! the existing objects. Merged objects are recognised by name and annotation alone. The only state to remember between
+//! plans is how long an object has been unneeded.
 
 mod objects;
 mod steps;
@@ -28,36 +28,38 @@ use pillion_identity::rules::Rules;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 
-/// On a Namespace: every merged account that its SidecarSets could need is made before anybody asks (G6).
-pub const PREPARE: &str = "pillion.dev/prepare-merged";
+/// Label of a Namespace: if it is `true`, every merged account that its SidecarSets could need is made in advance
+/// (MRG-6).
+pub(crate) const PREPARE: &str = "pillion.dev/prepare-merged";
 
-/// How long things take, in seconds.
+/// The delays of collection, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// How long something is not needed before it is collected (G10).
+    /// How long an object must be unneeded before it is collected (MRG-10).
     pub idle: i64,
-    /// How long it is marked before it is deleted (G11): longer than it takes from a policy's look to the Pod.
+    /// How long an object is marked before it is deleted (MRG-11). This is longer than the time from the policy's
+    /// lookup to the creation of the Pod.
     pub pending: i64,
 }
 
 impl Default for Times {
-    /// Ten minutes, and one.
+    /// Ten minutes until collection, and one minute from the mark to deletion.
     fn default() -> Self {
         Self { idle: 600, pending: 60 }
     }
 }
 
-/// The sets of SidecarSets that need a merged account, by name.
+/// The combinations of SidecarSets that need a merged account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needed {
-    /// Each ascending.
+    /// The names of the SidecarSets of each combination, ascending.
     pub sets: BTreeSet<Vec<String>>,
-    /// How many SidecarSets merge here, where they are too many to prepare all of them.
+    /// The number of SidecarSets that merge here, if there are too many to prepare every combination.
     pub too_many: Option<usize>,
 }
 
-/// What the Pods of a namespace need, those that are there and those that its workloads will make; and where the
-/// Namespace asks for it, what any Pod could need (G6). `is_there`: as for [`Demands::of`].
+/// Returns what the Pods of a namespace need. `pods` are its existing Pods and those that its workloads will create. If
+/// the Namespace asks for it, the result includes what any Pod could need (MRG-6). For `is_there`, see [`Demands::of`].
 pub fn needed<'p>(
     demands: &Demands<'_>,
     namespace: &Value,
@@ -73,58 +75,60 @@ pub fn needed<'p>(
     needed
 }
 
-/// What is seen of a namespace.
+/// The observed state of a namespace.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
-    /// The Namespace: its name and whether it is being deleted.
+pub struct MergedInput<'a> {
+    /// The Namespace: its name, and whether it is being deleted.
     pub namespace: &'a Value,
-    /// Its SidecarSets.
+    /// The SidecarSets that apply in it.
     pub demands: &'a Demands<'a>,
-    /// What is needed.
+    /// The combinations that need a merged account.
     pub needed: &'a Needed,
-    /// The merged accounts that unfinished Pods run under, as far as a watch shows.
+    /// The merged accounts of Pods that have not finished, according to a watch.
     pub used: &'a BTreeSet<String>,
-    /// What is there, by name.
+    /// The existing merged objects, by name.
     pub objects: &'a BTreeMap<String, Trio>,
-    /// Whether nobody knows what a SidecarSet says: what stands for it is left as it is.
+    /// Whether the contents of a SidecarSet are unknown. Objects that stand for such a set are left as they are.
     pub is_unknown: &'a dyn Fn(&str) -> bool,
-    /// What nobody may grant (P4).
+    /// The policy's rules: they list the permissions that are never granted (ESC-4).
     pub rules: &'a Rules,
-    /// What is neither needed nor used, by name, and since when.
+    /// The objects that are neither needed nor used, by name, each with the time since when.
     pub idle: &'a BTreeMap<String, Timestamp>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// How long things take.
+    /// The delays of collection.
     pub times: Times,
 }
 
-/// What there is to do in a namespace.
+/// The writes for a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// By name; each on its own.
+    /// The groups, sorted by name. Each group is independent of the others.
     pub groups: Vec<Group>,
-    /// What people should know.
+    /// Notices for people.
     pub notices: Vec<Notice>,
-    /// What is neither needed nor used, by name, and since when: for the next plan.
+    /// The objects that are neither needed nor used, by name, each with the time since when. The next plan takes this
+    /// as input.
     pub idle: BTreeMap<String, Timestamp>,
-    /// In how many seconds there may be something to do although nothing changes.
+    /// The seconds until the next action may be due although nothing changes.
     pub look_again: Option<i64>,
 }
 
-/// What there is to do about one ServiceAccount with its Role and RoleBinding, in this order.
+/// The writes for one ServiceAccount with its Role and RoleBinding, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     /// Their name.
     pub name: String,
-    /// What they stand for.
+    /// The SidecarSets that they stand for.
     pub sets: Vec<String>,
-    /// What is done whoever uses it. An `Apply` without a UID is of the object that the `Create` before it made.
+    /// Steps that are carried out in any case. An `Apply` without a UID concerns the object that the preceding `Create`
+    /// made.
     pub steps: Vec<Step>,
-    /// What is done where no Pod uses it, which has to be asked of the API server right before.
+    /// Steps that are carried out if no Pod uses the account. The API server must be asked immediately before.
     pub if_unused: Vec<Step>,
-    /// What is done where one does.
+    /// Steps that are carried out if a Pod uses the account.
     pub if_used: Vec<Step>,
-    /// What people should know where one does.
+    /// The notice for people if a Pod uses the account.
     pub notice_if_used: Option<Notice>,
 }
 
@@ -134,16 +138,16 @@ impl Group {
         self.steps.is_empty() && !self.asks_for_pods()
     }
 
-    /// Whether it has to be asked which Pods use it.
+    /// Whether the steps depend on which Pods use the account.
     pub fn asks_for_pods(&self) -> bool {
         !self.if_unused.is_empty() || !self.if_used.is_empty()
     }
 }
 
-/// What people should know.
+/// A notice for people.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
-    /// An object has the name, and stands for something else (G2). It is left alone.
+    /// An object has the needed name but stands for something else (MRG-2). It is left alone.
     Foreign {
         /// Its kind.
         kind: &'static str,
@@ -152,29 +156,29 @@ pub enum Notice {
         /// The SidecarSets that would need the name.
         sets: Vec<String>,
     },
-    /// The account was deleted while Pods run under it, whose tokens are refused (G13).
+    /// The account was deleted while Pods run under it. The API server refuses their tokens (MRG-13).
     AccountLost {
         /// Its name.
         name: String,
-        /// What it stood for.
+        /// The SidecarSets that it stood for.
         sets: Vec<String>,
     },
-    /// A SidecarSet asks for what nobody may grant (P4).
+    /// A SidecarSet asks for a permission that is never granted (ESC-4).
     Denied {
         /// The SidecarSet.
         set: String,
-        /// What, and what to do.
+        /// The permission, and the remedy.
         why: String,
     },
-    /// More SidecarSets merge in a prepared namespace than can be prepared in every combination (G6).
+    /// More SidecarSets merge in a prepared namespace than can be prepared in every combination (MRG-6).
     TooMany {
-        /// How many.
+        /// The number of SidecarSets that merge.
         merging: usize,
     },
 }
 
 impl Notice {
-    /// The reason of an Event.
+    /// Returns the reason of the notice's Event.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Foreign { .. } => "ForeignObject",
@@ -184,7 +188,7 @@ impl Notice {
         }
     }
 
-    /// The SidecarSets that it is about.
+    /// Returns the SidecarSets that the notice concerns.
     pub fn sets(&self) -> &[String] {
         match self {
             Self::Foreign { sets, .. } | Self::AccountLost { sets, .. } => sets,
@@ -219,11 +223,11 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Compares a namespace with what it should be.
-pub fn plan(seen: &Seen<'_>) -> Plan {
+/// Plans the writes that bring a namespace to its wanted state.
+pub fn plan(seen: &MergedInput<'_>) -> Plan {
     let mut plan = Plan::default();
     if is_going(seen.namespace) {
-        // G9: finalizers would keep the namespace from going; what is in it goes with it.
+        // MRG-9: finalizers would block the deletion of the namespace. Its contents are deleted with it.
         for (name, trio) in seen.objects {
             let steps = trio.iter().flatten().filter_map(|object| without_finalizers(object)).collect();
             plan.push(Group { name: name.clone(), steps, ..Group::default() });
@@ -267,8 +271,8 @@ pub fn is_going(namespace: &Value) -> bool {
     json::is_terminating(namespace) || json::text(namespace, &["status", "phase"]) == "Terminating"
 }
 
-/// What is to be done about one name.
-fn one(seen: &Seen<'_>, name: &str, sets: &[String], plan: &mut Plan) {
+/// Plans for the objects of one name.
+fn one(seen: &MergedInput<'_>, name: &str, sets: &[String], plan: &mut Plan) {
     let group = Group { name: name.to_owned(), sets: sets.to_vec(), ..Group::default() };
     let none = [None, None, None];
     let found = Found::of(name, sets, seen.objects.get(name).unwrap_or(&none));
@@ -284,7 +288,7 @@ fn one(seen: &Seen<'_>, name: &str, sets: &[String], plan: &mut Plan) {
     let merging: Option<Vec<&Asking>> = sets.iter().map(|set| seen.demands.merging(set)).collect();
     let is_used = seen.used.contains(name);
     match merging {
-        // What a Pod runs under that would still get it is needed like what it will be created with.
+        // An account that Pods run under, and would get again, is needed as much as one for new Pods.
         Some(merging) if seen.needed.sets.contains(sets) || is_used => {
             let denied = denied(&merging, seen.rules);
             if denied.is_empty() {
@@ -298,8 +302,8 @@ fn one(seen: &Seen<'_>, name: &str, sets: &[String], plan: &mut Plan) {
     }
 }
 
-/// P4, which is asked again here: nobody else stands between a SidecarSet that was written without the policy and what
-/// the controller may grant.
+/// Checks ESC-4 again: a SidecarSet may have been written without the policy, so no other check limits what the
+/// controller grants to it.
 fn denied(merging: &[&Asking], rules: &Rules) -> Vec<Notice> {
     let of = |asking: &&Asking| {
         let set = asking.sidecar_set.clone();
@@ -309,34 +313,36 @@ fn denied(merging: &[&Asking], rules: &Rules) -> Vec<Notice> {
     merging.iter().filter_map(of).collect()
 }
 
-/// Something needed is made (G4), kept as it should be, and not collected (G11).
+/// Plans for needed objects: creates missing ones (MRG-4), repairs changed ones, and removes the marks for collection
+/// (MRG-11).
 fn keep(found: &Found<'_>, merging: &[&Asking], namespace: &str, mut group: Group) -> Group {
     let wanted = objects::wanted(merging, namespace);
     let notice = Notice::AccountLost { name: group.name.clone(), sets: group.sets.clone() };
     for (state, wanted) in found.states().zip(&wanted) {
         let (mut steps, is_there) = match state {
             State::Missing => (steps::make(wanted), false),
-            // It goes, and the change is seen: then it is missing.
+            // Without finalizers the object disappears. The watch reports that, and the next plan finds the object
+            // missing.
             State::Going(object) => (without_finalizers(object).into_iter().collect(), false),
             State::There(object) => (steps::repair(object, wanted), true),
         };
         let is_account = json::text(wanted, &["kind"]) == "ServiceAccount";
         if is_account && !is_there {
-            // G13: tokens of an account that is made anew are those of another one.
+            // MRG-13: a new account of the same name does not make the tokens of the old one valid again.
             group.if_unused = steps;
             group.notice_if_used = Some(notice.clone());
             continue;
         }
-        // Where the account has to be made first, so has the order to be kept (G4).
+        // If the account must be created first, the other objects wait for it, so that the order holds (MRG-4).
         if group.asks_for_pods() { group.if_unused.append(&mut steps) } else { group.steps.append(&mut steps) }
     }
     group
 }
 
-/// Something that is not needed: its finalizers go where its SidecarSets will never need it as it is (G8), and where
-/// nobody uses it for long enough it is collected in two phases (G10, G11).
+/// Plans for unneeded objects. Their finalizers are removed if the SidecarSets will never need them as they are
+/// (MRG-8). Objects that have been unused for long enough are collected in two steps (MRG-10, MRG-11).
 fn leave(
-    seen: &Seen<'_>,
+    seen: &MergedInput<'_>,
     found: &Found<'_>,
     (is_used, may_be_needed): (bool, bool),
     mut group: Group,
@@ -349,7 +355,7 @@ fn leave(
     }
     let marked_since = objects::marked_since(&objects);
     if is_used {
-        // Its Pods may have come after the mark.
+        // The Pods that use the account may have been created after the mark.
         group.steps.extend(objects.iter().filter_map(|object| steps::unmarked(object)));
         plan.push(group);
         return;
@@ -363,7 +369,7 @@ fn leave(
             if end > seen.now.0 {
                 plan.look_again_in(end - seen.now.0);
             } else if group.steps.is_empty() && stripped().is_empty() {
-                // RoleBinding, Role, ServiceAccount.
+                // Reversed order: RoleBinding, Role, ServiceAccount.
                 group.if_unused = objects.iter().rev().filter_map(|object| steps::deleted(object)).collect();
                 if !group.if_unused.is_empty() {
                     group.if_used = objects.iter().filter_map(|object| steps::unmarked(object)).collect();

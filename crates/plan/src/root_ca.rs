@@ -1,5 +1,5 @@
-//! The certificate of the API server's authority in every namespace, as Pods mount it beside their token
-//! (`serviceaccounts.md` C4; kube-controller-manager's `root-ca-certificate-publisher-controller`).
+//! The certificate of the API server's authority in every namespace. Pods mount it beside their token (RUN-6;
+//! kube-controller-manager's `root-ca-certificate-publisher-controller`).
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
@@ -8,27 +8,27 @@ use serde_json::{Map, Value, json};
 use super::Step;
 use super::default_account::ACTIVE;
 
-/// The ConfigMap.
+/// The name of the ConfigMap.
 pub const NAME: &str = "kube-root-ca.crt";
 /// Its only key.
 pub const KEY: &str = "ca.crt";
-/// Says what an object is for.
+/// The annotation that describes the purpose of an object.
 const DESCRIPTION: &str = "kubernetes.io/description";
 const TEXT: &str = "The certificates by which Pods know the API server when they reach it inside the cluster, as \
                     kubernetes.default.svc or by its Service's address. Do not use them for anything else.";
 
-/// A ConfigMap as it was seen.
+/// An observed ConfigMap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ObservedConfigMap {
     uid: String,
     resource_version: String,
-    /// What has to be changed, as a merge patch; nothing where it is right.
+    /// The merge patch that corrects the ConfigMap; `None` if it is correct.
     repair: Option<Value>,
 }
 
-impl Seen {
-    /// What matters of a ConfigMap that should hold `authority`, certificates in PEM: nothing else may be in `data`,
-    /// and there has to be some description, which need not be ours.
+impl ObservedConfigMap {
+    /// Compares a ConfigMap with its wanted contents. `data` must contain `authority` (certificates in PEM) and nothing
+    /// else. The ConfigMap must have a description, which may be any text.
     pub fn of(config_map: &Value, authority: &str) -> Self {
         let text = |key| json::text(config_map, &["metadata", key]).to_owned();
         let mut data = Map::new();
@@ -53,12 +53,13 @@ impl Seen {
     }
 }
 
-/// What brings a namespace of this phase (`status.phase`) to where it should be; nothing where it is there.
-pub fn plan(namespace: &str, phase: &str, authority: &str, seen: Option<&Seen>) -> Option<Step> {
+/// Returns the step that creates or corrects the ConfigMap in a namespace of this phase (`status.phase`); `None` if
+/// there is nothing to do.
+pub fn plan(namespace: &str, phase: &str, authority: &str, seen: Option<&ObservedConfigMap>) -> Option<Step> {
     if phase != ACTIVE {
         return None;
     }
-    let Some(Seen { uid, resource_version, repair }) = seen else {
+    let Some(ObservedConfigMap { uid, resource_version, repair }) = seen else {
         return Some(Step::Create(json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -87,9 +88,9 @@ mod tests {
 
     const CA: &str = "-----BEGIN CERTIFICATE-----\n";
 
-    fn seen(data: &Value, annotations: &Value) -> Seen {
+    fn seen(data: &Value, annotations: &Value) -> ObservedConfigMap {
         let metadata = json!({"name": NAME, "uid": "1", "resourceVersion": "7", "annotations": annotations});
-        Seen::of(&json!({"metadata": metadata, "data": data}), CA)
+        ObservedConfigMap::of(&json!({"metadata": metadata, "data": data}), CA)
     }
 
     fn patch(data: &Value, annotations: &Value) -> Option<Value> {
@@ -103,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn c4_it_is_made_where_it_is_missing() {
+    fn run6_it_is_made_where_it_is_missing() {
         let Some(Step::Create(made)) = plan("shop", "Active", CA, None) else { panic!("nothing is made") };
         assert_eq!(made["data"], json!({"ca.crt": CA}));
-        assert_eq!(plan("shop", "Active", CA, Some(&Seen::of(&made, CA))), None, "what is made is right");
+        assert_eq!(plan("shop", "Active", CA, Some(&ObservedConfigMap::of(&made, CA))), None, "what is made is right");
     }
 
     #[rstest]
     #[case::terminating("Terminating")]
     #[case::no_phase_yet("")]
-    fn c4_only_active_namespaces_have_it(#[case] phase: &str) {
+    fn run6_only_active_namespaces_have_it(#[case] phase: &str) {
         assert_eq!(plan("shop", phase, CA, None), None);
         assert_eq!(plan("shop", phase, CA, Some(&seen(&json!({}), &json!({})))), None);
     }
@@ -127,7 +128,7 @@ mod tests {
     #[case::not_described(
         json!({"ca.crt": CA}), Value::Null, Some(json!({"metadata": {"annotations": {DESCRIPTION: TEXT}}}))
     )]
-    fn c4_it_is_written_only_when_it_differs(
+    fn run6_it_is_written_only_when_it_differs(
         #[case] data: Value,
         #[case] annotations: Value,
         #[case] written: Option<Value>,

@@ -1,38 +1,39 @@
-//! A ControllerRevision: a stored version of a `SidecarSet`.
+//! A ControllerRevision: a stored version of a `SidecarSet` (REV-1 to REV-9).
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::names;
-use crate::schema::{self, CONTROLLER_REVISION, REVISION_SPEC, expect_text};
+use crate::tables::{self, CONTROLLER_REVISION, REVISION_SPEC, expect_text};
 
-/// An apps/v1 ControllerRevision whose types are right; nulls removed, `data` as it was stored.
+/// A type-checked apps/v1 ControllerRevision. Nulls are removed, except in `data`, which stays as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerRevision(Value);
 
 impl ControllerRevision {
-    /// Decodes a manifest or an object of the cluster.
+    /// Decodes a manifest or an object from the cluster.
     ///
     /// # Errors
-    /// Every error with its path: another `kind` or `apiVersion`, or a field of another type. What `data` holds is
-    /// checked by [`Self::spec`].
+    /// Every error with its path: another `kind` or `apiVersion`, or a field of another type. [`Self::spec`] checks the
+    /// content of `data`.
     pub fn decode(mut object: Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         expect_text(&object, "kind", &["ControllerRevision"], &mut errors);
         expect_text(&object, "apiVersion", &["apps/v1"], &mut errors);
         if errors.is_empty() {
-            schema::decode(&mut object, &CONTROLLER_REVISION, &FieldPath::default(), &mut errors);
+            tables::decode(&mut object, &CONTROLLER_REVISION, &FieldPath::default(), &mut errors);
         }
         if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
     }
 
-    /// Takes an object that was decoded before.
+    /// Wraps an object that was decoded before.
     pub fn from_decoded(object: Value) -> Self {
         Self(object)
     }
 
-    /// What of it goes into a Pod: its name, its hashes and its data. Whose it is cannot be told from that any more.
+    /// Returns the parts that affect a Pod: the name, the hashes and the data. The result does not tell to which
+    /// SidecarSet the revision belongs.
     pub fn essence(&self) -> Value {
         let mut annotations = json::Object::new();
         for key in [names::HASH, names::HASH_WITHOUT_IMAGE] {
@@ -48,58 +49,53 @@ impl ControllerRevision {
         json::object_of([("metadata", metadata.into()), ("data", self.data().cloned().unwrap_or_default())])
     }
 
-    /// The whole object.
+    /// Returns the whole object.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(&self) -> &str {
         json::text(&self.0, &["metadata", "name"])
     }
 
-    /// `metadata.namespace`; empty in manifests that leave it out.
+    /// Returns `metadata.namespace`; empty in manifests that omit it.
     pub fn namespace(&self) -> &str {
         json::text(&self.0, &["metadata", "namespace"])
     }
 
-    /// A label; `None` where it is absent.
+    /// Returns a label, or `None` if it is absent.
     pub fn label(&self, key: &str) -> Option<&str> {
         json::at(&self.0, &["metadata", "labels", key])?.as_str()
     }
 
-    /// An annotation; `""` where it is absent.
+    /// Returns an annotation, or `""` if it is absent.
     pub fn annotation(&self, key: &str) -> &str {
         json::text(&self.0, &["metadata", "annotations", key])
     }
 
-    /// The uids of its owners.
-    pub fn owner_uids(&self) -> impl Iterator<Item = &str> {
-        json::items(&self.0, &["metadata", "ownerReferences"]).iter().map(|owner| json::text(owner, &["uid"]))
-    }
-
-    /// Its place in the history; the newest has the largest.
+    /// Returns the revision number; the newest revision has the largest (REV-5).
     pub fn revision(&self) -> i64 {
         json::at(&self.0, &["revision"]).and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// What is stored in it.
+    /// Returns the stored data.
     pub fn data(&self) -> Option<&Value> {
         json::at(&self.0, &["data"])
     }
 
-    /// The `spec` that it keeps, decoded (M-6).
+    /// Returns the stored `spec`, decoded (INJ-6).
     pub fn spec(&self) -> Result<Value, Vec<FieldError>> {
         decode_revision_spec(self.data().unwrap_or(&Value::Null))
     }
 }
 
-/// Decodes the `data` of a ControllerRevision of a `SidecarSet` into the `spec` that it keeps: `containers`,
-/// `initContainers`, `volumes`, `imagePullSecrets` and `patchPodMetadata`, absent where the revision says `null`.
-/// Other keys, `$patch` among them, are left out (M-6).
+/// Decodes the `data` of a ControllerRevision of a `SidecarSet` (REV-2) into the stored `spec`: `containers`,
+/// `initContainers`, `volumes`, `imagePullSecrets` and `patchPodMetadata`. Fields that are `null` in the revision are
+/// absent. Other keys, including `$patch`, are left out (INJ-6).
 ///
 /// # Errors
-/// Every error, with its path below `data`: `spec` is missing, or a type is wrong.
+/// Every error, with its path below `data`: `spec` is missing, or a field has the wrong type.
 fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
     let path = FieldPath::new("data.spec");
     let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
@@ -110,7 +106,7 @@ fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
         spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
     }
     let mut errors = Vec::new();
-    schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
+    tables::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
     if errors.is_empty() { Ok(spec) } else { Err(errors) }
 }
 
@@ -143,11 +139,10 @@ mod tests {
         assert_eq!(revision.label("other"), None);
         assert_eq!(revision.annotation("kruise.io/sidecarset-hash"), "h");
         assert_eq!(revision.annotation("other"), "");
-        assert_eq!(revision.owner_uids().collect::<Vec<_>>(), ["u1", "", "u2"]);
         assert_eq!(revision.revision(), 9_007_199_254_740_993);
         assert_eq!(revision.spec().unwrap(), json!({"volumes": [{"name": "v"}]}));
         assert!(json::at(revision.as_value(), &["metadata", "creationTimestamp"]).is_none());
-        // Stored data is compared bytewise, so its nulls stay.
+        // Stored data is compared byte by byte (REV-5), so its nulls stay.
         assert_eq!(json::at(revision.data().unwrap(), &["spec", "containers"]), Some(&Value::Null));
     }
 
@@ -156,7 +151,6 @@ mod tests {
         let revision =
             ControllerRevision::decode(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision"})).unwrap();
         assert_eq!((revision.name(), revision.revision(), revision.data()), ("", 0, None));
-        assert_eq!(revision.owner_uids().count(), 0);
         assert_eq!(revision.spec().unwrap_err().len(), 1);
     }
 
@@ -174,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_a_revision_spec_has_its_five_keys() {
+    fn rev2_a_revision_spec_has_its_five_keys() {
         let data = json!({"spec": {
             "$patch": "replace", "containers": [{"name": "a", "image": null}], "initContainers": null,
             "volumes": [{"name": "v", "new": null}], "imagePullSecrets": [], "patchPodMetadata": null,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Which of OpenKruise's feature gates are on; all are off by default (product.md, Settings).
+/// The settings of OpenKruise's feature gates. All are off by default (API-14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, expecting = "an object of names and booleans")]
@@ -11,11 +11,11 @@ pub struct Gates {
     #[serde(rename = "SidecarSetServiceAccountInjection")]
     pub service_account_injection: bool,
     /// `patchPodMetadata` is allowed if there is no whitelist, or none of its rules is for the SidecarSet.
-    // V-21
+    // VAL-21
     #[serde(rename = "SidecarSetPatchPodMetadataDefaultsAllowed")]
     pub patch_pod_metadata_defaults_allowed: bool,
     /// Injected containers are sorted by name; init containers always are.
-    // M-23
+    // INJ-23
     #[serde(rename = "EnableSortSidecarContainerByName")]
     pub sort_sidecar_containers_by_name: bool,
 }

@@ -1,4 +1,4 @@
-//! The hashes of a `SidecarSet` (H-1 to H-10) and the digests in the names of its revisions (R-3).
+//! The hashes of a `SidecarSet` (HASH-1 to HASH-10) and the digests in the names of its revisions (REV-3).
 
 use std::ops::Range;
 
@@ -6,27 +6,46 @@ use pillion_kubernetes::json;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::schema::{self, REVISION_SPEC, SIDECAR_CONTAINER, Style};
 use crate::sidecar::is_native;
+use crate::tables::{self, REVISION_SPEC, SIDECAR_CONTAINER, Style};
 
-/// The two hashes that are stored in annotations of a `SidecarSet` (H-1); 64 characters each.
+/// The two hashes in the annotations of a `SidecarSet` (HASH-1), 64 characters each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashes {
-    /// `kruise.io/sidecarset-hash`.
+    /// The value of `kruise.io/sidecarset-hash`.
     pub hash: String,
-    /// `kruise.io/sidecarset-hash-without-image`: the same with every image left out (H-4).
+    /// The value of `kruise.io/sidecarset-hash-without-image`: the hash computed without the images (HASH-4).
     pub without_image: String,
 }
 
-/// The hashes of a decoded and defaulted `spec` (H-10), of either version (H-9).
+/// Returns the hashes of a decoded and defaulted `spec` (HASH-10), of either version (HASH-9).
+///
+/// # Examples
+/// ```
+/// use pillion_sidecarset::hash::hashes;
+/// use serde_json::json;
+///
+/// let native = json!({"name": "container1", "image": "test-image", "restartPolicy": "Always"});
+/// let containers = json!([{"name": "container1", "image": "test-image"}]);
+/// for (spec, hash) in [
+///     (json!({}), "x5vwx9w6vv4dv72c9w4c2f6v74fbwx545b45bbfz6z2dvf8w887xw86fvcb4cf48"),
+///     (json!({"containers": containers}), "w26c4x8fz245642fdv499b464248f974xddx4x55z5dw55bc6x66464fxz77dc78"),
+///     (
+///         json!({"containers": containers, "initContainers": [native]}),
+///         "4xwx4d4844vd4v9x79wb4xbxf4xb29475cc4446v8cz2c2f2f5c5bw448vd42z8w",
+///     ),
+/// ] {
+///     assert_eq!(hashes(&spec).hash, hash);
+/// }
+/// ```
 pub fn hashes(spec: &Value) -> Hashes {
     Hashes::of_digests(&digests(spec))
 }
 
-/// Bytes of both digests.
+/// The length of both digests together, in bytes.
 pub const DIGESTS: usize = 64;
 
-/// The SHA-256 of both texts, the one without images behind the other.
+/// Returns the SHA-256 digests of the hashed text with the images, followed by that without images.
 pub fn digests(spec: &Value) -> [u8; DIGESTS] {
     let (text, images) = preimage(spec);
     let mut without_image = String::with_capacity(text.len());
@@ -45,20 +64,20 @@ pub fn digests(spec: &Value) -> [u8; DIGESTS] {
 }
 
 impl Hashes {
-    /// The hashes whose digests these are (H-8).
+    /// Encodes digests as hashes (HASH-8).
     pub fn of_digests(digests: &[u8; DIGESTS]) -> Self {
         let (hash, without_image) = digests.split_at(DIGESTS / 2);
         Self { hash: encoded(hash), without_image: encoded(without_image) }
     }
 }
 
-/// The text that is hashed (H-2, H-3), and where in it the images of the containers are.
+/// Returns the text that is hashed (HASH-2, HASH-3), and the ranges of the containers' images in it.
 fn preimage(spec: &Value) -> (String, Vec<Range<usize>>) {
     let mut out = String::from("{\"containers\":");
     let mut images = Vec::new();
     let mut write = |out: &mut String, key| {
         let list = json::at(spec, &[key]);
-        images.extend(schema::write_objects_finding(out, list, &SIDECAR_CONTAINER, "image"));
+        images.extend(tables::write_objects_finding(out, list, &SIDECAR_CONTAINER, "image"));
     };
     write(&mut out, "containers");
     if json::items(spec, &["initContainers"]).iter().any(is_native) {
@@ -69,7 +88,7 @@ fn preimage(spec: &Value) -> (String, Vec<Range<usize>>) {
     (out, images)
 }
 
-/// The SHA-256 of a text, as 64 hexadecimal digits.
+/// Returns the SHA-256 digest of a text as 64 hexadecimal digits.
 pub fn sha256(text: &[u8]) -> String {
     hex(&Sha256::digest(text))
 }
@@ -78,12 +97,12 @@ fn hex(bytes: &[u8]) -> String {
     digits_of(bytes, b"0123456789abcdef")
 }
 
-/// What [`safe_encode`] makes of [`hex`].
+/// Returns [`safe_encode`] of the result of [`hex`].
 fn encoded(digest: &[u8]) -> String {
     digits_of(digest, b"456789bcdfvwxz24")
 }
 
-/// Each half of a byte as one of these ASCII digits.
+/// Writes each half of a byte as one of these ASCII digits.
 fn digits_of(bytes: &[u8], digits: &[u8; 16]) -> String {
     let mut text = Vec::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -94,10 +113,10 @@ fn digits_of(bytes: &[u8], digits: &[u8; 16]) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Kubernetes' alphabet for generated names: no vowels and no digits that look like them.
+/// Kubernetes' alphabet for generated names: no vowels, and no digits that resemble vowels.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Maps every byte of `text` into that alphabet (H-8). Different texts may come out alike.
+/// Maps every byte of `text` to a character of that alphabet (HASH-8). Different texts may have the same result.
 pub fn safe_encode(text: &str) -> String {
     text.bytes()
         .map(|byte| {
@@ -107,27 +126,27 @@ pub fn safe_encode(text: &str) -> String {
         .collect()
 }
 
-/// The `data` of the revision of a decoded `spec`, as it is stored (R-2).
+/// Returns the `data` of the revision of a decoded `spec`, as it is stored (REV-2).
 pub fn revision_data(spec: &Value) -> String {
     let mut out = String::from("{\"spec\":{\"$patch\":\"replace\"");
     for field in REVISION_SPEC.fields {
         out.push_str(",\"");
         out.push_str(field.name);
         out.push_str("\":");
-        // The reference copies the keys of a spec in which empty lists have been left out.
+        // The reference copies the keys of a spec without empty lists.
         let list = json::at(spec, &[field.name]).filter(|list| !json::items(list, &[]).is_empty());
-        if let schema::Kind::Objects(schema) = field.kind {
-            schema::write_objects(&mut out, list, schema, Style::Generic);
+        if let tables::Kind::Objects(table) = field.kind {
+            tables::write_objects(&mut out, list, table, Style::Generic);
         }
     }
     out.push_str("}}");
     out
 }
 
-/// The longest prefix of a revision's name, in characters (R-3).
+/// The maximum length of the prefix of a revision's name, in characters (REV-3).
 const PREFIX_MAX: usize = 223;
 
-/// The name of a revision and the value of its label `controller.kubernetes.io/hash` (R-3).
+/// The name of a revision and the value of its label `controller.kubernetes.io/hash` (REV-3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionName {
     /// `<set>-<hash>`.
@@ -136,7 +155,7 @@ pub struct RevisionName {
     pub hash: String,
 }
 
-/// The name of the revision of the `SidecarSet` named `set` whose data is `data` (R-3).
+/// Returns the name of the revision with the data `data` of the `SidecarSet` named `set` (REV-3).
 pub fn revision_name(set: &str, data: &str, collision_count: i32) -> RevisionName {
     let digest = data
         .bytes()

@@ -1,20 +1,20 @@
-//! Image references: only what defaulting needs to know of them.
+//! Parsing of image references, as far as defaulting needs it.
 //!
 //! The grammar is that of the distribution project's `reference` package, which the API server uses:
 //! `[domain[:port]/]path[:tag][@digest]`, with Docker Hub's short names.
 
-use pillion_kubernetes::format;
+use pillion_kubernetes::strings;
 
-/// The longest path of a repository, in bytes; `library/` counts for the short names of Docker Hub.
+/// The maximum length of the path of a repository, in bytes. For the short names of Docker Hub, `library/` counts too.
 const PATH_MAX: usize = 255;
-/// What a short name of Docker Hub stands for.
+/// The path that a short name of Docker Hub implies.
 const LIBRARY: &str = "library/";
 const HUB: &str = "docker.io";
 const HUB_INDEX: &str = "index.docker.io";
 const TAG_MAX: usize = 128;
 
-/// The tag that the API server goes by when it chooses an `imagePullPolicy`: `latest` where the reference has
-/// neither tag nor digest, `""` where it has only a digest, `None` where it is no image reference.
+/// Returns the tag from which the API server derives the `imagePullPolicy`: `latest` if the reference has neither a tag
+/// nor a digest, `""` if it has only a digest, `None` if it is not an image reference.
 pub fn tag(image: &str) -> Option<&str> {
     if image.len() == 64 && image.bytes().all(is_lower_hex) {
         return None;
@@ -25,18 +25,19 @@ pub fn tag(image: &str) -> Option<&str> {
         Some(_) => return None,
         None => (rest, false),
     };
-    // A path holds no colon, and a port stands before the first slash, which is gone.
+    // A path has no colon. A port precedes the first slash, so it is already split off.
     let (path, tag) = match rest.split_once(':') {
         Some((path, tag)) if is_tag(tag) => (path, tag),
         Some(_) => return None,
         None if digest => (rest, ""),
         None => (rest, "latest"),
     };
-    let implied = if domain.is_none_or(|domain| domain == HUB) && !format::has(path, b'/') { LIBRARY.len() } else { 0 };
+    let implied =
+        if domain.is_none_or(|domain| domain == HUB) && !strings::has(path, b'/') { LIBRARY.len() } else { 0 };
     let domain_is_path = match domain {
         None => false,
         Some(domain) if is_domain(domain) => false,
-        // Not a domain after all: then it has to be the first component of the path.
+        // Not a domain after all: then it must be the first component of the path.
         Some(domain) if is_path_component(domain) => true,
         Some(_) => return None,
     };
@@ -44,12 +45,12 @@ pub fn tag(image: &str) -> Option<&str> {
     (path.split('/').all(is_path_component) && length <= PATH_MAX).then_some(tag)
 }
 
-/// Whether the API server would pull this image every time: its tag is `latest`, written or implied (D-5).
+/// Whether the API server defaults to pulling this image every time: its tag is `latest`, explicit or implied (DEF-5).
 pub fn is_latest(image: &str) -> bool {
     tag(image) == Some("latest")
 }
 
-/// The domain, where the first component is one, and the rest.
+/// Splits off the domain, if the first component is one.
 fn split_domain(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
         Some((HUB_INDEX, rest)) => (Some(HUB), rest),
@@ -68,7 +69,7 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// A digest of an algorithm that is known, in lower-case hexadecimal of its length.
+/// Whether the text is a digest of a known algorithm, in lower-case hexadecimal of the right length.
 fn is_digest(digest: &str) -> bool {
     let length = match digest.split_once(':') {
         Some(("sha256", encoded)) => (encoded, 64),
@@ -79,7 +80,7 @@ fn is_digest(digest: &str) -> bool {
     length.0.len() == length.1 && length.0.bytes().all(is_lower_hex)
 }
 
-/// A word character, then at most 127 word characters, dots and dashes.
+/// Whether the text is a word character, followed by at most 127 word characters, dots and dashes.
 fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= TAG_MAX
@@ -87,10 +88,10 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
-/// A host name, an IPv4 address or an IPv6 address in brackets, with or without a port.
+/// Whether the text is a host name, an IPv4 address or an IPv6 address in brackets, with or without a port.
 fn is_domain(domain: &str) -> bool {
     let host = match domain.rsplit_once(':') {
-        // The colon inside the brackets of an address is no port.
+        // A colon inside the brackets of an address does not start a port.
         Some((host, port)) if !port.ends_with(']') => {
             if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
                 return false;
@@ -112,7 +113,8 @@ fn is_host_label(label: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// Runs of lower-case letters and digits, between them one of `.`, `_`, `__` or any number of dashes.
+/// Whether the text consists of runs of lower-case letters and digits, separated by `.`, `_`, `__` or any number of
+/// dashes.
 fn is_path_component(component: &str) -> bool {
     let is_atom = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -165,12 +167,12 @@ mod tests {
     #[case::unknown_digest_algorithm("nginx@md5:0123456789abcdef0123456789abcdef", None)]
     #[case::only_a_digest("sha256:0123", Some("0123"))]
     #[case::port_and_no_path("registry.example:5000", Some("5000"))]
-    fn d5_tags(#[case] image: &str, #[case] expected: Option<&str>) {
+    fn def5_tags(#[case] image: &str, #[case] expected: Option<&str>) {
         assert_eq!(tag(image), expected);
     }
 
     #[test]
-    fn d5_digests_stand_in_for_a_tag() {
+    fn def5_digests_stand_in_for_a_tag() {
         assert_eq!(tag(&format!("nginx@sha256:{HEX}")), Some(""));
         assert_eq!(tag(&format!("nginx:latest@sha256:{HEX}")), Some("latest"));
         assert_eq!(tag(&format!("nginx@sha512:{HEX}{HEX}")), Some(""));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn d5_lengths() {
+    fn def5_lengths() {
         assert_eq!(tag(&format!("a:{}", "t".repeat(128))).map(str::len), Some(128));
         assert_eq!(tag(&format!("a:{}", "t".repeat(129))), None);
         assert!(is_latest(&"a".repeat(247)), "with library/ that is 255");

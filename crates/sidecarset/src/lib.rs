@@ -1,5 +1,5 @@
-//! SidecarSets: their fields, decoding, defaults, hashes, revisions, expressions and validation; and the Pods that they
-//! are for.
+//! SidecarSets (fields, decoding, defaults, hashes, revisions, expressions and validation) and the Pods that they apply
+//! to.
 #![forbid(unsafe_code)]
 
 pub mod controller_revision;
@@ -9,8 +9,8 @@ pub mod hash;
 pub mod image;
 pub mod names;
 pub mod pod;
-pub mod revision;
-pub mod schema;
+pub mod requested_revision;
 pub mod sidecar;
 pub mod sidecar_set;
+pub mod tables;
 pub mod validation;

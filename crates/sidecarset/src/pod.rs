@@ -1,87 +1,88 @@
-//! Reading a Pod.
+//! Read access to a Pod.
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
 use crate::names;
-use crate::schema;
+use crate::tables;
 
-/// A Pod whose fields that the rules read have the shapes of core/v1; everything else in it is unknown and stays so.
+/// A Pod whose fields have the types of core/v1, as far as the rules read them. All other fields are unchecked.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
     object: &'a Value,
-    /// The annotations in place of those of the object.
+    /// Annotations that replace those of the object.
     annotations: Option<&'a Object>,
 }
 
 impl<'a> Pod<'a> {
-    /// Checks the shapes of the fields that injection reads or edits. A JSON null counts as absent.
+    /// Checks the types of the fields that injection reads or edits. A JSON null counts as absent.
     ///
     /// # Errors
-    /// Every field of another shape, with its path.
+    /// One error, with its path, for each field of another type.
     pub fn decode(object: &'a Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
-        schema::check_shape(object, &schema::POD, &FieldPath::new(""), &mut errors);
+        tables::check_shape(object, &tables::POD, &FieldPath::new(""), &mut errors);
         if errors.is_empty() { Ok(Self { object, annotations: None }) } else { Err(errors) }
     }
 
-    /// The same Pod, read as if it had these annotations. A copy of a Pod may be a mebibyte long (E18).
+    /// Returns the same Pod with these annotations instead of its own. Does not copy the Pod, which may be a mebibyte
+    /// long (E18).
     #[must_use]
     pub fn with_annotations(self, annotations: &'a Object) -> Self {
         Self { annotations: Some(annotations), ..self }
     }
 
-    /// The whole object, with the annotations that it came with.
+    /// Returns the whole object, with its original annotations.
     pub fn as_value(self) -> &'a Value {
         self.object
     }
 
-    /// How long the Pod is with the annotations that it is read with, as [`json::length`].
+    /// Returns the length of the Pod with its effective annotations, as [`json::length`] does.
     pub fn length(self, limit: usize) -> usize {
         let Some(annotations) = self.annotations else { return json::length(self.object, limit) };
         let own = json::at(self.object, &["metadata", "annotations"]).map_or(0, |own| json::length(own, limit));
-        // A length above its limit is not exact, so the limit has to hold what is taken off again.
+        // A length above its limit is not exact, so the limit includes the annotations that are subtracted.
         let others = json::length(self.object, limit.saturating_add(own)).saturating_sub(own);
         others.saturating_add(json::object_length(annotations, limit))
     }
 
-    /// `metadata.name`; empty where the API server has yet to make it from `generateName`.
+    /// Returns `metadata.name`; empty if the API server has not yet generated it from `generateName`.
     pub fn name(self) -> &'a str {
         json::text(self.object, &["metadata", "name"])
     }
 
-    /// `metadata.namespace`; empty where only the request has it.
+    /// Returns `metadata.namespace`; empty if only the request has it.
     pub fn namespace(self) -> &'a str {
         json::text(self.object, &["metadata", "namespace"])
     }
 
-    /// `metadata.labels`.
+    /// Returns `metadata.labels`.
     pub fn labels(self) -> Option<&'a Object> {
         json::object(self.object, &["metadata", "labels"])
     }
 
-    /// `metadata.annotations`.
+    /// Returns `metadata.annotations`, or the annotations that replace them.
     pub fn annotations(self) -> Option<&'a Object> {
         self.annotations.or_else(|| json::object(self.object, &["metadata", "annotations"]))
     }
 
-    /// `spec.containers`.
+    /// Returns `spec.containers`.
     pub fn containers(self) -> &'a [Value] {
         json::items(self.object, &["spec", "containers"])
     }
 
-    /// `spec.initContainers`.
+    /// Returns `spec.initContainers`.
     pub fn init_containers(self) -> &'a [Value] {
         json::items(self.object, &["spec", "initContainers"])
     }
 
-    /// `spec.volumes`.
+    /// Returns `spec.volumes`.
     pub fn volumes(self) -> &'a [Value] {
         json::items(self.object, &["spec", "volumes"])
     }
 
-    /// How many containers, volumes, and entries of containers' lists there are.
+    /// Returns the number of containers, volumes, and entries of the containers' lists.
     pub fn parts(self) -> usize {
         let lists = ["env", "ports", "volumeDevices", "volumeMounts"];
         let containers = ["containers", "initContainers", "ephemeralContainers"]
@@ -92,8 +93,9 @@ impl<'a> Pod<'a> {
         self.volumes().len() + of_containers.sum::<usize>()
     }
 
-    /// Whether a Pod that is created gets sidecars: not where it says that it is being deleted (P-2), which the API server
-    /// drops from a manifest before it asks any webhook. A `status` says nothing: that is dropped after the webhooks.
+    /// Whether a new Pod gets sidecars. A Pod with a deletion timestamp does not (MATCH-2); the API server drops the
+    /// timestamp from manifests before it calls webhooks. The `status` is irrelevant: the API server drops it after the
+    /// webhooks.
     pub fn is_injectable(self) -> bool {
         !json::is_terminating(self.object)
     }
@@ -106,12 +108,13 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// The name of a container, a volume or an environment variable.
+/// Returns the name of a container, a volume or an environment variable.
 pub fn name(item: &Value) -> &str {
     json::text(item, &["name"])
 }
 
-/// Whether a container was injected: its variable `IS_INJECTED` is `true`; the first of that name counts (M-15).
+/// Whether a container was injected: its variable `IS_INJECTED` is `true`. If the variable appears several times, the
+/// first one counts (INJ-15).
 pub fn is_injected(container: &Value) -> bool {
     json::items(container, &["env"])
         .iter()
@@ -181,11 +184,11 @@ mod tests {
     #[case::failed(json!({"status": {"phase": "Failed"}}), true)]
     #[case::deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), false)]
     #[case::null_deletion(json!({"metadata": {"deletionTimestamp": null}}), true)]
-    fn p2_the_status_of_a_new_pod_is_not_looked_at(#[case] pod: Value, #[case] is_injectable: bool) {
+    fn match2_the_status_of_a_new_pod_is_not_looked_at(#[case] pod: Value, #[case] is_injectable: bool) {
         assert_eq!(Pod::decode(&pod).unwrap().is_injectable(), is_injectable);
     }
 
-    /// Annotations that give way to shorter ones do not hide that the rest is too long.
+    /// If shorter annotations replace long ones, the length still shows that the rest is too long.
     #[rstest]
     #[case::within(10, 100)]
     #[case::too_long_without_the_annotations(150, 100)]
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn m15_the_first_variable_of_the_name_tells_an_injected_container() {
+    fn inj15_the_first_variable_of_the_name_tells_an_injected_container() {
         let with = |values: &[&str]| {
             let env: Vec<Value> = values.iter().map(|value| json!({"name": "IS_INJECTED", "value": value})).collect();
             is_injected(&json!({ "env": env }))

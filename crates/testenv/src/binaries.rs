@@ -1,28 +1,28 @@
-//! Where the servers' programs are.
+//! Locates the servers' programs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Where `testenv/build` puts its programs, below cargo's target folder.
+/// The output folder of `testenv/build`, below cargo's target folder.
 const BUILT: &str = "testenv/bin";
-/// A test's program is `target/<triple>/debug/deps/<name>` at most.
+/// The maximum depth of a test's program: `target/<triple>/debug/deps/<name>`.
 const DEPTH: usize = 5;
-/// Where envtest's users keep their servers.
+/// The variable that names the folder of envtest's servers.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// The programs that can be started.
+/// The folders of the programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Binaries {
-    /// What `testenv/build` makes.
+    /// The output folder of `testenv/build`.
     built: PathBuf,
-    /// What stands in for the servers among them.
+    /// The folder of `KUBEBUILDER_ASSETS`, which replaces the servers of `built`.
     assets: Option<PathBuf>,
 }
 
 impl Binaries {
-    /// In `KUBEBUILDER_ASSETS`, where that is set, and else where `testenv/build` puts them.
+    /// Takes the servers from `KUBEBUILDER_ASSETS` if that is set, otherwise from the output folder of `testenv/build`.
     pub(crate) fn from_environment() -> Self {
         // Cargo puts a test's program below the target folder, wherever that is.
         let running = env::current_exe().ok();
@@ -33,12 +33,12 @@ impl Binaries {
         Self { built: built.unwrap_or_else(usual), assets }
     }
 
-    /// The program that holds the servers. It is always ours.
+    /// Returns the path of the keeper, which always comes from `testenv/build`.
     pub(crate) fn keeper(&self) -> Result<PathBuf, Error> {
         find(&self.built, "keeper", BUILD)
     }
 
-    /// A server. Never one of ours beside one of another release.
+    /// Returns the path of a server. Never combines servers of both sources, because their releases may differ.
     pub(crate) fn server(&self, name: &'static str) -> Result<PathBuf, Error> {
         match &self.assets {
             Some(assets) => find(assets, name, UNSET),
@@ -91,7 +91,7 @@ mod tests {
 
         let missing = ours.server("etcd").unwrap_err().to_string();
         assert!(missing.contains("\"etcd\" is not in") && missing.contains("run \"make test-cluster\""), "{missing}");
-        // Not ours: it may be of another release than the servers it would work with.
+        // Not taken from `testenv/build`: its release may differ from that of the other servers.
         let missing = theirs.server("kwok").unwrap_err().to_string();
         assert!(missing.contains("\"kwok\" is not in") && missing.contains("unset it"), "{missing}");
     }

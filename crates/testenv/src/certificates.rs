@@ -1,4 +1,4 @@
-//! The cluster's authority: one for the API server's certificate and for those with which clients say who they are.
+//! The cluster's authority, for the API server's certificate and for clients' certificates.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -20,7 +20,7 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// A new authority, which nothing outside its cluster trusts.
+    /// Creates an authority, which only its own cluster trusts.
     pub(crate) fn new() -> Result<Self, Error> {
         let mut params = named("pillion-testenv");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,18 +28,19 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns the authority's own certificate, in PEM.
     pub(crate) fn certificate(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A server's certificate for these names and addresses.
+    /// Creates a server's certificate for these names and addresses.
     pub(crate) fn server(&self, names: &[&str]) -> Result<Certified, Error> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.sign(CertificateParams::new(names)?, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A client's certificate: the API server takes the common name for the user, the organisation for a group.
+    /// Creates a client's certificate. The API server reads the user from the common name and the group from the
+    /// organisation.
     pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<Certified, Error> {
         let mut params = named(user);
         if let Some(group) = group {
@@ -57,7 +58,7 @@ impl Authority {
     }
 }
 
-/// A key for the signatures of ServiceAccounts' tokens, and the public one with which they are checked, in PEM.
+/// Returns a key that signs the tokens of ServiceAccounts, and the public key that verifies them, in PEM.
 pub(crate) fn token_keys() -> Result<(String, String), Error> {
     let key = KeyPair::generate()?;
     Ok((key.serialize_pem(), key.public_key_pem()))

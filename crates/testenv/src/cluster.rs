@@ -22,20 +22,20 @@ use crate::nodes;
 use crate::ports;
 use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
 
-/// How long the API server may take. It is some seconds on a machine that does nothing else.
+/// How long the API server may take to start. It needs some seconds on an idle machine.
 const READY: Duration = Duration::from_mins(3);
-/// Between two questions whether it is ready, and for the answer.
+/// The pause between two readiness checks; below it, the timeout of a check.
 const LOOK: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_secs(5);
-/// Seconds that the API server has for what it is answering when it is stopped.
+/// Seconds that the API server gets to finish its requests when it is stopped.
 const GRACE: u8 = 5;
-/// Somebody else may take the port between the draw and the start.
+/// Maximum number of starts. Another process may take the port between the choice and the start.
 const STARTS: u8 = 3;
 const PORT_TAKEN: &str = "address already in use";
 
-/// A cluster of its own: an API server on a port of 127.0.0.1, with what [`Options`] ask for.
+/// An API server on a port of 127.0.0.1, with the other servers that [`Options`] ask for.
 ///
-/// It ends when it is dropped, and whenever the process ends that has it.
+/// The cluster ends when it is dropped, and when the process that owns it ends.
 pub struct Cluster {
     keeper: Keeper,
     binaries: Binaries,
@@ -46,11 +46,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster, and waits until it is ready: the API server says so, and nodes are Ready.
+    /// Starts a cluster, and waits until the API server reports ready and all nodes are Ready.
     ///
     /// # Errors
     ///
-    /// Where a program is missing, ends, or is not ready after some minutes: then with the end of its log.
+    /// If a program is missing, ends, or is not ready after some minutes. In the latter two cases, the error contains
+    /// the end of the program's log.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let binaries = Binaries::from_environment();
         let mut starts = 1;
@@ -63,8 +64,8 @@ impl Cluster {
     }
 
     async fn try_start(binaries: Binaries, options: Options) -> Result<Self, Error> {
-        // Before anything is started: all that will be.
-        for server in options.servers() {
+        // Checks all needed programs before starting any.
+        for server in servers::needed(&options) {
             binaries.server(server)?;
         }
         let keeper = Keeper::start(&binaries.keeper()?)?;
@@ -117,11 +118,11 @@ impl Cluster {
         self.keeper.run(server, &self.binaries.server(server)?, flags).await
     }
 
-    /// Starts the API server, on the port and with the data that it had before, and waits until it is ready.
+    /// Starts the API server with its earlier port and data, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// Where it is running already, ends, or is not ready after some minutes.
+    /// If it is already running, ends, or is not ready after some minutes.
     pub async fn start_api_server(&self) -> Result<(), Error> {
         self.run(API_SERVER, &servers::api_server(self.port, &self.options)).await?;
         let client = self.admin.client().await?;
@@ -141,80 +142,80 @@ impl Cluster {
         }
     }
 
-    /// Stops the API server. Its data and its port stay as they are.
+    /// Stops the API server. It keeps its data and its port.
     ///
     /// # Errors
     ///
-    /// Where it is not running.
+    /// If it is not running.
     pub async fn stop_api_server(&self) -> Result<(), Error> {
         self.keeper.still_runs(API_SERVER)?;
         self.keeper.end(API_SERVER, GRACE).await
     }
 
-    /// Starts any other program, which then ends with the cluster, however that ends: for servers of a test that are
-    /// programs of their own. It runs in [`Cluster::folder`] with this process's environment; [`Cluster::log`] has what
-    /// it prints. Done when it has been started, which says nothing about its being ready.
+    /// Starts another program, for servers under test that are separate programs. The program ends with the cluster,
+    /// however that ends. It runs in [`Cluster::folder`] with this process's environment; [`Cluster::log`] returns its
+    /// output. Returns once the program has started, whether or not it is ready.
     ///
     /// # Errors
     ///
-    /// Where one of this name is running, or the program cannot be started.
+    /// If a program of this name is running, or the program cannot be started.
     pub async fn start_program(&self, name: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
         self.keeper.run(name, program, arguments).await
     }
 
-    /// Stops a program: with SIGTERM, and after these seconds, or at once where there are none, with SIGKILL. Done when
-    /// it is gone.
+    /// Stops a program with SIGTERM, and with SIGKILL after `grace` seconds. With a `grace` of 0, uses only SIGKILL.
+    /// Returns when the program has ended.
     ///
     /// # Errors
     ///
-    /// Where the cluster's keeper is gone.
+    /// If the cluster's keeper has ended.
     pub async fn stop_program(&self, name: &str, grace: u8) -> Result<(), Error> {
         self.keeper.end(name, grace).await
     }
 
-    /// An error, with the end of its log, where a server or a program is not running any more.
+    /// Checks that a server or a program is still running.
     ///
     /// # Errors
     ///
-    /// See above.
+    /// If it has ended; the error contains the end of its log.
     pub fn still_runs(&self, name: &str) -> Result<(), Error> {
         self.keeper.still_runs(name)
     }
 
-    /// Where the API server is: `https://127.0.0.1:<port>`.
+    /// Returns the URL of the API server: `https://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The certificate of the authority that signed the API server's, in PEM.
+    /// Returns the certificate of the authority that signed the API server's, in PEM.
     pub fn authority_certificate(&self) -> String {
         self.authority.certificate()
     }
 
-    /// The folder of the servers' data and logs (`logs/<server>.log`). It goes with the cluster.
+    /// Returns the folder of the servers' data and logs (`logs/<server>.log`). It is removed with the cluster.
     pub fn folder(&self) -> &Path {
         self.keeper.folder()
     }
 
-    /// The kubeconfig of one who may do everything, as a file: for programs like `kubectl`.
+    /// Returns the path of the administrator's kubeconfig, for programs such as `kubectl`.
     pub fn admin_kubeconfig_file(&self) -> PathBuf {
         self.folder().join(file::ADMIN)
     }
 
-    /// The events of the audit log so far (`audit.k8s.io/v1`), with what webhooks noted in their `annotations`; none
+    /// Returns the events of the audit log so far (`audit.k8s.io/v1`), including the webhooks' `annotations`. Empty
     /// without [`Options::audit_log`].
     pub fn audit_log(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.audit_log_file()).unwrap_or_default();
-        // The last line may still be being written.
+        // The last line may be incomplete.
         log.lines().filter_map(|event| serde_json::from_str(event).ok()).collect()
     }
 
-    /// The file of the audit log, for those who read it as it grows.
+    /// Returns the path of the audit log, for readers that follow it.
     pub fn audit_log_file(&self) -> PathBuf {
         self.folder().join(file::AUDIT_LOG)
     }
 
-    /// The end of the log of a server or a program, for messages of tests.
+    /// Returns the end of the log of a server or a program, for messages of tests.
     pub fn log(&self, server: &str) -> String {
         self.keeper.log(server)
     }
@@ -231,13 +232,13 @@ impl Cluster {
         Identity::new(self.port, &self.authority.certificate(), credentials)
     }
 
-    /// Whether kube-controller-manager makes what belongs to a namespace.
+    /// Whether kube-controller-manager creates the objects of a new namespace.
     pub(crate) fn has_controllers(&self) -> bool {
         self.options.controller_manager
     }
 }
 
-/// Whether the API server answers, and says that it is ready.
+/// Checks that the API server reports ready.
 async fn ready(client: &Client) -> Result<(), String> {
     let request = Request::new("").get("readyz", &GetParams::default()).map_err(|error| error.to_string())?;
     match timeout(ANSWER, client.request_text(request)).await {

@@ -1,62 +1,62 @@
-//! What can go wrong with a test cluster.
+//! Errors of a test cluster.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a cluster could not be started, or did not do what it was asked for.
+/// Why a cluster did not start, or a request to it failed.
 #[derive(thiserror::Error)]
 pub enum Error {
-    /// A server's program is not where it should be.
+    /// A server's program is missing.
     #[error("\"{program}\" is not in {}: {remedy}", folder.display())]
     Missing {
         /// The program's name.
         program: &'static str,
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: PathBuf,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The process that holds the servers could not be started, or is gone.
+    /// The keeper could not be started, or has ended.
     #[error("the keeper of the servers {0}")]
     Keeper(String),
     /// A server could not be started.
     #[error("\"{server}\" could not be started: {reason}")]
     Start {
-        /// Its name.
+        /// The name of the server.
         server: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// A server ended by itself.
+    /// A server ended unexpectedly.
     #[error("\"{server}\" ended with {reason}, its log says last:\n{log}")]
     Ended {
-        /// Its name.
+        /// The name of the server.
         server: String,
-        /// How it ended.
+        /// The exit status or signal.
         reason: String,
-        /// The end of its log.
+        /// The end of the server's log.
         log: String,
     },
     /// A server was not ready in time.
     #[error("\"{server}\" was not ready after {} s ({reason}), its log says last:\n{log}", after.as_secs())]
     NotReady {
-        /// Its name.
+        /// The name of the server.
         server: String,
-        /// How long it was waited for.
+        /// The time limit.
         after: Duration,
-        /// What it answered last.
+        /// The last answer.
         reason: String,
-        /// The end of its log.
+        /// The end of the server's log.
         log: String,
     },
-    /// Something that was waited for did not happen.
+    /// An awaited event did not happen in time.
     #[error("{what} did not happen within {} s", after.as_secs())]
     Timeout {
-        /// What was waited for.
+        /// The event.
         what: String,
-        /// How long.
+        /// The time limit.
         after: Duration,
     },
     /// There is no free port on 127.0.0.1.
@@ -67,53 +67,53 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A certificate or key could not be made.
+    /// A certificate or key could not be created.
     #[error("a certificate could not be made: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// A kubeconfig could not be made or understood.
+    /// A kubeconfig could not be created or parsed.
     #[error("the kubeconfig is not valid: {0}")]
     Kubeconfig(String),
-    /// The API server answered a request for a token with none.
+    /// The API server answered a token request without a token.
     #[error("the API server gave no token of {0}")]
     NoToken(String),
-    /// A manifest is not an object that the API server knows.
+    /// A document of a manifest is not a valid object.
     #[error("document {number} of the manifest: {reason}")]
     Manifest {
-        /// Which document, counted from 1.
+        /// The number of the document, starting at 1.
         number: usize,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The API server refused a request, or could not be asked.
+    /// The API server refused a request, or could not be reached.
     #[error("{what}: {source}")]
     Api {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// The answer.
+        /// The error.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
 impl Error {
-    /// The API server's answer to something that was asked for.
+    /// Wraps an error of the API server.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
         move |source| Self::Api { what, source: Box::new(source) }
     }
 
-    /// What the system said about a file.
+    /// Wraps a system error about a file.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
     }
 }
 
-/// As for people: it is the tests' `unwrap` that shows it, and the log of a server has many lines.
+/// Same as `Display`: `unwrap` in tests prints this form, and logs of servers have many lines.
 impl fmt::Debug for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)

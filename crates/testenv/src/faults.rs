@@ -1,4 +1,4 @@
-//! A client whose requests fail, or stop, where a test says so.
+//! A client whose requests fail or stop at a point that a test chooses.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,23 +12,24 @@ use kube::{Client, Config};
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The API server answers with this code, and does nothing: 500, 409, 429, 504.
+    /// The API server answers with this code and does nothing: 500, 409, 429, 504.
     Refused(u16),
-    /// The API server does what it is asked for, but its answer does not arrive.
+    /// The API server performs the request, but its answer is lost.
     AnswerLost,
-    /// It stops before it is sent, until [`Faults::resume`]. Who drops the future that waits has killed its program there.
+    /// The request stops before it is sent, until [`Faults::resume`]. Dropping the waiting future simulates a program
+    /// killed at this point.
     StopBefore,
-    /// The API server does what it is asked for, and the answer stops until [`Faults::resume`].
+    /// The API server performs the request, and the answer stops until [`Faults::resume`].
     StopAfter,
 }
 
-/// Requests of a client, numbered from 1, and what happens to one of them.
+/// Counts the requests of a client from 1, and applies a fault to one of them.
 ///
-/// Counted is what a program does of its own accord: writes, and reads of what it names. Watches, the lists that they
-/// begin with, and discovery are not.
+/// Only requests that a program makes on its own count: writes, and reads of named objects. Watches, their initial
+/// lists, and discovery do not count.
 #[derive(Clone)]
 pub struct Faults(Arc<Shared>);
 
@@ -50,49 +51,49 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Everything goes well, and is counted.
+    /// Counts requests without any fault.
     pub fn none() -> Self {
         Self(Arc::new(Shared { state: Mutex::default(), stopped: watch::Sender::new(false) }))
     }
 
-    /// This happens to this request, and to no other.
+    /// Applies this fault only to the request with this number.
     pub fn at(number: usize, fault: Fault) -> Self {
         let faults = Self::none();
         faults.plan(number, fault);
         faults
     }
 
-    /// From now on, this happens to this request, and to no other.
+    /// From now on, applies this fault only to the request with this number.
     pub fn plan(&self, number: usize, fault: Fault) {
         self.state().planned = Some((number, fault));
     }
 
-    /// The requests so far, as `PATCH /api/v1/namespaces/a/serviceaccounts/b?fieldManager=c`.
+    /// Returns the requests so far, as `PATCH /api/v1/namespaces/a/serviceaccounts/b?fieldManager=c`.
     pub fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
 
-    /// How many there were.
+    /// Returns the number of requests so far.
     pub fn count(&self) -> usize {
         self.state().requests.len()
     }
 
     /// Waits until a request has stopped.
     pub async fn stopped(&self) {
-        // It can only fail without a sender, which is here.
+        // This only fails without a sender, which `self` holds.
         let _ = self.0.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
-    /// Lets the request go on that has stopped.
+    /// Resumes the stopped request.
     pub fn resume(&self) {
         self.0.stopped.send_replace(false);
     }
 
-    /// A client for this configuration, which sends nothing twice by itself.
+    /// Returns a client for this configuration that does not retry.
     ///
     /// # Errors
     ///
-    /// Where the configuration cannot be used.
+    /// If the configuration is not usable.
     pub fn client(&self, mut config: Config) -> Result<Client, kube::Error> {
         config.default_retry = false;
         config.read_timeout = None;
@@ -103,7 +104,7 @@ impl Faults {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request, and answers what is to happen to it.
+    /// Counts a request, and returns its fault.
     fn next(&self, request: &Request<Body>) -> Option<Fault> {
         let (method, target) = (request.method(), request.uri().path_and_query().map_or("", |target| target.as_str()));
         if !is_counted(method, target) {
@@ -131,7 +132,7 @@ fn is_counted(method: &Method, target: &str) -> bool {
     !has("watch") && !is_discovery && (!has("limit") || has("fieldSelector"))
 }
 
-/// The error that the API server would answer.
+/// Returns the error that the API server would answer.
 fn refusal(code: u16) -> kube::Error {
     let (message, reason) = match code {
         409 => {
@@ -152,7 +153,7 @@ impl<S> Layer<S> for Faults {
     }
 }
 
-/// The service of such a client.
+/// The service of a client with faults.
 #[derive(Clone)]
 pub struct Faulty<S> {
     inner: S,

@@ -1,4 +1,4 @@
-//! Who speaks to the API server, and how: kubeconfigs, for this crate's clients as for anything else.
+//! Clients' identities for the API server, as kubeconfigs for this crate's clients and for other programs.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -12,15 +12,15 @@ use crate::Cluster;
 use crate::Error;
 use crate::certificates::Certified;
 
-/// How a client shows who it is.
+/// The credentials of a client.
 pub(crate) enum Credentials {
-    /// With a certificate of the cluster's authority.
+    /// A certificate of the cluster's authority.
     Certificate(Certified),
-    /// With a token, as Pods do.
+    /// A token, as Pods use it.
     Token(String),
 }
 
-/// Somebody who speaks to a cluster's API server.
+/// The identity of a client of a cluster's API server.
 #[derive(Clone, Debug)]
 pub struct Identity(Value);
 
@@ -29,20 +29,20 @@ impl Identity {
         Self(kubeconfig(port, authority, credentials))
     }
 
-    /// A client, which belongs to the runtime that this is awaited in.
+    /// Returns a client, which belongs to the current runtime.
     ///
     /// # Errors
     ///
-    /// Where the kubeconfig is not understood.
+    /// If the kubeconfig is invalid.
     pub async fn client(&self) -> Result<Client, Error> {
         Client::try_from(self.config().await?).map_err(Error::api("a client"))
     }
 
-    /// The configuration of a client, for those that make it themselves.
+    /// Returns a client configuration, for callers that create their own client.
     ///
     /// # Errors
     ///
-    /// Where the kubeconfig is not understood.
+    /// If the kubeconfig is invalid.
     pub async fn config(&self) -> Result<Config, Error> {
         let kubeconfig: Kubeconfig =
             serde_json::from_value(self.0.clone()).map_err(|error| Error::Kubeconfig(error.to_string()))?;
@@ -51,7 +51,7 @@ impl Identity {
             .map_err(|error| Error::Kubeconfig(error.to_string()))
     }
 
-    /// A kubeconfig for other programs. It is JSON, and JSON is YAML.
+    /// Returns a kubeconfig for other programs. It is JSON, which is valid YAML.
     pub fn kubeconfig(&self) -> String {
         self.0.to_string()
     }
@@ -83,67 +83,68 @@ fn base64(text: &str) -> Value {
 }
 
 impl Cluster {
-    /// One who may do everything.
+    /// Returns the identity of an administrator with all rights.
     pub fn as_admin(&self) -> &Identity {
         self.admin_identity()
     }
 
-    /// A user, who shows a certificate with this name and group. RBAC gives a new user next to nothing.
+    /// Returns the identity of a user, with a certificate for this name and group. RBAC gives a new user almost no
+    /// rights.
     ///
     /// # Errors
     ///
-    /// Where a certificate cannot be made.
+    /// If the certificate cannot be created.
     pub fn as_user(&self, user: &str, group: Option<&str>) -> Result<Identity, Error> {
         Ok(self.identity(&Credentials::Certificate(self.authority().client(user, group)?)))
     }
 
-    /// Whoever has this token.
+    /// Returns the identity of the bearer of this token.
     pub fn as_bearer(&self, token: &str) -> Identity {
         self.identity(&Credentials::Token(token.to_owned()))
     }
 
-    /// A ServiceAccount, with a token of an hour that is asked for here.
+    /// Returns the identity of a ServiceAccount, with a new token for an hour.
     ///
     /// # Errors
     ///
-    /// Where there is no such ServiceAccount.
+    /// If the ServiceAccount does not exist.
     pub async fn as_service_account(&self, namespace: &str, name: &str) -> Result<Identity, Error> {
         let token = self.token(namespace, name, &TokenRequestSpec::default()).await?;
         Ok(self.as_bearer(&token))
     }
 
-    /// A client of one who may do everything.
+    /// Returns a client of an administrator with all rights.
     ///
     /// # Errors
     ///
-    /// Where the client cannot be made.
+    /// If the client cannot be created.
     pub async fn admin(&self) -> Result<Client, Error> {
         self.as_admin().client().await
     }
 
-    /// A client of a user: see [`Cluster::as_user`].
+    /// Returns a client of a user: see [`Cluster::as_user`].
     ///
     /// # Errors
     ///
-    /// Where a certificate cannot be made.
+    /// If the certificate cannot be created.
     pub async fn user(&self, user: &str, group: Option<&str>) -> Result<Client, Error> {
         self.as_user(user, group)?.client().await
     }
 
-    /// A client of a ServiceAccount: see [`Cluster::as_service_account`].
+    /// Returns a client of a ServiceAccount: see [`Cluster::as_service_account`].
     ///
     /// # Errors
     ///
-    /// Where there is no such ServiceAccount.
+    /// If the ServiceAccount does not exist.
     pub async fn service_account(&self, namespace: &str, name: &str) -> Result<Client, Error> {
         self.as_service_account(namespace, name).await?.client().await
     }
 
-    /// A token of a ServiceAccount, as the TokenRequest API gives it out.
+    /// Requests a token of a ServiceAccount from the TokenRequest API.
     ///
     /// # Errors
     ///
-    /// Where there is no such ServiceAccount, or it cannot have such a token.
+    /// If the ServiceAccount does not exist, or cannot have such a token.
     pub async fn token(&self, namespace: &str, name: &str, wanted: &TokenRequestSpec) -> Result<String, Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin().await?, namespace);
         let request = TokenRequest { spec: Some(wanted.clone()), ..TokenRequest::default() };

@@ -1,4 +1,4 @@
-//! The process that holds the servers (`testenv/keeper`): it ends them, and removes their folder, when this one ends.
+//! The process that runs the servers (`testenv/keeper`): when this process ends, it ends them and removes their folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ use tokio::time::sleep;
 
 use crate::Error;
 
-/// Between two looks at what the keeper has said.
+/// The pause between two checks of the keeper's messages.
 const LOOK: Duration = Duration::from_millis(10);
-/// What the keeper itself needs, at most, on a busy machine: it only starts processes and removes folders.
+/// The keeper's maximum response time on a busy machine: it only starts processes and removes folders.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Lines of a log in an error.
+/// Number of log lines in an error.
 const TAIL: usize = 25;
 
-/// A server, as far as the keeper has told of it.
+/// The state of a server according to the keeper's messages.
 #[derive(Clone, Debug)]
 enum Server {
     Asked,
@@ -31,18 +31,18 @@ enum Server {
     Ended(String),
 }
 
-/// What the keeper has said.
+/// The keeper's messages so far.
 #[derive(Debug, Default)]
 struct Told {
     servers: BTreeMap<String, Server>,
     gone: bool,
 }
 
-/// A running keeper. Its end is the servers' end; dropping it waits for that.
+/// A running keeper. The servers end with it; dropping it waits for that.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     process: Child,
-    /// `None` once it is to end.
+    /// `None` once the keeper was told to end.
     requests: Mutex<Option<ChildStdin>>,
     told: Arc<Mutex<Told>>,
     folder: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Starts the keeper, and waits for its folder.
     pub(crate) fn start(program: &Path) -> Result<Self, Error> {
-        // In a process group of its own, so that whatever is sent to the tests' group leaves it the time to clean up.
+        // The keeper gets its own process group, so that signals to the tests' group leave it time to clean up.
         let mut process =
             Command::new(program)
                 .process_group(0)
@@ -80,12 +80,12 @@ impl Keeper {
         Ok(Self { process, requests: Mutex::new(requests), told, folder })
     }
 
-    /// The folder that is removed with the keeper.
+    /// Returns the folder that is removed with the keeper.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Starts a server: done when its process is there, which says nothing about its being ready.
+    /// Starts a server. Returns once its process exists, whether or not it is ready.
     pub(crate) async fn run(&self, server: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
         if self.is_there(server) {
             return Err(Error::Start { server: server.to_owned(), reason: "it is running already".to_owned() });
@@ -98,8 +98,8 @@ impl Keeper {
         }
     }
 
-    /// Ends a server: with SIGTERM, and after the seconds of grace with SIGKILL. Done when it is gone, as it may be
-    /// already.
+    /// Ends a server with SIGTERM, and with SIGKILL after the seconds of grace. Returns when it has ended, or at once
+    /// if it already has.
     pub(crate) async fn end(&self, server: &str, grace: u8) -> Result<(), Error> {
         if !self.is_there(server) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Keeper {
         matches!(lock(&self.told).servers.get(server), Some(Server::Asked | Server::Running))
     }
 
-    /// An error where the server is not running any more.
+    /// Checks that a server has not ended.
     pub(crate) fn still_runs(&self, server: &str) -> Result<(), Error> {
         let told = lock(&self.told);
         match told.servers.get(server) {
@@ -125,7 +125,7 @@ impl Keeper {
         }
     }
 
-    /// The last lines of a server's log.
+    /// Returns the last lines of a server's log.
     pub(crate) fn log(&self, server: &str) -> String {
         let log = fs::read(self.folder.join("logs").join(format!("{server}.log"))).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -162,7 +162,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The end of its input is the keeper's sign to clean up.
+        // The end of its input makes the keeper clean up.
         self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
@@ -171,7 +171,7 @@ impl Drop for Keeper {
             }
             thread::sleep(LOOK);
         }
-        // Where the keeper did not come to it. Servers end with the keeper.
+        // If the keeper did not end, it is killed, which ends the servers too.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.folder);
@@ -186,7 +186,7 @@ fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
     told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes what the keeper says, until it says nothing more.
+/// Records the keeper's messages until its output closes.
 fn listen(lines: BufReader<ChildStdout>, told: &Mutex<Told>) {
     for line in lines.lines().map_while(Result::ok) {
         if let Some((name, server)) = serde_json::from_str(&line).ok().and_then(|said| understand(&said)) {

@@ -1,7 +1,8 @@
 //! A real API server on loopback, for tests.
 //!
-//! [`Cluster::start`] runs etcd and kube-apiserver, and where [`Options`] ask for them kube-controller-manager,
-//! kube-scheduler and kwok, which plays nodes and kubelets. `testenv/build` (`make test-cluster`) builds these programs.
+//! [`Cluster::start`] runs etcd and kube-apiserver. If [`Options`] ask for them, it also runs kube-controller-manager,
+//! kube-scheduler and kwok, which simulates nodes and kubelets. `testenv/build` (`make test-cluster`) builds these
+//! programs.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,13 +17,13 @@
 //!
 //! # Guarantees
 //!
-//! * No server and no folder outlives the process that holds a [`Cluster`], however that process ends: they belong to
-//!   a process of their own, the keeper (`testenv/keeper`), which ends them when the pipe from this process closes.
-//! * Servers listen on 127.0.0.1 only, etcd on a socket in a folder that only the user can open.
+//! * No server and no folder outlives the process that holds a [`Cluster`], however that process ends. They belong to a
+//!   separate process, the keeper (`testenv/keeper`), which ends them when the pipe from this process closes.
+//! * Servers listen only on 127.0.0.1; etcd listens on a socket in a folder that only the user can open.
 //!
 //! # Caveats
 //!
-//! * A client belongs to the runtime in which it was made. Tests that share a cluster each make their own.
+//! * A client belongs to the runtime that created it. Tests that share a cluster create their own clients.
 //! * Nothing runs in a Pod. With nodes, a Pod becomes Running and Ready, and the Pod of a Job succeeds.
 
 #![cfg(unix)]

@@ -1,4 +1,4 @@
-//! Manifests, as `kubectl apply --server-side` takes them.
+//! Applies manifests like `kubectl apply --server-side`.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::Error;
 use crate::until;
 
-/// How long the API server may take to serve a kind whose definition has just been applied.
+/// How long the API server may take to serve a kind after its definition was applied.
 const SERVED: Duration = Duration::from_secs(20);
 
-/// Applies every document of a YAML text with server-side apply, in its order, as this field manager; an object that
-/// says nothing about its namespace goes into `default`. The answers are what is stored now.
+/// Applies every document of a YAML text in order, with server-side apply and this field manager. Objects without a
+/// namespace go into `default`. Returns the stored objects.
 ///
 /// # Errors
 ///
-/// Where a document is no object, its kind is not served, or the API server refuses it, a conflict with another field
-/// manager included.
+/// If a document is not an object, its kind is not served, or the API server refuses it, for example because of a
+/// conflict with another field manager.
 pub async fn apply(client: &Client, yaml: &str, manager: &str) -> Result<Vec<DynamicObject>, Error> {
     let unreadable = |error: serde_saphyr::Error| Error::Manifest { number: 1, reason: error.to_string() };
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).map_err(unreadable)?;

@@ -15,20 +15,20 @@ const DEFAULT: &str = "default";
 const CONTROLLER: Duration = Duration::from_mins(1);
 
 impl Cluster {
-    /// A new namespace, whose name begins with this one, in which Pods can be created.
+    /// Creates a namespace that accepts Pods, with a name that starts with `name`.
     ///
     /// # Errors
     ///
-    /// Where the API server refuses it.
+    /// If the API server refuses the namespace.
     pub async fn namespace(&self, name: &str) -> Result<String, Error> {
         self.labelled_namespace(name, []).await
     }
 
-    /// A new namespace with labels.
+    /// Creates such a namespace with labels.
     ///
     /// # Errors
     ///
-    /// Where the API server refuses it.
+    /// If the API server refuses the namespace.
     pub async fn labelled_namespace<const N: usize>(
         &self,
         name: &str,
@@ -52,7 +52,7 @@ impl Cluster {
             .map_err(Error::api(format!("namespace \"{name}\"")))?
             .name_any();
 
-        // Without its default ServiceAccount a namespace takes no Pods.
+        // A namespace without its default ServiceAccount accepts no Pods.
         let accounts: Api<ServiceAccount> = Api::namespaced(client, &created);
         if self.has_controllers() {
             let there = async || accounts.get_opt(DEFAULT).await.ok().flatten();

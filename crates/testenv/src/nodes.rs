@@ -1,4 +1,4 @@
-//! Nodes that kwok plays.
+//! Nodes that kwok simulates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::Error;
 use crate::servers::KWOK;
 use crate::until;
 
-/// What kwok does with nodes and Pods.
+/// How kwok changes nodes and Pods.
 pub(crate) const STAGES: &str = include_str!("../../../testenv/kwok/stages.yaml");
 
 const READY: Duration = Duration::from_mins(2);
 
-/// Creates the nodes, and waits until Pods can be placed on all of them.
+/// Creates the nodes, and waits until all of them accept Pods.
 pub(crate) async fn join(cluster: &Cluster, count: u8) -> Result<(), Error> {
     let nodes: Api<Node> = Api::all(cluster.admin().await?);
     for number in 1..=count {
@@ -42,7 +42,7 @@ pub(crate) async fn join(cluster: &Cluster, count: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ready, and rid of the taints that every node has until a controller finds it ready.
+/// Whether the node is Ready and without the taints that every node has until a controller finds it ready.
 fn takes_pods(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).next().is_some();

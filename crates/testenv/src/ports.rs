@@ -1,4 +1,4 @@
-//! A port that is free.
+//! Free ports.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -6,21 +6,21 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use crate::Error;
 
-/// Below the ports that systems hand out to connections, so that a port is still free when its server starts again.
+/// Below the ports that systems assign to connections, so that a port is still free when its server restarts.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 const TRIES: u8 = 50;
 
-/// A port of 127.0.0.1 on which nobody listens. Drawn, so that clusters that start at the same time have different
-/// ones; and a server that starts again finds its port free.
+/// Returns a free port of 127.0.0.1. The port is random, so that clusters that start at the same time get different
+/// ones, and a server that restarts finds its port free.
 ///
 /// # Errors
 ///
-/// Where every port that was drawn is taken.
+/// If every port that was tried is taken.
 pub fn free() -> Result<u16, Error> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for attempt in 0..TRIES {
-        // The standard library's only source of randomness: every `RandomState` has other keys.
+        // The only source of randomness in the standard library: every `RandomState` has other keys.
         let drawn = RandomState::new().hash_one(attempt) % u64::from(COUNT);
         let port = FIRST + u16::try_from(drawn).unwrap_or_default();
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {

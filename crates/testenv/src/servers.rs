@@ -1,4 +1,4 @@
-//! How each server is started.
+//! The flags of each server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +8,12 @@ use serde_json::json;
 use crate::Options;
 use crate::options::Audited;
 
-/// Who issues the tokens of ServiceAccounts, and whom they are for unless they say so.
+/// The issuer of the tokens of ServiceAccounts, and their default audience.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// What the API server gives to Services; nothing listens there.
+/// The addresses that the API server assigns to Services; no server listens there.
 const SERVICES: &str = "10.96.0.0/16";
-/// etcd's sockets, in the folder in which all servers run: no port, and only the user can open it. The number is part
-/// of a socket's name: etcd takes nothing that does not look like a host and a port.
+/// etcd's sockets, in the folder in which all servers run. They need no port, and only the user can open them. etcd
+/// accepts only names that look like a host and a port, so the number is part of the socket's name.
 const ETCD: &str = "unix://etcd.sock:1";
 const ETCD_PEER: &str = "unix://etcd.sock:2";
 
@@ -24,7 +24,19 @@ pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
 
-/// Everything that is answered, without objects: of everybody, or of one user.
+/// Returns the servers of a cluster with these options.
+pub(crate) fn needed(options: &Options) -> Vec<&'static str> {
+    let mut all = vec![ETCD_SERVER, API_SERVER];
+    if options.controller_manager {
+        all.push(CONTROLLER_MANAGER);
+    }
+    if options.nodes > 0 {
+        all.extend([SCHEDULER, KWOK]);
+    }
+    all
+}
+
+/// Returns a policy that logs every response without objects, for all users or for one user.
 pub(crate) fn audit_policy(audited: &Audited) -> String {
     let rules = match audited {
         Audited::Everybody => json!([{"level": "Metadata"}]),
@@ -55,13 +67,14 @@ fn flags<const N: usize>(flags: [(&str, &str); N]) -> Vec<String> {
     flags.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }
 
-/// Feature gates as one flag. A server refuses a gate that it does not know, and all of these share one registry.
+/// Returns feature gates as one flag. A server refuses unknown gates, but all servers that get this flag share one
+/// registry.
 fn gates(gates: &BTreeMap<String, bool>) -> Option<String> {
     let gates: Vec<String> = gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
     (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
 }
 
-/// etcd, which keeps nothing longer than the cluster lasts, so it need not wait for the disk.
+/// Returns the flags of etcd. Its data lasts only as long as the cluster, so it need not wait for the disk.
 pub(crate) fn etcd() -> Vec<String> {
     flags([
         ("data-dir", "etcd"),
@@ -75,14 +88,14 @@ pub(crate) fn etcd() -> Vec<String> {
     ])
 }
 
-/// kube-apiserver, with the defaults of its release where nothing is said here.
+/// Returns the flags of kube-apiserver; everything else has the defaults of its release.
 pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
     let mut all = flags([
         ("etcd-servers", ETCD),
         ("bind-address", "127.0.0.1"),
         ("advertise-address", "127.0.0.1"),
         ("secure-port", &port.to_string()),
-        // There is one API server, and its address cannot stand in an EndpointSlice.
+        // There is only one API server, and an EndpointSlice cannot contain its loopback address.
         ("endpoint-reconciler-type", "none"),
         ("tls-cert-file", file::CERTIFICATE),
         ("tls-private-key-file", file::KEY),
@@ -95,7 +108,7 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
         ("allow-privileged", "true"),
     ]);
     if options.audit_log.is_some() {
-        // One file, however long it gets.
+        // A large size limit, so that the log stays in one file.
         all.extend(flags([
             ("audit-policy-file", file::AUDIT_POLICY),
             ("audit-log-path", file::AUDIT_LOG),
@@ -107,7 +120,7 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
     all
 }
 
-/// kube-controller-manager, each controller with its own rights, as clusters run it.
+/// Returns the flags of kube-controller-manager. Each controller has its own rights, as in real clusters.
 pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
     let mut all = flags([
         ("kubeconfig", file::CONTROLLER_MANAGER),
@@ -122,16 +135,16 @@ pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
     all
 }
 
-/// kube-scheduler.
+/// Returns the flags of kube-scheduler.
 pub(crate) fn scheduler(options: &Options) -> Vec<String> {
     let mut all = flags([("kubeconfig", file::SCHEDULER), ("leader-elect", "false"), ("secure-port", "0")]);
     all.extend(gates(&options.gates));
     all
 }
 
-/// kwok, which plays every node and its kubelet.
+/// Returns the flags of kwok, which simulates every node and its kubelet.
 pub(crate) fn kwok(folder: &Path) -> Vec<String> {
-    // kwok takes a name without a folder for one below its own.
+    // kwok resolves a relative name in its own folder.
     let path = |name| folder.join(name).display().to_string();
     let mut all = flags([
         ("kubeconfig", &path(file::ADMIN)),

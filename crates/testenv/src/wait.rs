@@ -1,4 +1,4 @@
-//! Waiting for what a cluster does in its own time.
+//! Waits for asynchronous effects in a cluster.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use crate::Error;
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Asks until there is an answer, ten times a second.
+/// Calls `ask` ten times a second until it returns an answer.
 ///
 /// # Errors
 ///
-/// Where there is none after this time. The last question is asked after the time is up, so that a machine that was
-/// busy does not make a cluster slow.
+/// If there is no answer after this time. The last call starts when the time is up, so that a slow machine gets at
+/// least one late try.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -1,4 +1,4 @@
-//! Webhook configurations for servers of the test itself.
+//! Webhook configurations for servers that a test runs itself.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use crate::Error;
 
-/// A webhook at a URL of this machine, like `https://127.0.0.1:20001/validate`. What it says nothing about is as the
-/// API has it by default, but failures are ignored nowhere and answers take five seconds at most.
+/// A webhook at a URL of this machine, such as `https://127.0.0.1:20001/validate`. It has the API's defaults, except
+/// that failures are not ignored and the timeout is five seconds.
 ///
-/// The API server takes a new configuration up within a second or two: a test asks until it sees the webhook at work.
+/// The API server applies a new configuration within a second or two, so a test must retry until the webhook takes
+/// effect.
 #[derive(Clone, Debug)]
 pub struct Hook {
     name: String,
@@ -24,12 +25,12 @@ pub struct Hook {
     timeout_seconds: i32,
 }
 
-/// The operations that a webhook is asked about.
+/// The operations for which a webhook is called.
 pub type Operations<'a> = &'a [&'a str];
 
 impl Hook {
-    /// A webhook for nothing yet. The name has at least three parts, as in `pods.pillion.dev`; the certificate is the
-    /// one, in PEM, that signed the server's.
+    /// Creates a webhook without rules. The name has at least three parts, as in `pods.pillion.dev`. `authority` is the
+    /// certificate, in PEM, that signed the server's.
     pub fn new(name: &str, url: &str, authority: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -44,7 +45,8 @@ impl Hook {
         }
     }
 
-    /// Asked about these operations on a resource: its group (empty for the core's), version and plural name.
+    /// Adds a rule for these operations on a resource, given by group (empty for the core group), version and plural
+    /// name.
     #[must_use]
     pub fn on(mut self, group: &str, version: &str, resource: &str, operations: Operations<'_>) -> Self {
         self.rules.push(RuleWithOperations {
@@ -57,21 +59,21 @@ impl Hook {
         self
     }
 
-    /// Objects pass when the webhook cannot be asked.
+    /// Accepts objects if the webhook cannot be called.
     #[must_use]
     pub fn ignore_failures(mut self) -> Self {
         self.failure_policy = "Ignore";
         self
     }
 
-    /// Seconds that an answer may take, from 1 to 30.
+    /// Sets the timeout in seconds, from 1 to 30.
     #[must_use]
     pub fn timeout(mut self, seconds: u8) -> Self {
         self.timeout_seconds = i32::from(seconds);
         self
     }
 
-    /// A configuration with this webhook alone, which may change objects.
+    /// Returns a configuration with only this webhook, which may change objects.
     pub fn mutating(&self) -> MutatingWebhookConfiguration {
         let webhook = MutatingWebhook {
             admission_review_versions: vec!["v1".to_owned()],
@@ -87,7 +89,7 @@ impl Hook {
         MutatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook]) }
     }
 
-    /// A configuration with this webhook alone, which sees objects as they will be stored.
+    /// Returns a configuration with only this webhook, which gets objects in their final form.
     pub fn validating(&self) -> ValidatingWebhookConfiguration {
         let webhook = ValidatingWebhook {
             admission_review_versions: vec!["v1".to_owned()],
@@ -106,18 +108,18 @@ impl Hook {
     ///
     /// # Errors
     ///
-    /// Where the API server refuses it.
+    /// If the API server refuses it.
     pub async fn create_mutating(&self, client: &Client) -> Result<(), Error> {
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
         let created = configurations.create(&PostParams::default(), &self.mutating()).await;
         created.map(drop).map_err(Error::api(format!("webhook \"{}\"", self.name)))
     }
 
-    /// Creates the configuration of a webhook that sees objects as they will be stored.
+    /// Creates the configuration of a webhook that gets objects in their final form.
     ///
     /// # Errors
     ///
-    /// Where the API server refuses it.
+    /// If the API server refuses it.
     pub async fn create_validating(&self, client: &Client) -> Result<(), Error> {
         let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
         let created = configurations.create(&PostParams::default(), &self.validating()).await;
@@ -129,8 +131,8 @@ impl Hook {
     }
 }
 
-/// Points every webhook of a manifest, that of a conversion included, at a server of the test instead of a Service: at
-/// the Service's path below this URL. The certificate is the one, in PEM, that signed the server's.
+/// Points every webhook of a manifest, including conversion webhooks, at a server of the test: the Service is replaced
+/// by its path below `url`. `authority` is the certificate, in PEM, that signed the server's.
 pub fn point_at(manifest: &mut Value, url: &str, authority: &str) {
     match manifest {
         Value::Array(items) => items.iter_mut().for_each(|item| point_at(item, url, authority)),

@@ -1,4 +1,4 @@
-//! The API server is a real one: what it does with Pods, who may do what, and that it keeps what it has been given.
+//! The API server is a real one: its effects on Pods, its authorization, and its storage.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// One for all tests of this file; each makes clients and namespaces of its own.
+/// One cluster for all tests of this file; each creates its own clients and namespaces.
 async fn cluster() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER.get_or_init(async || Cluster::start(Options::new()).await.unwrap()).await
@@ -24,7 +24,7 @@ fn pod(name: &str) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// Who the API server says that a client is.
+/// Returns user name and groups that the API server sees for a client.
 async fn whoami(client: Client) -> (String, Vec<String>) {
     let reviews: Api<SelfSubjectReview> = Api::all(client);
     let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.unwrap();
@@ -32,7 +32,7 @@ async fn whoami(client: Client) -> (String, Vec<String>) {
     (user.username.unwrap(), user.groups.unwrap())
 }
 
-/// The code of a refusal.
+/// Returns the status code of a refusal.
 fn code(error: kube::Error) -> u16 {
     let kube::Error::Api(status) = error else { panic!("not refused: {error}") };
     status.code

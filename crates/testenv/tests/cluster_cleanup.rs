@@ -13,19 +13,19 @@ use std::time::Duration;
 use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 
-/// How a process that holds a cluster ends: said to it, and told by what it prints.
+/// The variable that tells a process with a cluster how to end; below it, the prefix with which it prints its folder.
 const END: &str = "PILLION_TESTENV_END";
 const FOLDER: &str = "folder: ";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process, and when it was started: a number may be given again.
+/// A process and its start time: the system reuses process numbers.
 type Process = (u32, String);
 
-/// A process's parent and its time of start, as in `proc_pid_stat(5)`.
+/// Returns a process's parent and its start time, as in `proc_pid_stat(5)`.
 fn stat(process: u32) -> Option<(u32, String)> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    // One that has ended, and has not been asked how.
+    // A zombie has ended, but its parent has not collected its status.
     (fields[0] != "Z").then(|| (fields[1].parse().unwrap(), fields[19].to_owned()))
 }
 
@@ -33,7 +33,7 @@ fn all() -> Vec<u32> {
     fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The processes that a process has started, and those that they have.
+/// Returns all descendants of a process.
 fn below(parent: u32) -> BTreeSet<Process> {
     let mut found = BTreeSet::new();
     for process in all() {
@@ -53,7 +53,7 @@ fn name(process: u32) -> String {
     fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// Waits until none of these is there any more.
+/// Waits until these processes and the folder are gone.
 async fn gone(processes: &BTreeSet<Process>, folder: &Path) {
     let gone = async || (!processes.iter().any(lives) && !folder.exists()).then_some(());
     if until("the end", PATIENCE, gone).await.is_err() {
@@ -66,7 +66,7 @@ fn signal(which: &str, target: &str) {
     assert!(Command::new("kill").args([which, "--", target]).status().unwrap().success());
 }
 
-/// Starts `holds_a_cluster` of this file in a process group of its own, as a shell does. Done when it has a cluster.
+/// Starts `holds_a_cluster` of this file in its own process group, as a shell does. Returns once it has a cluster.
 fn holder(end: &str) -> (Child, PathBuf) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "holds_a_cluster", "--ignored", "--nocapture"])
@@ -86,7 +86,7 @@ fn holder(end: &str) -> (Child, PathBuf) {
 async fn holds_a_cluster() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     println!("\n{FOLDER}{}", cluster.folder().display());
-    // Until somebody has had a look at the processes.
+    // Waits until the test has examined the processes.
     let go = cluster.folder().join("go");
     until("the end", PATIENCE, async || go.exists().then_some(())).await.unwrap();
     match std::env::var(END).as_deref() {
@@ -175,7 +175,7 @@ async fn servers_do_not_outlive_their_keeper_and_the_next_one_takes_the_folder_a
         (Cluster::start(Options::new()).await.unwrap(), Cluster::start(Options::new()).await.unwrap());
 
     assert!(!folder.exists());
-    // Those in use stay.
+    // Folders in use stay.
     assert!(first.folder().exists() && second.folder().exists());
 }
 

@@ -1,5 +1,5 @@
-//! `pillion controller` as it is installed: with the rights that `pillion manifest controller` renders, in two replicas,
-//! beside `pillion serve`, from SidecarSets in the cluster to tokens in Pods.
+//! `pillion controller` as it is installed: two replicas with the rights that `pillion manifest controller` renders,
+//! together with `pillion serve`, from SidecarSets in the cluster to tokens in Pods.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -17,7 +17,7 @@ use support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 use support::sidecar_sets::{merging, set};
 use support::{Installation, SOON, create, dynamic, names, program};
 
-/// The settings of policy and controllers: nothing but where the SidecarSets of the cluster are.
+/// Returns the settings of policy and controllers, which only name the bundle of the cluster's SidecarSets.
 fn settings() -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -25,7 +25,7 @@ fn settings() -> Value {
     })
 }
 
-/// Which replica holds the Lease.
+/// Returns the replica that holds the Lease.
 async fn holder(client: &Client) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let holder = leases.get_opt(ACCOUNT).await.unwrap()?.spec?.holder_identity?;
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// Creates SidecarSets, and waits until they say that Pods get them.
+/// Creates SidecarSets, and waits until their conditions say that Pods get them.
 async fn write_sets(client: &Client, controllers: &Controllers<'_>, sets: &[Value]) {
     let api = dynamic(client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
     for set in sets {
@@ -86,12 +86,12 @@ async fn accounts(client: &Client, namespace: &str, names: &[&str]) {
     }
 }
 
-/// Both stories, from `kubectl apply` to tokens, and a leader that dies in between.
+/// Both user stories, from `kubectl apply` to tokens, with a leader that dies in between.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     let cluster = Cluster::start(Options::new().controller_manager()).await.unwrap();
     let client = cluster.admin().await.unwrap();
-    // A ClusterRole with the label says what merged accounts may get.
+    // A ClusterRole with the label limits the permissions of merged accounts.
     let ceiling = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "agents", "labels": {"pillion.dev/merged-ceiling": "true"}},
@@ -134,7 +134,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     let as_merged: Api<Pod> = Api::namespaced(cluster.service_account("merged", &account).await.unwrap(), "merged");
     assert_eq!(as_merged.list(&ListParams::default()).await.unwrap().items.len(), 1);
 
-    // The leader dies; the other takes over, and follows an edit.
+    // The leader dies; the other replica takes over, and follows an edit.
     cluster.stop_program("one", 0).await.unwrap();
     let sets = dynamic(&client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
     let edit = merging("metrics", "watch");
@@ -148,7 +148,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     sets.delete("logs", &DeleteParams::default()).await.unwrap();
     sets.delete("metrics", &DeleteParams::default()).await.unwrap();
 
-    // One sidecar with an identity of its own, beside an app that keeps its.
+    // A sidecar with its own identity, beside an app that keeps its identity.
     write_sets(&client, &controllers, &[set("audit", &json!({"serviceAccountMode": "Isolate"}))]).await;
     accounts(&client, "audited", &["audit"]).await;
     web(&client, "audited").await;
@@ -172,8 +172,8 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     assert!(mounts(1).iter().all(|name| name.starts_with("kube-api-access-")), "{:?}", mounts(1));
     assert!(mounts(0).iter().any(|name| name.starts_with("sidecarset-sa-")), "{:?}", mounts(0));
 
-    // Nothing was refused to the controllers but what they do not hold: kube-controller-manager fills the aggregated
-    // role in a moment after it was made.
+    // The API server refused the controllers only grants of permissions that they did not hold yet:
+    // kube-controller-manager fills the aggregated role shortly after its creation.
     let logs = logs(&controllers);
     let refused = logs.lines().filter(|line| line.contains("is forbidden") && !line.contains("attempting to grant"));
     assert_eq!(refused.collect::<Vec<_>>(), Vec::<&str>::new());

@@ -1,4 +1,4 @@
-//! SidecarSets as custom resources reach the policy through the bundle that `pillion controller` keeps.
+//! SidecarSets as custom resources reach the policy through the bundle that `pillion controller` maintains.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod bundle;
@@ -23,7 +23,7 @@ async fn sidecar_sets_of_both_versions_are_injected_edited_and_deleted() {
     stage.injects(&[]).await;
 
     stage.put(&set(NEW, "b", "b:1")).await;
-    // v1beta1 has no such field, and the definition does not convert.
+    // API-2, API-10: v1beta1 has no such field, and the definition does not convert.
     stage.put(&with(set(OLD, "a", "a:1"), &json!({"namespace": "default"}))).await;
     stage.put(&with(set(OLD, "elsewhere", "e:1"), &json!({"namespace": "kube-public"}))).await;
     stage.injects(&["a:1", "b:1"]).await;
@@ -39,7 +39,7 @@ async fn sidecar_sets_of_both_versions_are_injected_edited_and_deleted() {
 
     stage.delete("a").await;
     stage.injects(&["b:2"]).await;
-    // Its status, counts of Pods for one, is no part of the bundle.
+    // The status, such as counts of Pods, is not part of the bundle.
     controller.assert_settled().await;
     let before = stage.stored().await;
     let status = json!({"status": {"matchedPods": 3, "updatedPods": 2, "readyPods": 1}});
@@ -68,7 +68,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     assert!(stage.says("own", "False", "InSettings").await.contains("settings"));
     assert!(stage.says("a", "True", "Current").await.contains("this version"));
 
-    // It was good before, and stays what it was then.
+    // The set was valid before, and its previous version stays in use.
     stage.put(&with(set(NEW, "a", "a:2"), &json!({"containers": [{"name": "a", "image": ""}]}))).await;
     let message = stage.says("a", "False", "Invalid").await;
     assert!(message.contains("spec.containers[0].image") && message.contains("the version before"), "{message}");
@@ -87,12 +87,12 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     };
     until("an Event about \"a\"", SOON, told).await.unwrap();
 
-    // Two that are in each other's way: the one that is there stays.
+    // If two sets conflict, the earlier one stays.
     named = set(NEW, "rival", "rival:1");
     named["spec"]["containers"][0]["name"] = json!("z");
     stage.put(&named).await;
     assert!(stage.says("rival", "False", "Invalid").await.contains("SidecarSet \"z\""));
-    // Another object of that name has nothing to do with what was there before.
+    // A new object of the same name does not inherit the previous version.
     stage.delete("a").await;
     stage.put(&with(set(NEW, "a", ""), &json!({}))).await;
     stage.says("a", "False", "Invalid").await;
@@ -104,7 +104,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
 }
 
 #[tokio::test]
-async fn p4_a_set_that_asks_for_too_much_is_left_out() {
+async fn esc4_a_set_that_asks_for_too_much_is_left_out() {
     let stage = Stage::new().await;
     let mut settings = stage.settings();
     settings["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
@@ -121,7 +121,7 @@ async fn p4_a_set_that_asks_for_too_much_is_left_out() {
 }
 
 #[tokio::test]
-async fn r9_a_stored_version_is_in_the_bundle_so_that_the_policy_asks_for_nothing_else() {
+async fn rev9_a_stored_version_is_in_the_bundle_so_that_the_policy_asks_for_nothing_else() {
     let stage = Stage::new().await;
     stage.revision("s-1", "s", 1, "s:old").await;
     let by = |revision: Value| with(set(NEW, "s", "s:new"), &json!({"injectionStrategy": {"revision": revision}}));
@@ -137,7 +137,7 @@ async fn r9_a_stored_version_is_in_the_bundle_so_that_the_policy_asks_for_nothin
     stage.says("s", "True", "Current").await;
     stage.revision("s-2", "s", 2, "s:newer").await;
     stage.injects(&["s:newer"]).await;
-    // One that is gone is no reason to leave the set out.
+    // If the revision is gone, the set stays in the bundle.
     let revisions: Api<ControllerRevision> = Api::namespaced(stage.client.clone(), &stage.namespace);
     for name in ["s-1", "s-2"] {
         revisions.delete(name, &DeleteParams::default()).await.unwrap();
@@ -161,7 +161,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     let count = stage.stored().await.len();
     assert!(count > 2, "{count}");
 
-    // Killed when the first shard is new and the index is not.
+    // Killed after writing the first new shard, but before the index.
     controller.kill().await;
     let faults = Faults::at(2, Fault::StopBefore);
     stage
@@ -174,7 +174,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     let controller = stage.start_with(&stage.settings(), max, Faults::none()).await;
     stage.injects(&["new:1"]).await;
 
-    // Nothing of the shards is left where one is enough.
+    // No shards are left if one ConfigMap is enough.
     for namespace in ["a", "b", "c"] {
         stage.delete(&format!("in-{namespace}")).await;
     }
@@ -183,7 +183,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     stage.injects(&["new:1"]).await;
     assert_eq!(stage.stored().await[0]["data"].get("shards"), None);
 
-    // What has no room stays out, and the rest goes on.
+    // A set that does not fit stays out, and the others still get through.
     stage.put(&set(NEW, "wide", "wide:1")).await;
     stage.injects(&["new:1", "wide:1"]).await;
     let noise: Vec<String> = (0..200).map(|number| format!("{:x}", number * 7_919_u64 * 104_729)).collect();
@@ -199,7 +199,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     assert_eq!(controller.health.problem(), None);
 }
 
-/// What is stored of the bundle, without what tells when and how often it was written.
+/// Returns the stored bundle without the times and the number of its writes.
 async fn essence(stage: &Stage<'_>) -> Vec<(String, Value, Value)> {
     let of = |map: &Value| {
         let metadata = &map["metadata"];
@@ -208,7 +208,7 @@ async fn essence(stage: &Stage<'_>) -> Vec<(String, Value, Value)> {
     stage.stored().await.iter().map(of).collect()
 }
 
-/// A bundle of two shards and more, from nothing.
+/// Waits until the bundle is as expected.
 async fn is_right(stage: &Stage<'_>, expected: &[(String, Value, Value)]) {
     let right = async || (essence(stage).await == expected).then_some(());
     if let Err(error) = until("the bundle being right", SOON, right).await {
@@ -243,7 +243,7 @@ async fn whatever_fails_once_the_bundle_is_the_same_in_the_end() {
             if matches!(fault, Fault::StopBefore | Fault::StopAfter) {
                 let stopped = tokio::time::timeout(Duration::from_secs(20), faults.stopped()).await;
                 controller.kill().await;
-                // Conditions are there already.
+                // No further request was made: the conditions are already set.
                 if stopped.is_err() {
                     is_right(&stage, &expected).await;
                     return;
@@ -283,13 +283,13 @@ async fn a_bundle_that_does_not_change_is_renewed_every_two_minutes_and_otherwis
     let requests = controller.faults.count();
     controller.kill().await;
 
-    // Whoever comes next finds everything as it should be.
+    // The next controller finds nothing to do.
     let next = stage.start().await;
     next.assert_settled().await;
     assert_eq!(next.faults.requests(), [""; 0]);
     assert!(requests > 0);
 
-    // What somebody else does to it is undone.
+    // Changes by other clients are undone.
     stage.patch(NAME, json!({"data": {"bundle": "pillion-bundle-3:0:AAAA", "shards": "2"}})).await;
     stage.injects(&["a:1"]).await;
     let right = async || (stage.stored().await[0]["data"] == before[0]["data"]).then_some(());
@@ -312,7 +312,7 @@ async fn a_config_map_that_is_somebody_elses_is_left_alone() {
     assert_eq!(stage.stored().await[0]["data"], json!({"fluent-bit.conf": "x"}));
     assert!(controller.writes().iter().all(|write| write.contains("/events")), "{:?}", controller.writes());
 
-    // One that `pillion bundle --config-map` made is as good as its own.
+    // A bundle made by `pillion bundle --config-map` is equally accepted.
     let text = pillion_bundle::write(&[]);
     stage.patch(NAME, json!({"data": {"fluent-bit.conf": null, "bundle": text, "generation": "by hand"}})).await;
     stage.injects(&["a:1"]).await;

@@ -1,4 +1,4 @@
-//! Merged ServiceAccounts on a real API server (`serviceaccounts.md` A6).
+//! Merged ServiceAccounts on a real API server (MRG-1).
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::ref_option, reason = "what is there is looked at as it was read")]
 
@@ -17,12 +17,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::{SOON, create};
 
-/// How long something is not needed before it is collected, and how long it is marked then.
+/// Seconds for which an object must be unneeded before it is marked, and then marked before it is deleted.
 const IDLE: i64 = 601;
 const PENDING: i64 = 61;
 
 #[tokio::test]
-async fn g_the_life_of_a_merged_account() {
+async fn mrg4_the_life_of_a_merged_account() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     let controller = Controller::admin(cluster, Faults::none()).await;
@@ -60,7 +60,7 @@ async fn g_the_life_of_a_merged_account() {
     until("the Pod being seen to go", SOON, async || {
         controller.advance(IDLE);
         place.poke().await;
-        // On a slow machine they may be gone by the next time: the clock goes on.
+        // On a slow machine, the objects may be gone by the next check, because the clock advances.
         place.objects().await.iter().all(|object| object.is_none() || is_marked(object)).then_some(())
     })
     .await
@@ -70,7 +70,7 @@ async fn g_the_life_of_a_merged_account() {
     place.gone().await;
 }
 
-/// `PATCH roles` of a request.
+/// Returns the method and the resource of a request, such as `PATCH roles`.
 fn kind_of(request: &str) -> String {
     let (method, target) = request.split_once(' ').unwrap();
     let path = target.split('?').next().unwrap();
@@ -99,7 +99,8 @@ async fn nothing_is_asked_or_written_while_nothing_changes() {
     place.gone().await;
 }
 
-/// Makes, follows and collects a merged account, with one fault: the same end, whatever the fault.
+/// Creates, updates and collects a merged account, with one fault. The result is the same for every fault. Returns the
+/// number of requests.
 async fn lives_through(number: usize, fault: Fault) -> usize {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
@@ -110,7 +111,7 @@ async fn lives_through(number: usize, fault: Fault) -> usize {
         place.ready(&both()).await;
         place.delete_deployment().await;
     };
-    // Whoever is killed in the middle is followed by another one.
+    // A controller that is killed in the middle has a successor.
     let kills = matches!(fault, Fault::StopBefore | Fault::StopAfter);
     tokio::pin!(stages);
     let mut is_killed = false;
@@ -170,12 +171,12 @@ async fn each_request_may_fail_once(#[case] fault: Fault) {
     assert!(number > 14, "making and collecting takes more than {number} requests");
 }
 
-/// Somebody creates a Pod at any moment of the collection, as soon as the policy lets him, or up to a minute after it did.
+/// A Pod is created at each moment of the collection, either as soon as the policy admits it or up to a minute later.
 #[rstest]
 #[case::asks_and_creates(false)]
 #[case::asked_before(true)]
 #[tokio::test]
-async fn g11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
+async fn mrg11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
     // A list, three marks, a list, three deletions.
     for step in 1..=8 {
         let (cluster, _turn) = cluster().await;
@@ -223,7 +224,7 @@ async fn g11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
 }
 
 #[tokio::test]
-async fn g2_what_somebody_else_made_is_left_alone() {
+async fn mrg2_what_somebody_else_made_is_left_alone() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     let role = json!({
@@ -237,7 +238,7 @@ async fn g2_what_somebody_else_made_is_left_alone() {
     let [account, role, binding] = place.objects().await;
     assert_eq!(role.unwrap()["metadata"]["resourceVersion"], stored["metadata"]["resourceVersion"]);
     assert!(account.is_some() && binding.is_none());
-    // It is made as soon as the name is free.
+    // The controller creates its Role as soon as the name is free.
     place.api::<Role>().delete(NAME, &DeleteParams::default()).await.unwrap();
     place.poke().await;
     place.ready(&both()).await;
@@ -247,7 +248,7 @@ async fn g2_what_somebody_else_made_is_left_alone() {
 }
 
 #[tokio::test]
-async fn g13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod() {
+async fn mrg13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     let controller = Controller::admin(cluster, Faults::none()).await;
@@ -278,7 +279,7 @@ async fn g13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod()
 }
 
 #[tokio::test]
-async fn g9_no_namespace_is_kept_from_going() {
+async fn mrg9_no_namespace_is_kept_from_going() {
     let (cluster, _turn) = cluster().await;
     let namespaces: Api<Namespace> = Api::all(cluster.admin().await.unwrap());
     let is_gone = async |name: &str| namespaces.get_opt(name).await.unwrap().is_none().then_some(());
@@ -290,7 +291,7 @@ async fn g9_no_namespace_is_kept_from_going() {
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
     until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
 
-    // The controller is uninstalled, and what a Pod uses stays.
+    // If the controller is uninstalled, the objects that a Pod uses stay.
     let place = Place::new(cluster).await;
     place.deployment().await;
     place.ready(&both()).await;

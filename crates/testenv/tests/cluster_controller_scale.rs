@@ -1,5 +1,5 @@
-//! `pillion controller` in a cluster of 50 namespaces: what it makes is what is needed, and while nothing changes it asks
-//! for nothing. `make bench-scale` does the same with 2,000, and measures.
+//! `pillion controller` in a cluster of 50 namespaces: it creates exactly the required objects, and sends no needless
+//! requests while nothing changes. `make bench-scale` does the same with 2,000 namespaces, and measures.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod scale;
@@ -15,12 +15,12 @@ use scale::{BUNDLE, EDITED, Scene, check, servers};
 use support::{SOON, program};
 
 const SIZE: Size = Size { namespaces: 50, sidecar_sets: 20, pods: 250, seed: 1 };
-/// Long enough for a change that is still on its way: controllers wait for 200 ms at most before they look.
+/// Long enough for a pending change: controllers delay a reconciliation by at most 200 ms.
 const QUIET: Duration = Duration::from_secs(3);
 /// The Lease is renewed every two seconds.
 const REST: Duration = Duration::from_secs(12);
 
-/// What is asked although nothing changes and nothing has to be kept alive.
+/// Returns the requests that neither follow a change nor keep anything alive.
 fn needless(requests: &[Request]) -> Vec<&Request> {
     let keeps = |request: &&Request| {
         let renews = request.verb == "update" && request.resource == "leases";
@@ -30,7 +30,7 @@ fn needless(requests: &[Request]) -> Vec<&Request> {
     requests.iter().filter(|request| !keeps(request)).collect()
 }
 
-/// Each request that the API server had is counted by the controller, too.
+/// Checks that the controller counts every request that the API server received.
 async fn assert_counted(scene: &mut Scene<'_>) {
     let agree = async || {
         let before = scene.metrics().await?.requests();
@@ -54,7 +54,7 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
 
     let start = scene.start("from nothing").await;
     let found = scene.check().await;
-    // Every isolated set in every namespace would be more.
+    // A Secret for every isolated set in every namespace would be more.
     assert!(found.secrets > 0 && found.secrets < SIZE.namespaces * SIZE.sidecar_sets / 5, "{found:?}");
     assert_eq!(start.requests["create serviceaccounts"], found.merged, "{start:?}");
     assert_eq!(start.requests["create serviceaccounts/token"], found.secrets, "{start:?}");
@@ -69,7 +69,7 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
     let edit = scene.edit_permissions().await;
     let followed = scene.corpus.places.iter().flat_map(|place| scene.corpus.merged(place));
     let followed = followed.filter(|sets| sets.contains(&EDITED.to_owned())).count();
-    // Whoever writes a Role looks what else is bound to its accounts (A5-5).
+    // Before it writes a Role, the controller checks for other bindings of its accounts (IDC-5).
     let expected = [
         ("list rolebindings", followed),
         ("patch configmaps", 1),
@@ -88,7 +88,7 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
         assert_eq!(phase.requests, BTreeMap::new(), "{}", phase.name);
     }
 
-    // Whoever comes next finds everything as it should be.
+    // A restarted controller finds nothing to do.
     scene.stop().await;
     let restart = scene.start("restart").await;
     let asked = |what: &str| ["list ", "get "].iter().any(|verb| what.starts_with(verb));

@@ -1,4 +1,4 @@
-//! The tokens of isolated sidecars on a real API server (`serviceaccounts.md` B5 to B7).
+//! The tokens of isolated sidecars on a real API server (TOK-5 to TOK-7).
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pillion_identity::names::token_secret;
-use pillion_plan::tokens::{CHECKSUM, UNNEEDED_SINCE};
+use pillion_plan::sidecar_tokens::{CHECKSUM, UNNEEDED_SINCE};
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
@@ -19,7 +19,7 @@ use tokens::{Controller, Place, QUIET, REVOKED, cluster, decoded, settings, side
 /// User story 1: from `kubectl apply` of SidecarSet and Deployment to a token of the sidecar's ServiceAccount, with the
 /// policy, kube-controller-manager, and a controller for the whole cluster.
 #[tokio::test]
-async fn b5_what_is_applied_ends_in_a_token_of_the_right_account() {
+async fn tok5_what_is_applied_ends_in_a_token_of_the_right_account() {
     let cluster = Cluster::start(Options::new().controller_manager()).await.unwrap();
     let [of_settings, of_resource] = [Place::of(&cluster).await, Place::of(&cluster).await];
     let settings = settings(&[sidecar_set("of-settings", &of_settings.name)]);
@@ -36,7 +36,7 @@ async fn b5_what_is_applied_ends_in_a_token_of_the_right_account() {
         assert_eq!(place.bearer(&cluster, &secret).await.unwrap(), place.username());
     }
 
-    // The Pod that kube-controller-manager makes gets the token into the sidecar, and nowhere else.
+    // The Pod that kube-controller-manager creates has the token in the sidecar, and nowhere else.
     let pods: Api<Pod> = of_settings.api();
     let first = async || pods.list(&ListParams::default()).await.unwrap().items.pop();
     let pod = serde_json::to_value(until("the Pod of the Deployment", SOON, first).await.unwrap()).unwrap();
@@ -52,7 +52,7 @@ async fn b5_what_is_applied_ends_in_a_token_of_the_right_account() {
 }
 
 #[tokio::test]
-async fn b6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
+async fn tok6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.account().await;
     place.deployment().await;
@@ -70,7 +70,7 @@ async fn b6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
 }
 
 #[tokio::test]
-async fn b7_a_recreated_account_gets_a_token_at_once() {
+async fn tok7_a_recreated_account_gets_a_token_at_once() {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.account().await;
     place.deployment().await;
@@ -89,7 +89,7 @@ async fn b7_a_recreated_account_gets_a_token_at_once() {
 }
 
 #[tokio::test]
-async fn a1_11_without_its_account_there_is_no_token_until_there_is_one() {
+async fn sap11_without_its_account_there_is_no_token_until_there_is_one() {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.deployment().await;
     let _controller = place.controller(Faults::none()).await;
@@ -107,9 +107,10 @@ async fn a1_11_without_its_account_there_is_no_token_until_there_is_one() {
     assert_eq!(place.events().await.len(), told, "{:?}", place.events().await);
 }
 
-/// Steady state: nothing is sent. A rotation is one TokenRequest and one write, and both tokens are valid then.
+/// In a steady state, no requests are sent. A rotation is one TokenRequest and one write, and afterwards both tokens
+/// are valid.
 #[tokio::test]
-async fn b7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
+async fn tok7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.account().await;
     place.deployment().await;
@@ -143,7 +144,7 @@ async fn b7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
 #[case::another_token(json!({"data": {"token": "b3RoZXI="}}))]
 #[case::annotations_taken_away(json!({"metadata": {"annotations": {CHECKSUM: null}}}))]
 #[tokio::test]
-async fn b5_what_somebody_edited_is_repaired(#[case] edit: Value) {
+async fn tok5_what_somebody_edited_is_repaired(#[case] edit: Value) {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.account().await;
     place.deployment().await;
@@ -161,9 +162,9 @@ async fn b5_what_somebody_edited_is_repaired(#[case] edit: Value) {
     assert_eq!(place.bearer(cluster, &repaired).await.unwrap(), place.username());
 }
 
-/// What a Pod mounts stays, and its token is renewed, though no SidecarSet asks for it any more.
+/// A Secret that a Pod mounts stays, and its token is renewed, although no SidecarSet requires it any more.
 #[tokio::test]
-async fn g10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
+async fn mrg10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
     let (cluster, place) = (cluster().await, Place::new().await);
     place.account().await;
     place.mounting_pod("web").await;
@@ -183,9 +184,9 @@ async fn g10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
     place.poke_until("the Secret being deleted", async || place.secret().await.is_none().then_some(())).await;
 }
 
-/// The last question before a deletion is asked of the API server: a Pod that came a moment ago keeps its Secret.
+/// Before a deletion the controller asks the API server once more, so a Pod that was just created keeps its Secret.
 #[tokio::test]
-async fn g10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
+async fn mrg10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
     let place = Place::new().await;
     place.account().await;
     place.deployment().await;
@@ -207,10 +208,10 @@ async fn g10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
 }
 
 #[tokio::test]
-async fn g9_a_namespace_that_is_being_deleted_gets_nothing() {
+async fn mrg9_a_namespace_that_is_being_deleted_gets_nothing() {
     let place = Place::new().await;
     place.account().await;
-    // Nobody finishes the deletion here, so it stays as it is.
+    // No controller completes the deletion here, so the namespace stays Terminating.
     let namespaces: Api<Namespace> = Api::all(place.client.clone());
     place.deployment().await;
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What `pillion manifest` renders is accepted by a real API server, and does there what it is rendered for.
+//! A real API server accepts the output of `pillion manifest`, which has the intended effects.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -31,7 +31,7 @@ fn set(spec: &Value) -> Value {
     set
 }
 
-/// Settings that need every part.
+/// Returns settings that need every part.
 fn everything() -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -55,7 +55,7 @@ async fn api(client: &Client, api_version: &str, kind: &str, namespace: &str) ->
     }
 }
 
-/// What kubectl does with a folder, twice: nothing is refused, and the second time nothing changes.
+/// Applies a folder twice, like kubectl: nothing is refused, and the second time nothing changes.
 #[rstest]
 #[case::self_signed(&[])]
 #[case::files(&["--certificates", "files", "--replicas", "1", "--opt-out-label", "pillion.dev/injection=off"])]
@@ -72,11 +72,11 @@ async fn every_object_is_accepted_and_applying_it_again_changes_nothing(#[case] 
     };
     let first = versions().await;
     assert!(first.len() > 12, "{first:?}");
-    // The definition and the namespace are changed by the API server itself, once.
+    // The API server itself changes the definition and the namespace once.
     until("nothing changing", SOON, async || (versions().await == versions().await).then_some(())).await.unwrap();
 }
 
-/// What a controller of certificates writes is not taken away by applying the manifests again.
+/// Applying the manifests again keeps what a certificate controller has written.
 #[tokio::test]
 async fn a_ca_bundle_stays() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_ca_bundle_stays() {
     }
 }
 
-/// The webhook configurations, for a server that is down: what is sent is refused, and what is not is stored.
+/// Returns the webhook configurations for a server that is down: requests that match are refused, others are stored.
 fn webhooks_of_nobody(authority: &str) -> String {
     let rendered = standalone::render(&everything(), &options(&[])).unwrap();
     let webhooks = rendered.documents.into_iter().filter(|document| document.object["webhooks"].is_array());
@@ -113,7 +113,7 @@ fn webhooks_of_nobody(authority: &str) -> String {
     to_yaml(&pointed.collect::<Vec<Document>>()).unwrap()
 }
 
-/// An object with a Pod template, whose Pods have these fields.
+/// Returns an object with a Pod template that has these fields.
 fn workload(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
     let policy = if api_version == "batch/v1" { "Never" } else { "Always" };
     let mut pod_spec = json!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": policy});
@@ -130,7 +130,7 @@ fn workload(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// A definition of one of OpenKruise's kinds that takes whatever it is given.
+/// Returns a definition of an OpenKruise kind that accepts any fields.
 fn kruise_definition(kind: &str, plural: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -146,7 +146,7 @@ fn kruise_definition(kind: &str, plural: &str) -> Value {
     })
 }
 
-/// An object of these kinds, with a Pod template at `place`.
+/// Returns an object of these kinds, with a Pod template at `place`.
 fn with_template(api_version: &str, kind: &str, name: &str, place: &str, pod: &Value) -> Value {
     let mut pod_spec = json!({"containers": [{"name": "c", "image": "i"}]});
     for (key, value) in pod.as_object().unwrap() {
@@ -163,7 +163,7 @@ fn with_template(api_version: &str, kind: &str, name: &str, place: &str, pod: &V
     object
 }
 
-/// Whether an answer is that a webhook of ours did not answer; anything else that is wrong is a mistake of the test.
+/// Whether the request failed because our webhook did not answer. Any other error is a mistake of the test.
 fn was_sent<T>(answer: Result<T, kube::Error>) -> bool {
     match answer {
         Ok(_) => false,
@@ -174,7 +174,7 @@ fn was_sent<T>(answer: Result<T, kube::Error>) -> bool {
 
 const ANNOTATE: &str = r#"{"metadata":{"annotations":{"a":"b"}}}"#;
 
-/// What is asked of an object.
+/// An operation on an object.
 enum Ask {
     Create,
     Change,
@@ -200,7 +200,8 @@ async fn define_kinds_of_kruise(client: &Client) {
     }
 }
 
-/// New workloads of every kind, and whether the server is sent them: it is where a template names a merged account.
+/// Returns new workloads of every kind, and whether the server receives them: it does if a template names a merged
+/// account.
 fn creations_of_templates() -> Vec<(Ask, Value, bool)> {
     let plain = json!({});
     let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
@@ -257,7 +258,7 @@ fn creations_of_templates() -> Vec<(Ask, Value, bool)> {
     cases
 }
 
-/// The requests that the server is not sent do not wait for it.
+/// Requests that no webhook matches do not depend on the server.
 #[tokio::test]
 async fn only_what_matters_leaves_the_api_server() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -280,7 +281,7 @@ async fn only_what_matters_leaves_the_api_server() {
     let plain = json!({});
     let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
 
-    // There before the webhooks are.
+    // These objects exist before the webhooks.
     let create = async |object: &Value| {
         let api_version = object["apiVersion"].as_str().unwrap();
         let api = api(&client, api_version, object["kind"].as_str().unwrap(), &namespace).await;
@@ -352,7 +353,7 @@ async fn only_what_matters_leaves_the_api_server() {
     }
     assert_eq!(wrong, [""; 0]);
 
-    // Namespaces that are left out.
+    // Excluded namespaces.
     let elsewhere: Api<DynamicObject> = api(&client, "v1", "Pod", "kube-system").await;
     let accounts = api(&client, "v1", "ServiceAccount", "kube-system").await;
     let account = serde_json::from_value(account("default")).unwrap();
@@ -361,7 +362,8 @@ async fn only_what_matters_leaves_the_api_server() {
     assert!(!was_sent(elsewhere.create(&PostParams::default(), &pod).await), "kube-system");
 }
 
-/// The definition without a server: both versions, nothing of a SidecarSet is lost, and the status is apart.
+/// The definition without a server: both versions work, no field of a SidecarSet is lost, and the status is a
+/// subresource.
 #[tokio::test]
 async fn sidecar_sets_are_stored_as_they_are() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -382,7 +384,7 @@ async fn sidecar_sets_are_stored_as_they_are() {
     }));
     let stored = apply(&client, &object.to_string(), MANAGER).await.unwrap();
     let mut wanted = object["spec"].clone();
-    // A-5: what OpenKruise's definition fills in.
+    // API-5: the defaults of OpenKruise's definition.
     wanted["containers"][0]["resourcesPolicy"]["targetContainersNameRegex"] = json!(".*");
     wanted["imagePullSecrets"][0]["name"] = json!("");
     assert_eq!(stored[0].data["spec"], wanted);
@@ -409,7 +411,7 @@ async fn sidecar_sets_are_stored_as_they_are() {
     assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..4], [json!("log-agent"), json!(3), json!(2), json!(1)]);
 }
 
-/// A request as `kubectl get` sends it.
+/// Returns a request like that of `kubectl get`.
 fn http_get(path: &str) -> hyper::Request<Vec<u8>> {
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     hyper::Request::get(path).header("accept", accept).body(Vec::new()).unwrap()

@@ -1,4 +1,4 @@
-//! `pillion plan --cluster`: that it says what `pillion controller` then does, and does nothing itself.
+//! `pillion plan --cluster` predicts what `pillion controller` then does, and changes nothing itself.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use support::sidecar_sets::{merging, set};
 use support::{SOON, create, program};
 
-/// Runs the command against the cluster; answers the plan and whether anything is in the way.
+/// Runs the command against the cluster. Returns the plan and whether there are obstacles.
 fn plan(cluster: &Cluster, more: &[&str]) -> (Value, bool) {
     let output = Command::new(program())
         .current_dir(cluster.folder())
@@ -32,7 +32,7 @@ fn plan(cluster: &Cluster, more: &[&str]) -> (Value, bool) {
     (serde_json::from_slice(&output.stdout).unwrap(), code == Some(1))
 }
 
-/// Verb, kind, namespace and name of each change.
+/// Returns verb, kind, namespace and name of each change.
 fn changes(plan: &Value) -> Vec<String> {
     let changes = plan["changes"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -43,7 +43,7 @@ fn changes(plan: &Value) -> Vec<String> {
     changes.map(line).collect()
 }
 
-/// Whether what a plan would send is what the cluster has: all of its fields but `metadata.uid`.
+/// Whether the cluster has all fields that a plan would send, except `metadata.uid` and the time of the bundle.
 fn is_in(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => wanted
@@ -84,7 +84,7 @@ async fn the_controller_does_what_the_plan_says() {
     });
     fs::write(cluster.folder().join("settings.json"), settings.to_string()).unwrap();
 
-    // What is planned, and nothing done.
+    // The plan is complete, and nothing has changed.
     let writes = |cluster: &Cluster| {
         let is_write = |event: &&Value| {
             event["user"]["username"] != "system:apiserver"
@@ -107,7 +107,7 @@ async fn the_controller_does_what_the_plan_says() {
     ];
     assert_eq!(kinds, expected, "{lines:?}");
 
-    // A manifest beside the cluster counts as if it had been applied.
+    // A manifest given in addition to the cluster counts as applied.
     fs::write(cluster.folder().join("more.json"), merging("traces", "get").to_string()).unwrap();
     let (with_more, _) = plan(&cluster, &["more.json"]);
     let for_three = |plan: &Value| plan.to_string().contains("for the SidecarSets logs, metrics, traces");
@@ -115,7 +115,7 @@ async fn the_controller_does_what_the_plan_says() {
     assert_eq!(changes(&plan(&cluster, &[]).0), lines, "nothing has happened");
     assert_eq!(writes(&cluster), before, "a plan writes nothing");
 
-    // The controller does it.
+    // The controller makes the planned changes.
     let arguments = [
         format!("KUBECONFIG={}", cluster.admin_kubeconfig_file().display()),
         program().display().to_string(),

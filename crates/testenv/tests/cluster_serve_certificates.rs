@@ -1,5 +1,5 @@
-//! Self-signed certificates on a real API server: kept in a real Secret and written into real `caBundle`s with the
-//! rights that are rendered for it, and replaced while Pods are created.
+//! Self-signed certificates on a real API server: kept in a Secret and written into `caBundle`s with the rendered
+//! rights, and replaced while Pods are created.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -30,11 +30,11 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 const DAY: Duration = Duration::from_hours(24);
-/// Where the rendered objects are.
+/// The namespace of the rendered objects.
 const NAMESPACE: &str = "pillion-system";
 const NAME: &str = "pillion";
 
-/// The clock of this machine, turned on.
+/// The clock of this machine, which the test can advance.
 #[derive(Clone, Default)]
 struct TurnedClock(Arc<AtomicU64>);
 
@@ -49,7 +49,8 @@ impl TurnedClock {
     }
 }
 
-/// As in a cluster, but what is made next year is valid now: the API server's clock is not turned.
+/// Returns the usual options, except that certificates made next year are already valid now, because the API server's
+/// clock does not advance.
 fn options() -> SelfSigned {
     let targets = vec![Target::Mutating(NAME.to_owned()), Target::Conversion(crd::NAME.to_owned())];
     let usual = SelfSigned::for_service(NAME, NAMESPACE, targets).unwrap();
@@ -61,7 +62,7 @@ fn options() -> SelfSigned {
     }
 }
 
-/// Serves the policy with a certificate that somebody keeps.
+/// Serves the policy with a maintained certificate.
 async fn serve(kept: &Certificates) -> Running {
     let limits = Limits { time: Duration::from_secs(5), ..Limits::default() };
     let bytes = std::fs::read(pillion_testkit::module::path()).unwrap();
@@ -79,12 +80,12 @@ async fn serve(kept: &Certificates) -> Running {
     server.start(TcpListener::bind("127.0.0.1:0").await.unwrap(), None).unwrap()
 }
 
-/// What is served now.
+/// Returns the served certificate.
 fn served(kept: &Certificates) -> CertificateDer<'static> {
     kept.certificate().borrow().cert[0].clone()
 }
 
-/// The `caBundle` that all who call have, as certificates; nothing where they differ.
+/// Returns the certificates of the `caBundle`, if all webhooks and the definition have the same one.
 async fn bundle(client: &Client) -> Option<Vec<CertificateDer<'static>>> {
     let webhooks = Api::<MutatingWebhookConfiguration>::all(client.clone()).get(NAME).await.unwrap();
     let definition = Api::<CustomResourceDefinition>::all(client.clone()).get(crd::NAME).await.unwrap();
@@ -96,8 +97,8 @@ async fn bundle(client: &Client) -> Option<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(&bundle.0).collect::<Result<_, _>>().ok()
 }
 
-/// Waits until the API server knows its webhook configurations as they are now. It takes changes up one after the
-/// other, so that all is known as soon as one is that comes now.
+/// Waits until the API server knows the current webhook configurations. It applies changes in order, so it knows all of
+/// them as soon as it knows one that is made now.
 async fn noticed(client: &Client, mark: &str) {
     let name = format!("{mark}.test.pillion.dev");
     let nobody = Hook::new(&name, "https://127.0.0.1:1/", "").on("", "v1", "configmaps", &["CREATE"]);
@@ -110,7 +111,7 @@ async fn noticed(client: &Client, mark: &str) {
     configurations.delete(&name, &DeleteParams::default()).await.unwrap();
 }
 
-/// Whether somebody who trusts these authorities, and has never called before, gets through.
+/// Whether a new client that trusts these authorities can connect.
 async fn is_trusted(running: &Running, authorities: &[CertificateDer<'static>]) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
@@ -121,9 +122,9 @@ async fn is_trusted(running: &Running, authorities: &[CertificateDer<'static>]) 
     Caller::connect(&called, Protocol::Http2).await.is_ok()
 }
 
-/// The whole of a rotation, with the clock turned on and no pause between Pods: a server certificate is renewed, an
-/// authority is introduced, signs, and the one before it is forgotten. The API server calls anew whenever a `caBundle`
-/// changes, with the authorities that it has then.
+/// A whole rotation, with an advancing clock and without a pause between Pods: a server certificate is renewed, an
+/// authority is introduced and signs, and the previous authority is dropped. Whenever a `caBundle` changes, the API
+/// server opens new connections with the authorities of that moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_is_replaced_under_load_and_every_pod_has_its_sidecar() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -131,7 +132,7 @@ async fn an_authority_is_replaced_under_load_and_every_pod_has_its_sidecar() {
     let account = cluster.as_service_account(NAMESPACE, NAME).await.unwrap();
     let clock = TurnedClock::default();
     let keep = async || certificates::self_signed(account.client().await.unwrap(), options(), clock.clock()).unwrap();
-    // The other one is a second replica, which writes the same objects.
+    // `other` is a second replica, which writes the same objects.
     let (kept, other) = (keep().await, keep().await);
     let running = serve(&kept).await;
     installation.register_at(&format!("https://{}", running.address()), "").await;
@@ -180,8 +181,8 @@ async fn an_authority_is_replaced_under_load_and_every_pod_has_its_sidecar() {
     }
 }
 
-/// What the documentation says to do where a key may have been read. For some seconds the API server cannot call: with
-/// `failurePolicy: Fail` it refuses, and no Pod is without its sidecar.
+/// The documented remedy if a key may have leaked. For some seconds the API server cannot call the webhook: with
+/// `failurePolicy: Fail` it refuses Pods, so no Pod lacks its sidecar.
 #[tokio::test]
 async fn a_secret_that_is_deleted_under_load_is_made_anew_and_no_pod_is_without_its_sidecar() {
     let cluster = Cluster::start(Options::new()).await.unwrap();

@@ -1,5 +1,4 @@
-//! What OpenKruise's recorded admissions become is accepted by a real API server, and admitting it again changes
-//! nothing.
+//! A real API server accepts the results of OpenKruise's recorded admissions, and a second admission changes nothing.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -16,7 +15,7 @@ use pillion_testkit::module;
 use serde_json::{Value, json};
 use support::{as_new, dry_run};
 
-/// Why a case says nothing about the API server.
+/// Why a case is not checked against the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Skip {
     Input,
@@ -36,14 +35,14 @@ impl Skip {
     }
 }
 
-/// The cluster, and the namespace that stands for all of the cases.
+/// The cluster, and one namespace for all cases.
 struct Server {
     pods: Api<Pod>,
     namespace: String,
 }
 
 impl Server {
-    /// What the API server makes of a Pod that is created, or why it refuses it.
+    /// Returns the Pod that the API server would store, or the reason for a refusal.
     async fn admit(&self, pod: &Value) -> Result<Value, String> {
         let mut pod = as_new(pod);
         pod["metadata"]["namespace"] = self.namespace.as_str().into();
@@ -53,7 +52,7 @@ impl Server {
     }
 }
 
-/// A SidecarSet as somebody creates it.
+/// Returns the request that creates a SidecarSet.
 fn create_request(set: &Value) -> Value {
     let (group, version) = set["apiVersion"].as_str().unwrap().split_once('/').unwrap();
     let kind = json!({"group": group, "version": version, "kind": "SidecarSet"});
@@ -65,7 +64,7 @@ fn create_request(set: &Value) -> Value {
     })
 }
 
-/// The settings of a case with a whitelist, which the recorded admissions of Pods do not have, and validation wants.
+/// Returns the settings of a case with a whitelist, which recorded Pod admissions lack but validation requires.
 fn with_whitelist(case: &Case) -> Value {
     let mut settings = case.settings();
     settings["patchPodMetadataWhitelist"] = json!({"rules": [{"allowedAnnotationKeyExprs": [".*"]}]});
@@ -80,9 +79,9 @@ fn is_valid(case: &Case, set: &Value) -> bool {
     module().validate(&create_request(set), &settings, Arc::new(case.cluster())).unwrap().accepted
 }
 
-/// Checks one case: `Err` where it is wrong.
+/// Checks one case. `Err` if the result is wrong.
 async fn check(server: &Server, case: &Case) -> Result<Option<Skip>, String> {
-    // Nobody can create a Pod that is being deleted: the API server takes that from it.
+    // A Pod that is being deleted cannot be created: the API server removes the deletion timestamp.
     if case.object()["metadata"].get("deletionTimestamp").is_some() || server.admit(case.object()).await.is_err() {
         return Ok(Some(Skip::Input));
     }
@@ -133,7 +132,7 @@ async fn what_is_injected_is_accepted_and_stays() {
     assert!(checked > 20, "hardly any case is left");
 }
 
-/// Past the capture of the test runner: the count is worth seeing when everything agrees.
+/// Writes to stdout directly, because the test runner hides captured output of tests that pass.
 fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

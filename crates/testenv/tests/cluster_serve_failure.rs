@@ -1,4 +1,4 @@
-//! What users of a real API server see when `pillion serve`, or what it needs, is in trouble.
+//! What users of a real API server see if `pillion serve`, or something that it needs, fails.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use support::burst::{self, Burst, client, inject, injected, is_uncalled};
 use support::{Installation, SOON, log_agent, looking_up};
 
-/// How long an evaluation may take, and what the way there and back takes on a busy machine.
+/// The time limit of an evaluation plus that of the transfer on a busy machine.
 const EVALUATION: Duration = Duration::from_secs(4);
 
-/// An authority of the test, and the certificates that it signs.
+/// An authority of the test, and its certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -28,7 +28,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Writes a certificate for 127.0.0.1 that is valid until this year, and its key.
+    /// Writes a certificate for 127.0.0.1 that is valid until the start of this year, and its key.
     fn write(&self, cluster: &Cluster, until: i32) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
@@ -39,7 +39,7 @@ impl Authority {
     }
 }
 
-/// An installation whose certificate comes from files, and stays the same when the server starts again.
+/// Creates an installation whose certificate comes from files, and survives restarts of the server.
 async fn with_files<'a>(cluster: &'a Cluster, authority: &Authority, settings: &Value) -> Installation<'a> {
     authority.write(cluster, 2100);
     let file = |flag: &str, name: &str| format!("--{flag}={}", cluster.folder().join(name).display());
@@ -52,7 +52,7 @@ async fn with_files<'a>(cluster: &'a Cluster, authority: &Authority, settings: &
     installation
 }
 
-/// `failurePolicy: Fail`: no Pod without its sidecar, and as soon as the server is back, Pods with it.
+/// `failurePolicy: Fail`: Pods are refused while the server is down, and injected as soon as it is back.
 #[tokio::test]
 async fn no_pod_is_created_while_the_server_is_down() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -69,7 +69,7 @@ async fn no_pod_is_created_while_the_server_is_down() {
     assert_eq!(inject(&client, &namespace).await, injected());
 }
 
-/// `failurePolicy: Ignore`: Pods are created as they are.
+/// `failurePolicy: Ignore`: Pods are created without injection.
 #[tokio::test]
 async fn where_failures_are_ignored_pods_are_created_without_their_sidecar() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -84,7 +84,7 @@ async fn where_failures_are_ignored_pods_are_created_without_their_sidecar() {
     assert_eq!(inject(&client, &namespace).await, Ok(vec!["app".to_owned()]));
 }
 
-/// Whatever the moment of the restart, a Pod is refused or has its sidecar.
+/// Whenever the restart happens, a Pod is refused or has its sidecar.
 #[tokio::test]
 async fn a_restart_in_the_middle_of_a_burst_leaves_no_pod_without_its_sidecar() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_restart_in_the_middle_of_a_burst_leaves_no_pod_without_its_sidecar() 
     assert_eq!(answers.last(), Some(&injected()));
 }
 
-/// A right that is missing is told of in time, by its name.
+/// The server names a missing right, and answers in time.
 #[tokio::test]
 async fn without_its_rights_the_server_answers_in_time_and_says_what_is_missing() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -131,7 +131,7 @@ async fn without_its_rights_the_server_answers_in_time_and_says_what_is_missing(
     );
 }
 
-/// The server outlives the API server, and is asked by it as soon as that is back.
+/// The server survives a restart of the API server, which calls it again afterwards.
 #[tokio::test]
 async fn a_restart_of_the_api_server_changes_nothing() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_restart_of_the_api_server_changes_nothing() {
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     cluster.start_api_server().await.unwrap();
 
-    // The API server reads its webhooks first.
+    // The API server must first read its webhook configurations.
     let asked = async || (inject(&client, &namespace).await == injected()).then_some(());
     until("injection after the restart", SOON, asked).await.unwrap();
     let later = cluster.labelled_namespace("after", [("team", "a")]).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_restart_of_the_api_server_changes_nothing() {
     cluster.still_runs(&installation.name).unwrap();
 }
 
-/// Under load, the certificate is replaced, and every Pod gets its sidecar.
+/// The certificate is replaced under load, and every Pod gets its sidecar.
 #[tokio::test]
 async fn a_certificate_that_is_replaced_under_load_drops_no_request() {
     let cluster = Cluster::start(Options::new()).await.unwrap();

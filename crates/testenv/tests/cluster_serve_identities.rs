@@ -1,4 +1,5 @@
-//! Who can authenticate as whom in Pods of a real API server: table A1 of `serviceaccounts.md` with Pillion's modes.
+//! The accounts as which containers of a real API server's Pods can authenticate: the table of SAP-8 with Pillion's
+//! modes.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -19,10 +20,10 @@ use support::{Installation, SOON, create, names, web};
 use tokio::sync::OnceCell;
 
 const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
-/// An API server keeps the answer about a token for some seconds.
+/// An API server caches the result of a token review for some seconds.
 const REVOKED: Duration = Duration::from_mins(1);
 
-/// A SidecarSet that is called `name`, for the Pods that are labelled with it.
+/// Returns a SidecarSet called `name`, for Pods with the label `mode: <label>`.
 fn set_for(name: &str, label: &str, set: Set) -> Value {
     let mut settings = Scenario::new(Value::Null, vec![set], Accounts::default()).settings();
     let mut set = settings["sidecarSets"][0].take();
@@ -31,7 +32,7 @@ fn set_for(name: &str, label: &str, set: Set) -> Value {
     set
 }
 
-/// A SidecarSet of each mode, and one whose sidecar shares the mounts of the app.
+/// Returns settings with two SidecarSets for each mode; the sidecar of the second shares the mounts of the app.
 fn settings() -> Value {
     let plain = |mode: &'static str| set_for(&mode.to_lowercase(), mode, Set::new("a", Some("x"), mode));
     let sharing = |mode: &'static str| {
@@ -50,12 +51,12 @@ async fn installation() -> &'static Installation<'static> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     static INSTALLATION: OnceCell<Installation<'_>> = OnceCell::const_new();
     let cluster = CLUSTER.get_or_init(async || Cluster::start(Options::new()).await.unwrap()).await;
-    // Accounts are changed right before they count: every look-up is a request.
+    // Accounts change right before they matter, so every look-up must be a request.
     let live = ["--cache-max-staleness=0s"];
     INSTALLATION.get_or_init(async || Installation::start(cluster, &settings(), &[], &live).await).await
 }
 
-/// Creates a Pod in a namespace of its own with these accounts: the stored Pod, or the refusal.
+/// Creates a Pod in its own namespace with these accounts. Returns the stored Pod, or the refusal.
 async fn created(mode: &str, edit: fn(&mut Value), accounts: &Accounts) -> Result<Value, String> {
     let cluster = installation().await.cluster;
     let client = cluster.admin().await.unwrap();
@@ -69,11 +70,11 @@ async fn created(mode: &str, edit: fn(&mut Value), accounts: &Accounts) -> Resul
     }
 }
 
-/// The rows with Pillion in place of a policy that only swaps the account: the app never holds the token of `x`, but in
-/// mode `Pod`, which has to be allowed.
+/// The rows with Pillion instead of a policy that only swaps the account: only in mode `Pod`, which must be allowed,
+/// the app holds the token of `x`.
 #[rstest]
 #[tokio::test]
-async fn a1_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
+async fn sap8_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     for row in rows() {
         let stored = created(mode, row.edit, &row.accounts).await.unwrap();
         let (wanted, runs_as) = row.result(mode);
@@ -83,8 +84,8 @@ async fn a1_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mo
     }
 }
 
-/// Row l on the sidecar's side: one that shares the app's mounts does not get what the app has in the place of its own
-/// token. Otherwise the API server would find two mounts at one path, and answer with 422.
+/// Row l for the sidecar: if it shares the app's mounts, it does not get the app's mount in the place of its own token.
+/// Otherwise the API server would find two mounts at one path, and answer with 422.
 #[rstest]
 #[case::plain(TOKEN_PATH, ["a-main:x", "a-main:x", "a-main:x"])]
 #[case::with_a_slash(
@@ -92,7 +93,7 @@ async fn a1_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mo
     ["a-main:x", "a-main:x app:default", "a-main:x app:x"]
 )]
 #[tokio::test]
-async fn a1_l_no_second_mount_is_made_at_one_path(#[case] path: &str, #[case] wanted: [&str; 3]) {
+async fn sap8l_no_second_mount_is_made_at_one_path(#[case] path: &str, #[case] wanted: [&str; 3]) {
     let own: fn(&mut Value) = if path == TOKEN_PATH {
         |pod| mount_own(pod, TOKEN_PATH)
     } else {
@@ -104,10 +105,10 @@ async fn a1_l_no_second_mount_is_made_at_one_path(#[case] path: &str, #[case] wa
     }
 }
 
-/// Row l on the app's side is its author's mistake, which Pillion neither hides nor mends.
+/// Row l for the app: two mounts are its author's mistake, which Pillion neither hides nor corrects.
 #[rstest]
 #[tokio::test]
-async fn a1_l_two_mounts_of_the_app_are_refused_by_the_api_server(
+async fn sap8l_two_mounts_of_the_app_are_refused_by_the_api_server(
     #[values("SidecarsOnly", "Isolate", "Pod")] mode: &str,
 ) {
     let twice = |pod: &mut Value| {
@@ -118,10 +119,10 @@ async fn a1_l_two_mounts_of_the_app_are_refused_by_the_api_server(
     assert!(refusal.contains("mountPath: Invalid value") && refusal.contains("must be unique"), "{refusal}");
 }
 
-/// Row b: in place of the API server's 403 after the webhooks, one that says what to do.
+/// Row b: the policy refuses with a remedy, instead of the API server's 403 after the webhooks.
 #[rstest]
 #[tokio::test]
-async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
+async fn sap8b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     let refusal = created(mode, unchanged, &Accounts::of(&["default"])).await.unwrap_err();
     let set = mode.to_lowercase();
     let wanted = format!(
@@ -132,10 +133,10 @@ async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "
     assert_eq!(refusal, wanted);
 }
 
-/// A1-9: a mirror Pod may not have an account, and shows what runs already.
+/// SAP-9: a mirror Pod must not have an account, and only shows what already runs.
 #[rstest]
 #[tokio::test]
-async fn a1_9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
+async fn sap9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     let mirror = |pod: &mut Value| {
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
         pod["spec"]["nodeName"] = json!("node-0");
@@ -150,8 +151,8 @@ fn namespace_of(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap()
 }
 
-/// What the kubelet gets for the sidecar's volume is a token of the sidecar's account, and no other one can be bound
-/// to this Pod.
+/// The kubelet gets a token of the sidecar's account for the sidecar's volume, and no other account's token can be
+/// bound to this Pod.
 #[tokio::test]
 async fn the_token_of_a_pod_in_mode_sidecars_only_is_the_sidecars() {
     let stored = created("SidecarsOnly", unchanged, &accounts()).await.unwrap();
@@ -165,7 +166,7 @@ async fn the_token_of_a_pod_in_mode_sidecars_only_is_the_sidecars() {
     assert!(refusal.contains("cannot bind token"), "{refusal}");
 }
 
-/// B5, B6: the app's token is its own, the sidecar's comes from a Secret and ends with it.
+/// TOK-5, TOK-6: the app's token is its own; the sidecar's token comes from a Secret and ends with it.
 #[tokio::test]
 async fn the_tokens_of_a_pod_in_mode_isolate_are_two() {
     let stored = created("Isolate", unchanged, &accounts()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Pods of a real API server reach their sidecars through `pillion serve`, and a second admission changes nothing.
+//! Pods of a real API server get their sidecars through `pillion serve`, and a second admission changes nothing.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 const HASH: &str = "kruise.io/sidecarset-hash";
 const INJECTED: &str = "kruise.io/sidecarset-injected-list";
 
-/// README's SidecarSet, and one for the namespaces of a team.
+/// Returns the README's SidecarSet, and one for the namespaces of a team.
 fn settings() -> Value {
     let mut settings = log_agent();
     settings["sidecarSets"].as_array_mut().unwrap().push(json!({
@@ -39,7 +39,7 @@ fn labelled(name: &str, key: &str, value: &str) -> Value {
     pod(&json!({"metadata": {"name": name, "labels": {key: value}}}))
 }
 
-/// A Pod with the log agent, whoever made it.
+/// Checks that a Pod has the log agent.
 fn assert_injected(stored: &Value) {
     assert_eq!(names(stored, "/spec/containers"), ["app", "log-agent"], "{stored:#}");
     assert!(names(stored, "/spec/volumes").contains(&"buffer".to_owned()), "{stored:#}");
@@ -52,7 +52,7 @@ fn assert_injected(stored: &Value) {
     assert!(annotations[HASH].as_str().unwrap().contains("\"log-agent\""), "{annotations}");
 }
 
-/// Creating the stored Pod once more gives the same Pod.
+/// Checks that creating the stored Pod again yields the same Pod.
 async fn assert_stays(pods: &Api<Pod>, stored: &Value) {
     let wanted = as_new(stored);
     let mut again = wanted.clone();
@@ -90,7 +90,7 @@ async fn a_pod_runs_with_its_sidecar_and_others_without() {
     assert_eq!(other["metadata"].get("annotations"), None);
 }
 
-/// A1-6: neither the request nor the object has a name yet.
+/// SAP-6: neither the request nor the object has a name yet.
 #[tokio::test]
 async fn a_pod_without_a_name_yet_gets_its_sidecar() {
     let cluster = installation().await.cluster;
@@ -107,7 +107,7 @@ async fn a_pod_without_a_name_yet_gets_its_sidecar() {
     assert_stays(&pods, &first).await;
 }
 
-/// The Pods of workloads are made by kube-controller-manager, and their templates stay as they are.
+/// kube-controller-manager creates the Pods of workloads; their templates stay unchanged.
 #[tokio::test]
 async fn pods_of_workloads_run_with_their_sidecars() {
     let cluster = installation().await.cluster;
@@ -162,7 +162,7 @@ async fn pods_of_workloads_run_with_their_sidecars() {
     }
 }
 
-/// The labels of a namespace decide, and a label that is added counts for the next Pod.
+/// The labels of a namespace decide, and an added label affects the next Pod.
 #[tokio::test]
 async fn a_namespace_selector_goes_by_the_labels_of_the_namespace() {
     let cluster = installation().await.cluster;
@@ -187,13 +187,13 @@ async fn a_namespace_selector_goes_by_the_labels_of_the_namespace() {
     until("the label being seen", SOON, seen).await.unwrap();
 }
 
-/// The webhook's own selector: what a cluster needs to start never waits for the server.
+/// The webhook's own selector: namespaces that a cluster needs to start do not depend on the server.
 #[tokio::test]
 async fn namespaces_of_the_system_are_left_alone() {
     let cluster = installation().await.cluster;
     let client = cluster.admin().await.unwrap();
     for namespace in ["kube-system", "pillion-system"] {
-        // As restricted as the server's own Pods, which PodSecurity wants in its namespace.
+        // As restricted as the server's own Pods, because PodSecurity requires it in their namespace.
         let restricted = pod(&json!({
             "metadata": {"name": "app", "labels": {"mode": "strip"}},
             "spec": {
@@ -210,14 +210,14 @@ async fn namespaces_of_the_system_are_left_alone() {
     }
 }
 
-/// Adds a container where it is not yet: a webhook that comes after Pillion's.
+/// A webhook that runs after Pillion's: adds a container if it is absent.
 fn late(request: &Value) -> Value {
     let is_there = names(&request["object"], "/spec/containers").iter().any(|name| name == "late");
     let add = json!([{"op": "add", "path": "/spec/containers/-", "value": {"name": "late", "image": "late:1"}}]);
     if is_there { json!({"allowed": true}) } else { json!({"allowed": true, "patch": add}) }
 }
 
-/// What this webhook did to the Pod of a namespace, turn by turn: the turn, and whether it changed the Pod.
+/// Returns the invocations of this webhook for the Pod of a namespace: the round, and whether it changed the Pod.
 fn invocations(cluster: &Cluster, namespace: &str, webhook: &str) -> Vec<(String, bool)> {
     let is_meant = |event: &Value| {
         event["objectRef"]["namespace"] == namespace
@@ -249,14 +249,14 @@ async fn wait_for_late(client: &Client, cluster: &Cluster) {
     until("the late webhook being asked", SOON, asked).await.unwrap();
 }
 
-/// `reinvocationPolicy: IfNeeded`: another webhook changed the Pod, so Pillion is asked again, and changes nothing.
+/// `reinvocationPolicy: IfNeeded`: another webhook changed the Pod, so Pillion is called again, and changes nothing.
 #[tokio::test]
 async fn a_pod_that_a_later_webhook_changes_is_asked_about_again_and_stays() {
     let cluster = Cluster::start(Options::new().audit_log()).await.unwrap();
     let _installation = Installation::start(&cluster, &settings(), &[], &[]).await;
     let client = cluster.admin().await.unwrap();
     let (url, certificate) = webhook::server(late).await;
-    // Webhooks are asked in the order of their configurations' names.
+    // The API server calls webhooks in the order of their configurations' names.
     let hook = Hook::new("zz-late.test.pillion.dev", &url, &certificate).on("", "v1", "pods", &["CREATE"]);
     hook.create_mutating(&client).await.unwrap();
     wait_for_late(&client, &cluster).await;

@@ -1,5 +1,5 @@
-//! Merged accounts on a real API server (`serviceaccounts.md` A6, E6): when Pods get them, who holds their tokens, and
-//! who may not name them. What the controller makes is made by the test.
+//! Merged accounts on a real API server (MRG-1, E6): when Pods get them, which containers hold their tokens, and which
+//! Pods must not name them. The test creates the controller's objects.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -24,7 +24,7 @@ use support::burst::client;
 use support::{Installation, create, names as names_in, web};
 use tokio::sync::OnceCell;
 
-/// Two SidecarSets with accounts of their own, which say `Merge`, for the Pods that are labelled with this mode.
+/// Returns two SidecarSets with different accounts and `Merge`, for Pods with the label of this mode.
 fn pair(mode: &'static str) -> [Value; 2] {
     let set = |name: &'static str, account, volume| Set {
         on_conflict: "Merge",
@@ -53,15 +53,15 @@ async fn installation() -> &'static Installation<'static> {
     let settings = json!({
         "sidecarSets": sets,
         "featureGates": {"SidecarSetServiceAccountInjection": true},
-        // The test makes the merged objects in the controller's place.
+        // The test creates the merged objects instead of the controller.
         "serviceAccounts": {"allowPodMode": true, "controllerUser": "testenv-admin"},
     });
-    // Accounts are made right before they count: every look-up is a request.
+    // Accounts are created right before they matter, so every look-up must be a request.
     let live = ["--cache-max-staleness=0s"];
     INSTALLATION.get_or_init(async || Installation::start(cluster, &settings, &[], &live).await).await
 }
 
-/// A namespace with the accounts `x` and `y`, and somebody who is told at once what the answer is.
+/// Creates a namespace with these accounts, and a client that does not retry.
 async fn namespace(accounts: &Accounts) -> (Client, String) {
     let cluster = installation().await.cluster;
     let client = client(cluster).await;
@@ -74,12 +74,12 @@ fn accounts() -> Accounts {
     Accounts::of(&["default", "x", "y"])
 }
 
-/// The name of the merged account of a mode.
+/// Returns the name of the merged account of a mode.
 fn merged_name(mode: &str) -> String {
     names::merged(&set_names(mode).each_ref().map(String::as_str))
 }
 
-/// What the controller makes for the SidecarSets of a mode.
+/// Returns the objects that the controller would create for the SidecarSets of a mode.
 fn objects(mode: &'static str, namespace: &str) -> [Value; 3] {
     let asking = pair(mode).map(|set| Asking {
         sidecar_set: set["metadata"]["name"].as_str().unwrap().to_owned(),
@@ -98,7 +98,7 @@ async fn make(client: &Client, namespace: &str, [account, role, binding]: &[Valu
     create(&Api::<RoleBinding>::namespaced(client.clone(), namespace), binding).await.unwrap();
 }
 
-/// Creates an object: as it is stored, or the status code and the message.
+/// Creates an object. Returns the stored object, or the status code and the message.
 async fn created<K>(client: &Client, namespace: &str, object: &Value) -> Result<Value, (u16, String)>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
@@ -111,7 +111,7 @@ where
     })
 }
 
-/// A row of the table where two SidecarSets meet: the merged account stands for `x`, and both have it.
+/// Returns the expected row for two SidecarSets: the merged account replaces `x`, and both sidecars hold it.
 fn wanted(row: &Row, mode: &str) -> String {
     let (pairs, secrets) = row.result(mode).0.split_once(" pulls").unwrap_or((row.result(mode).0, ""));
     let both = pairs.replace("a-main:x", "a-main:x b-main:x");
@@ -121,10 +121,10 @@ fn wanted(row: &Row, mode: &str) -> String {
     pairs.join(" ").replace(":x", &format!(":{}", merged_name(mode))) + &secrets
 }
 
-/// Table A1 with a merged account in the place of `x`: in mode `SidecarsOnly` no container of the app holds its token.
+/// Table SAP-8 with a merged account instead of `x`: in mode `SidecarsOnly`, no container of the app holds its token.
 #[rstest]
 #[tokio::test]
-async fn a1_who_holds_the_merged_accounts_token(#[values("SidecarsOnly", "Pod")] mode: &'static str) {
+async fn sap8_who_holds_the_merged_accounts_token(#[values("SidecarsOnly", "Pod")] mode: &'static str) {
     for row in rows() {
         let ours = row.accounts.0["x"].clone();
         let (client, namespace) = namespace(&row.accounts.clone().with("y", Account::default())).await;
@@ -142,9 +142,10 @@ async fn a1_who_holds_the_merged_accounts_token(#[values("SidecarsOnly", "Pod")]
     }
 }
 
-/// G5: a Pod that is too early is told to come again, whichever object is missing; and it is admitted when all are there.
+/// MRG-5: the policy tells a Pod that comes too early to retry, whichever object is missing, and admits it once all
+/// exist.
 #[tokio::test]
-async fn g5_pods_wait_for_the_merged_objects() {
+async fn mrg5_pods_wait_for_the_merged_objects() {
     let (client, namespace) = namespace(&accounts()).await;
     let refused = async || created::<Pod>(&client, &namespace, &web("SidecarsOnly", unchanged)).await.unwrap_err();
     let [account, role, binding] = objects("SidecarsOnly", &namespace);
@@ -171,9 +172,9 @@ async fn g5_pods_wait_for_the_merged_objects() {
     assert_eq!(names_in(&stored, "/spec/containers"), ["app", "a-main", "b-main"]);
 }
 
-/// G2: an account of the name that is for other SidecarSets is none of ours, and waiting does not help.
+/// MRG-2: an account of this name for other SidecarSets is not ours, and waiting does not help.
 #[tokio::test]
-async fn g2_an_account_for_other_sets_is_refused() {
+async fn mrg2_an_account_for_other_sets_is_refused() {
     let (client, namespace) = namespace(&accounts()).await;
     let mut made = objects("SidecarsOnly", &namespace);
     made[0]["metadata"]["annotations"][names::SIDECAR_SETS] = json!("a-sidecarsonly,c");
@@ -185,8 +186,8 @@ async fn g2_an_account_for_other_sets_is_refused() {
     assert!(message.contains("\"a-sidecarsonly,c\" where \"a-sidecarsonly,b-sidecarsonly\" belongs"), "{message}");
 }
 
-/// What the sidecars' token is good for: who it is, and what the merged Role lets it do; the app has none, and none of
-/// another account can be had for this Pod.
+/// The sidecars' token authenticates as the merged account and has the rights of the merged Role. The app has no token,
+/// and no token of another account can be bound to this Pod.
 #[tokio::test]
 async fn the_token_of_the_sidecars_is_the_merged_accounts() {
     let (client, namespace) = namespace(&accounts()).await;
@@ -220,7 +221,8 @@ async fn the_token_of_the_sidecars_is_the_merged_accounts() {
     }
 }
 
-/// E6: nobody chooses a merged account, not in a Pod and not in a template; the same with another name is accepted.
+/// E6: users cannot choose a merged account, neither in a Pod nor in a template. The same object with another account
+/// is accepted.
 #[tokio::test]
 async fn e6_who_is_not_due_to_a_merged_account_may_not_name_it() {
     let (client, namespace) = namespace(&accounts()).await;

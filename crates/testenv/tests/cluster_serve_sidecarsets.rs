@@ -1,4 +1,4 @@
-//! SidecarSets as objects of a real API server: checked and defaulted by the webhook, converted by `/convert`.
+//! SidecarSets as objects of a real API server: the webhook checks and defaults them, and `/convert` converts them.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -23,13 +23,13 @@ async fn installation() -> &'static Installation<'static> {
     INSTALLATION.get_or_init(async || Installation::start(cluster, &log_agent(), &[], &[]).await).await
 }
 
-/// SidecarSets in a version.
+/// Returns the API of SidecarSets in a version.
 async fn sets(version: &str) -> Api<DynamicObject> {
     let client = installation().await.cluster.admin().await.unwrap();
     dynamic(&client, version, "SidecarSet", "sidecarsets")
 }
 
-/// A SidecarSet for Pods of its own, with these fields in its `spec`.
+/// Returns a SidecarSet for its own Pods, with these fields in its `spec`.
 fn set(version: &str, name: &str, spec: &Value) -> Value {
     let mut set = json!({
         "apiVersion": version, "kind": "SidecarSet", "metadata": {"name": name},
@@ -46,7 +46,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, kube::Error>) -> Status {
     }
 }
 
-/// Whichever version is written, both can be read, and say the same.
+/// Whichever version is written, both can be read and are equivalent.
 #[rstest]
 #[case::new(NEW)]
 #[case::old(OLD)]
@@ -83,7 +83,7 @@ async fn the_namespace_of_the_old_version_is_a_selector_in_the_new_one() {
     assert_eq!(new.data["spec"]["namespaceSelector"], wanted);
 }
 
-/// What `kubectl apply --server-side` does, twice, in both versions: the second time nothing changes.
+/// Applies a set twice in each version, like `kubectl apply --server-side`: nothing changes after the first time.
 #[tokio::test]
 async fn a_set_can_be_applied_again_in_both_versions() {
     let apply = PatchParams::apply("kubectl");
@@ -96,7 +96,7 @@ async fn a_set_can_be_applied_again_in_both_versions() {
     assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
 }
 
-/// 422 with every field that is wrong, as the API server shows it to a user.
+/// 422 with every invalid field, as the API server shows it to a user.
 #[rstest]
 #[case::new(NEW)]
 #[case::old(OLD)]
@@ -125,7 +125,7 @@ async fn an_invalid_set_is_refused_with_every_field(#[case] version: &str) {
     assert!(sets(version).await.get_opt("wrong").await.unwrap().is_none());
 }
 
-/// An update is checked as well, and what is refused changes nothing.
+/// An update is checked as well, and a refused update changes nothing.
 #[tokio::test]
 async fn an_update_is_checked_and_has_another_hash() {
     let api = sets(NEW).await;
@@ -144,7 +144,7 @@ async fn an_update_is_checked_and_has_another_hash() {
     assert_eq!((&stored.data["spec"], stored.annotations()), (&second.data["spec"], second.annotations()));
 }
 
-/// The status is written by a controller, and nobody is asked about it; the set can go.
+/// A controller writes the status without a call of the webhook, and the set can be deleted.
 #[tokio::test]
 async fn a_set_has_a_status_apart_and_can_be_deleted() {
     let api = sets(NEW).await;
@@ -156,7 +156,7 @@ async fn a_set_has_a_status_apart_and_can_be_deleted() {
     assert!(api.get_opt("deleted").await.unwrap().is_none());
 }
 
-/// What nobody may have reaches the store through no version: a dry run is checked like the rest.
+/// A dry run is checked like any other request.
 #[tokio::test]
 async fn a_dry_run_is_checked_too() {
     let wrong = set(NEW, "dry", &json!({"containers": [{"name": "Agent", "image": "agent:1"}]}));

@@ -1,4 +1,5 @@
-//! Nobody waits for ever: what users of a real API server are told where a server, or what it asks, does not answer.
+//! No request waits forever: what users of a real API server see if a server, or the target of its look-ups, does not
+//! answer.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -13,19 +14,19 @@ use support::{Installation, SOON, log_agent, looking_up, webhook};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-/// A server that takes what it is asked, and never answers.
+/// Starts a server that accepts requests, and never answers.
 async fn silent() -> (String, String) {
     let (url, authority) = webhook::server(|_| Value::Null).await;
     (url.trim_end_matches("/mutate").to_owned(), authority)
 }
 
-/// A server that does not even say who it is.
+/// Starts a server that accepts connections, and never completes a TLS handshake.
 async fn deaf() -> (String, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     (format!("https://{}", listener.local_addr().unwrap()), listener)
 }
 
-/// The API server gives up after the `timeoutSeconds` that are rendered, names the webhook, and stores no Pod.
+/// The API server gives up after the rendered `timeoutSeconds`, names the webhook, and stores no Pod.
 #[rstest]
 #[tokio::test]
 async fn a_server_that_hangs_admits_nothing(#[values(false, true)] listens: bool) {
@@ -46,7 +47,7 @@ async fn a_server_that_hangs_admits_nothing(#[values(false, true)] listens: bool
     assert!(reasons.iter().any(|reason| refusal.1.contains(reason)), "{refusal:?}");
 }
 
-/// `failurePolicy: Ignore`: the API server gives up as early, and the Pod is created as it is.
+/// `failurePolicy: Ignore`: the API server gives up after the same time, and the Pod is created without injection.
 #[tokio::test]
 async fn where_failures_are_ignored_a_server_that_hangs_keeps_no_pod_from_being_created() {
     let cluster = Cluster::start(Options::new().audit_log()).await.unwrap();
@@ -57,7 +58,7 @@ async fn where_failures_are_ignored_a_server_that_hangs_keeps_no_pod_from_being_
     let client = client(&cluster).await;
     let namespace = cluster.namespace("ignored").await.unwrap();
 
-    // Of a webhook that failed and was ignored the audit log tells.
+    // The audit log reports a webhook whose failure was ignored.
     let ignored = |event: &Value| {
         let annotations = event["annotations"].as_object();
         annotations.is_some_and(|all| all.keys().any(|key| key.starts_with("failed-open.mutation.webhook")))
@@ -69,8 +70,8 @@ async fn where_failures_are_ignored_a_server_that_hangs_keeps_no_pod_from_being_
     until("the webhook being asked", SOON, created).await.unwrap();
 }
 
-/// Look-ups that nobody answers end with the evaluation, or else with what is left of the API server's patience, which
-/// it tells in every call: users are told by Pillion, in its own words, rather than that a webhook failed.
+/// Look-ups without an answer end with the evaluation, or with the API server's timeout, which it sends in every call.
+/// Users get Pillion's own message rather than that of a failed webhook.
 #[rstest]
 #[case::by_default(&[])]
 #[case::an_evaluation_that_may_last_longer_than_a_call(&["--evaluation-timeout=60s"])]
@@ -79,7 +80,7 @@ async fn look_ups_that_hang_end_in_time(#[case] flags: &[&str]) {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let flags = [&["--cache-max-staleness=0s"], flags].concat();
     let installation = Installation::prepare(&cluster, &looking_up(), &[], &flags).await;
-    // Whoever connects here is never answered.
+    // Connections to this address are never answered.
     let (hole, _listener) = deaf().await;
     let kubeconfig = cluster.folder().join("pillion.kubeconfig");
     let text = fs::read_to_string(&kubeconfig).unwrap();

@@ -1,4 +1,4 @@
-//! The API server asks webhooks that the test itself serves on 127.0.0.1.
+//! The API server calls webhooks that the test itself serves on 127.0.0.1.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use support::{dry_run, webhook};
 use tokio::net::TcpListener;
 
-/// Labels what it is asked about, and refuses what is called `refused`.
+/// Adds a label to objects, and refuses those called `refused`.
 fn answer(asked: &Value) -> Value {
     if asked["object"]["metadata"]["name"] == "refused" {
         return json!({"allowed": false});
@@ -58,7 +58,7 @@ async fn objects_wait_for_no_webhook_that_is_down_where_its_failures_are_ignored
     let client = cluster.admin().await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     let (_, certificate) = webhook::server(answer).await;
-    // Where somebody listened until now.
+    // An address at which no server listens any more.
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let down = |name: &str| Hook::new(name, &format!("https://{nobody}/"), &certificate).timeout(1);
 

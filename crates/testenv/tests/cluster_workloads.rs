@@ -1,4 +1,4 @@
-//! With nodes, controllers and kubelets at work: what users create comes to life.
+//! With nodes, controllers and simulated kubelets, the workloads of users run.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::time::Duration;

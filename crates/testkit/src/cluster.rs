@@ -10,7 +10,7 @@ use serde_json::Value;
 /// apiVersion, kind, namespace (`""` for cluster-wide kinds), name.
 type Key = (String, String, String, String);
 
-/// Answers look-ups from objects that a test put there, and remembers what was asked.
+/// Answers look-ups from the objects of a test, and records the look-ups.
 #[derive(Debug, Default)]
 pub struct FakeCluster {
     answers: BTreeMap<Key, Result<Vec<u8>, ClusterError>>,
@@ -18,7 +18,7 @@ pub struct FakeCluster {
 }
 
 impl FakeCluster {
-    /// A cluster with these objects.
+    /// Creates a cluster with these objects.
     pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
         let mut cluster = Self::default();
         for object in objects {
@@ -28,14 +28,14 @@ impl FakeCluster {
         cluster
     }
 
-    /// The same cluster, in which the look-up of `object` (its apiVersion, kind, namespace and name) gets `answer`.
+    /// Sets the answer to the look-up of `object`, identified by apiVersion, kind, namespace and name.
     #[must_use]
     pub fn answering(mut self, object: &Value, answer: Result<Vec<u8>, ClusterError>) -> Self {
         self.answers.insert(key_of(object), answer);
         self
     }
 
-    /// What was asked so far, in order, as `apiVersion/kind namespace/name`.
+    /// Returns the look-ups so far, in order, as `apiVersion/kind namespace/name`.
     pub fn asked(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = |request: &ResourceRequest| {

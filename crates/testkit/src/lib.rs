@@ -1,6 +1,6 @@
-//! What Pillion's tests share.
+//! Shared helpers of Pillion's tests.
 //!
-//! Panics are how this crate reports: a test that cannot find its module or read its fixtures has failed.
+//! The helpers panic on errors: a test that cannot find its module or read its fixtures has failed.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

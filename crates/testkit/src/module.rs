@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 
 use pillion_host::Module;
 
-/// The target that policy servers run.
+/// The target of modules for policy servers.
 const TARGET: &str = "wasm32-wasip1";
 
-/// The module under test: the file that `PILLION_MODULE` names, else what the sources make now.
+/// Returns the module under test: the file that `PILLION_MODULE` names, otherwise a fresh build of the sources.
 pub fn module() -> &'static Module {
     static MODULE: OnceLock<Module> = OnceLock::new();
     MODULE.get_or_init(|| {
@@ -19,18 +19,18 @@ pub fn module() -> &'static Module {
     })
 }
 
-/// The file of [`module`]; builds it where `PILLION_MODULE` names none.
+/// Returns the file of [`module`], and builds it if `PILLION_MODULE` names none.
 pub fn path() -> PathBuf {
     std::env::var_os("PILLION_MODULE").map_or_else(build, PathBuf::from)
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn workspace() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("this crate is two folders below the root")
 }
 
-/// Builds in a target folder of its own, so that a `cargo test` that is still running does not hold the lock.
+/// Builds the module in its own target folder, since a running `cargo test` may hold the lock of the other one.
 fn build() -> PathBuf {
     let target = workspace().join("target/module");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -39,7 +39,7 @@ fn build() -> PathBuf {
         .arg("--target-dir")
         .arg(&target)
         .current_dir(workspace())
-        // What cargo sets for its own tests would make it build everything again.
+        // Variables that cargo sets for its own tests would cause a complete rebuild.
         .env_remove("CARGO_MANIFEST_DIR")
         .env_remove("RUSTFLAGS")
         .status()

@@ -1,4 +1,4 @@
-//! What property tests draw from: Pods and SidecarSets as users write them, and the same damaged.
+//! Generators for property tests: Pods and SidecarSets as users write them, and damaged ones.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use serde_json::{Map, Value, json};
 
-/// The labels that Pods carry and selectors ask for.
+/// The labels of Pods and selectors.
 const LABELS: [(&str, &str); 4] = [("app", "web"), ("tier", "be"), ("team", "a"), ("env", "prod")];
-/// The volumes of Pods and of SidecarSets: some names are shared.
+/// The volumes of Pods and of SidecarSets, some of which share names.
 const VOLUMES: [&str; 4] = ["data", "log", "cache", "cfg"];
 const VARIABLES: [&str; 5] = ["A", "B", "POD_NAME", "LOG_LEVEL", "IS_INJECTED_NOT"];
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -65,7 +65,7 @@ fn resources() -> impl Strategy<Value = Value> {
     (amounts(), amounts()).prop_map(|(limits, requests)| json!({"limits": limits, "requests": requests}))
 }
 
-/// Fields that no library knows, with numbers that no float holds.
+/// Generates values of unknown fields, some with numbers that no float can represent.
 fn unknown() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just("1234567890123456789012345"),
@@ -104,7 +104,7 @@ fn containers(prefix: &'static str, most: usize) -> impl Strategy<Value = Vec<Va
         .prop_flat_map(move |count| (0..count).map(|index| container(format!("{prefix}-{index}"))).collect::<Vec<_>>())
 }
 
-/// A Pod as an API server would send it: one to four containers, some init containers, volumes, a token.
+/// Generates a Pod as an API server sends it: one to four containers, some init containers, volumes, a token.
 pub fn pod() -> BoxedStrategy<Value> {
     let annotations = btree_map(select(vec!["note", "key-a", "oom-score"]), "[a-z]{0,6}|\\{\"a\": 1\\}", 0..3);
     let parts = (
@@ -178,7 +178,7 @@ fn sidecar(name: String) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A SidecarSet whose containers carry its name, so that two of them never clash.
+/// Generates a SidecarSet whose containers begin with its name, so that two SidecarSets never clash.
 pub fn sidecar_set(name: &'static str) -> BoxedStrategy<Value> {
     let sidecars = (0..=2_usize)
         .prop_flat_map(move |count| (0..count).map(|index| sidecar(format!("{name}-{index}"))).collect::<Vec<_>>());
@@ -227,14 +227,14 @@ pub fn sidecar_set(name: &'static str) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Up to three SidecarSets of different names.
+/// Generates up to three SidecarSets with different names.
 pub fn sidecar_sets() -> BoxedStrategy<Vec<Value>> {
     (sidecar_set("alpha"), sidecar_set("beta"), sidecar_set("gamma"), 0..=3_usize)
         .prop_map(|(alpha, beta, gamma, count)| [alpha, beta, gamma].into_iter().take(count).collect())
         .boxed()
 }
 
-/// The same, some of which say something of ServiceAccounts; not all of it is sound.
+/// Generates SidecarSets, some of which have fields for ServiceAccounts, valid or not.
 pub fn naming_sidecar_sets() -> BoxedStrategy<Vec<Value>> {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"], "resourceNames": ["a"]});
     let wide = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
@@ -262,7 +262,7 @@ pub fn naming_sidecar_sets() -> BoxedStrategy<Vec<Value>> {
         .boxed()
 }
 
-/// Any JSON, a few levels deep.
+/// Generates any JSON, a few levels deep.
 pub fn junk() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -287,7 +287,7 @@ pub fn junk() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// The same JSON with up to three values, anywhere in it, replaced by junk or taken out.
+/// Generates values of `sound` with up to three places replaced by junk or removed.
 pub fn damaged<S: Strategy<Value = Value>>(sound: S) -> impl Strategy<Value = Value> {
     (sound, vec((any::<Index>(), option::weighted(0.8, junk())), 1..4)).prop_map(|(mut value, wounds)| {
         for (place, junk) in wounds {
@@ -312,7 +312,7 @@ pub fn damaged<S: Strategy<Value = Value>>(sound: S) -> impl Strategy<Value = Va
     })
 }
 
-/// The JSON pointers of a value and of everything in it.
+/// Returns the JSON pointers of a value and of everything inside it.
 pub fn pointers(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, String::new(), &mut found);

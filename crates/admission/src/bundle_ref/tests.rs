@@ -21,7 +21,7 @@ use crate::settings::Settings;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
-/// What the cluster says of the ConfigMap; everything else does not exist.
+/// A cluster with this answer for the ConfigMap and no other objects.
 struct Cluster {
     config_map: Answer,
     asked: RefCell<Vec<String>>,
@@ -88,7 +88,7 @@ fn answer(request: Value, settings: Value, config_map: Answer) -> Outcome {
     asked(request, settings, config_map).0
 }
 
-/// `accepted`, the names of the containers of a changed Pod, or the message of a refusal with its code.
+/// Returns `accepted`, the names of the containers of a changed Pod, or the code and the message of a refusal.
 fn shown(outcome: &Outcome) -> String {
     match &outcome.verdict {
         Verdict::Unchanged => "accepted".to_owned(),
@@ -128,7 +128,7 @@ fn the_config_map_is_asked_for_first_and_not_at_all_where_no_rule_needs_it() {
 }
 
 #[test]
-fn q4_one_name_in_both_places_is_refused_where_both_match() {
+fn diff4_one_name_in_both_places_is_refused_where_both_match() {
     let more = settings(json!({"sidecarSets": [set("twin", "a")]}));
     let outcome = answer(request("Pod", "shop", pod()), more, kept(&[set("twin", "b")]));
     assert_eq!(
@@ -177,7 +177,11 @@ const RUNNING: &str = "check that Pillion's controller is running";
 #[case::old(dated(json!("2027-01-15T07:00:00Z")), "is older than bundleMaxAge", RUNNING)]
 #[case::ahead(dated(json!("2027-01-15T09:00:00Z")), "has a time further ahead than bundleMaxAge", RUNNING)]
 #[case::undated(dated(Value::Null), "has no time in its annotation pillion.dev/bundle-time", RUNNING)]
-fn a_bundle_that_cannot_be_had_is_503_or_waived(#[case] config_map: Answer, #[case] wrong: &str, #[case] remedy: &str) {
+fn set10_a_bundle_that_cannot_be_had_is_503_or_waived(
+    #[case] config_map: Answer,
+    #[case] wrong: &str,
+    #[case] remedy: &str,
+) {
     let said = format!("ConfigMap \"pillion/sets\" {wrong}");
     let own = json!([set("own", "own")]);
     let denying = settings(json!({"sidecarSets": own}));
@@ -213,7 +217,7 @@ fn e9_nothing_is_asked_for_a_mirror_pod() {
 }
 
 #[test]
-fn the_asserting_twin_needs_the_bundle_too() {
+fn set9_the_asserting_twin_needs_the_bundle_too() {
     let outcome = answer(request("Pod", "shop", pod()), settings(json!({"role": "Assert"})), Ok(None));
     assert!(shown(&outcome).starts_with("503 "), "{outcome:?}");
 }
@@ -241,7 +245,7 @@ fn a_set_that_is_being_deleted_does_not_wait_for_a_bundle() {
     assert!(matches!(outcome.verdict, Verdict::Mutated(_)), "{outcome:?}");
 }
 
-/// A namespace that is not there is gone, and what was in it may go: so it has to be there.
+/// Adds the Namespace: in a missing namespace, all deletions are allowed.
 struct Shop(Cluster);
 
 impl Lookup for Shop {
@@ -260,7 +264,7 @@ impl Lookup for Shop {
 )]
 #[case::waived(false, json!({"onBundleUnavailable": "UseSettings"}), "accepted")]
 #[case::not_guarded(false, json!({"serviceAccounts": {}}), "accepted")]
-fn g8_accounts_that_kept_sets_name_are_in_use(#[case] is_kept: bool, #[case] more: Value, #[case] expected: &str) {
+fn mrg8_accounts_that_kept_sets_name_are_in_use(#[case] is_kept: bool, #[case] more: Value, #[case] expected: &str) {
     let mut using = set("kept", "kept");
     using["spec"]["serviceAccountName"] = json!("agent");
     let mut settings = settings(json!({

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::settings::Settings;
 
-/// Objects by `Kind/name`; what is not among them does not exist.
+/// A cluster with only these objects, by `Kind/name`.
 #[derive(Default)]
 struct Cluster {
     answers: Vec<(&'static str, Answer)>,
@@ -67,7 +67,7 @@ fn judged(request: &Request, settings: &Settings, cluster: &Cluster) -> Outcome 
     admit(request, request.target(), settings, world).unwrap_or_else(|refused| refused)
 }
 
-/// The message of a refusal with its code, `accepted` or the changed object.
+/// Returns the code and the message of a refusal, `accepted`, or the changed object.
 fn shown(outcome: Outcome) -> String {
     match outcome.verdict {
         Verdict::Unchanged => "accepted".to_owned(),
@@ -76,7 +76,7 @@ fn shown(outcome: Outcome) -> String {
     }
 }
 
-/// Of the SidecarSets `a` and `b`.
+/// The merged name of the SidecarSets `a` and `b`.
 const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
 
 #[rstest]
@@ -93,20 +93,20 @@ const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
         json!({"spec": {"template": {"spec": {"serviceAccountName": MERGED}}}}), Value::Null),
     "403 spec.template.spec.serviceAccountName: "
 )]
-#[case::g8_account(
+#[case::mrg8_account(
     request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": MERGED, "annotations": {"pillion.dev/sidecarsets": "a,b"}}})),
     "403 metadata.name: "
 )]
-#[case::g8_role(
+#[case::mrg8_role(
     request(("rbac.authorization.k8s.io", "Role"), "UPDATE",
         json!({"metadata": {"name": MERGED}, "rules": []}), json!({"metadata": {"name": MERGED, "annotations": {"pillion.dev/sidecarsets": "a,b"}}})),
     "403 metadata.name: "
 )]
-#[case::c4_default(
+#[case::run1_default(
     request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": "default"}})),
     "403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\""
 )]
-#[case::c4_token_of_nobody(
+#[case::run3_token_of_nobody(
     request(("", "Secret"), "CREATE", json!({
         "type": "kubernetes.io/service-account-token",
         "metadata": {"name": "t", "annotations": {"kubernetes.io/service-account.name": "gone"}},
@@ -145,9 +145,9 @@ fn account_of_uid_7() -> Cluster {
     }
 }
 
-/// C4: a token Secret gets the UID of its account, so that it does not become a token of a later one.
+/// RUN-3: a token Secret gets the UID of its account, so that it does not become a token of a later one.
 #[test]
-fn c4_a_token_secret_is_bound_to_its_account() {
+fn run3_a_token_secret_is_bound_to_its_account() {
     let cluster = account_of_uid_7();
     let outcome = judged(&token(json!({"kubernetes.io/service-account.name": "a"})), &settings(), &cluster);
     assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
@@ -165,11 +165,11 @@ fn c4_a_token_secret_is_bound_to_its_account() {
     json!({"kubernetes.io/service-account.name": "a", "kubernetes.io/service-account.uid": "8"}),
     "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"8\"; leave the annotation with the UID out: it is filled in"
 )]
-fn c4_a_token_secret_with_a_uid(#[case] annotations: Value, #[case] result: &str) {
+fn run3_a_token_secret_with_a_uid(#[case] annotations: Value, #[case] result: &str) {
     assert_eq!(shown(judged(&token(annotations), &settings(), &account_of_uid_7())), result);
 }
 
-/// A set that names an account, in every namespace where the selector is null.
+/// Returns a set that names an account; in every namespace if the selector is null.
 fn set(name: &str, account: &str, selector: &Value) -> SidecarSet {
     let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "serviceAccountName": account});
     if !selector.is_null() {
@@ -182,14 +182,14 @@ fn deletion() -> Request {
     request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": "log-agent"}}))
 }
 
-/// `protectInUse`: a set that names the account and can be in the namespace keeps it there.
+/// `protectInUse`: a set that names the account and can match in the namespace prevents its deletion.
 #[rstest]
 #[case::everywhere(json!(null), "logs")]
 #[case::by_name(json!({"matchLabels": {"kubernetes.io/metadata.name": "web"}}), "logs")]
 #[case::another_by_name(json!({"matchLabels": {"kubernetes.io/metadata.name": "ci"}}), "")]
 #[case::by_label(json!({"matchLabels": {"env": "prod"}}), "logs")]
 #[case::another_label(json!({"matchLabels": {"env": "dev"}}), "")]
-fn g8_accounts_in_use_stay(#[case] selector: Value, #[case] user: &str) {
+fn mrg8_accounts_in_use_stay(#[case] selector: Value, #[case] user: &str) {
     let mut settings = settings();
     let mut selector = selector;
     if selector["matchLabels"]["kubernetes.io/metadata.name"] == "web" {
@@ -218,7 +218,7 @@ fn g8_accounts_in_use_stay(#[case] selector: Value, #[case] user: &str) {
 }
 
 #[test]
-fn g8_every_set_that_uses_it_is_named() {
+fn mrg8_every_set_that_uses_it_is_named() {
     let mut settings = settings();
     settings.sidecar_sets = vec![
         set("z", "log-agent", &Value::Null),
@@ -230,9 +230,9 @@ fn g8_every_set_that_uses_it_is_named() {
     assert!(text.contains("in use by the SidecarSets \"a\", \"z\";"), "{text}");
 }
 
-/// A Namespace that cannot be read might match, and might be on its way out: try again.
+/// A Namespace that cannot be read could match or be in deletion, so the user must try again.
 #[test]
-fn g8_an_unreadable_namespace_is_asked_for_again() {
+fn mrg8_an_unreadable_namespace_is_asked_for_again() {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &json!({"matchLabels": {"env": "prod"}}))];
     let cluster = Cluster { answers: vec![("Namespace/web", Err(Failure::Timeout))], ..Cluster::default() };
@@ -246,7 +246,7 @@ fn g8_an_unreadable_namespace_is_asked_for_again() {
 #[rstest]
 #[case::terminating(Ok(Some(json!({"metadata": {"name": "web"}, "status": {"phase": "Terminating"}}))))]
 #[case::gone(Ok(None))]
-fn g_nothing_keeps_a_namespace_from_going(#[case] namespace: Answer) {
+fn set8_nothing_keeps_a_namespace_from_going(#[case] namespace: Answer) {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &Value::Null)];
     for name in ["log-agent", "default", MERGED] {

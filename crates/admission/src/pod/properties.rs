@@ -1,4 +1,5 @@
-//! What holds for every Pod and every choice of `SidecarSet`s: small pools, so that features meet.
+//! Properties that hold for every Pod and every choice of `SidecarSet`s. The generators draw from small pools, so that
+//! features interact.
 
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::json::{self, Object};
@@ -18,7 +19,7 @@ use crate::settings::Role;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A cluster in which there is nothing.
+/// An empty cluster.
 struct Empty;
 
 impl Lookup for Empty {
@@ -41,7 +42,7 @@ fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], (u
     admit(PodRequest { uid, namespace: "n", object: pod }, context)
 }
 
-/// Each of `fields` or not: an object of those that were drawn.
+/// Draws a subset of `fields` and returns it as an object.
 fn some_of(fields: Vec<(&'static str, Value)>) -> impl Strategy<Value = Object> {
     let count = fields.len();
     subsequence(fields, 0..=count)
@@ -96,7 +97,7 @@ fn sidecar_fields() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A sidecar of a set: most names are the set's own, some are the Pod's or another set's.
+/// Draws a sidecar of a set. Most names are the set's own, some are the Pod's or another set's.
 fn sidecar(set: &'static str, number: usize) -> impl Strategy<Value = Value> {
     let own = format!("{set}{number}");
     let name = prop_oneof![40 => Just(own), 1 => select(vec!["app".to_owned(), "a1".to_owned(), "i0".to_owned()])];
@@ -130,7 +131,7 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
         ("updateStrategy", json!({"partition": "50%"})),
     ];
     let containers = (sidecar(name, 1), sidecar(name, 2)).prop_map(|(one, other)| vec![one, other]);
-    // Only a set without containers leaves no record, and with it no trace of the revision that was drawn.
+    // A set without containers leaves no record, so the drawn revision would be lost.
     let least = usize::from(name == "a");
     let containers = containers.prop_flat_map(move |list| subsequence(list, least..=2));
     let lists = (containers, prop::collection::vec(init_sidecar(name), 0..2), prop::collection::vec(patch(), 0..3));
@@ -147,7 +148,7 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
             metadata["annotations"] =
                 json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "b"});
         }
-        // Namespaces are not in the cluster, so every namespace selector here names no Namespace.
+        // There are no Namespaces in the cluster, so namespace selectors match nothing.
         json!({"metadata": metadata, "spec": spec})
     })
 }
@@ -158,7 +159,7 @@ fn sets() -> impl Strategy<Value = Vec<SidecarSet>> {
         .prop_map(|sets| sets.into_iter().map(SidecarSet::from_decoded).collect())
 }
 
-/// The revision that set `a` may ask for.
+/// Returns the revision that set `a` may request.
 fn revisions() -> Vec<ControllerRevision> {
     let revision = ControllerRevision::decode(json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
@@ -211,8 +212,8 @@ fn pod() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What the API server makes of a Pod that a webhook has changed: it decodes and defaults it, and runs its own
-/// admission once more (`LimitRanger`, `ServiceAccount`).
+/// Returns a Pod that a webhook changed as the API server returns it: decoded, defaulted, and changed by its own
+/// admission plugins (`LimitRanger`, `ServiceAccount`).
 fn through_the_api_server(mut pod: Value) -> Value {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return pod };
     for list in ["initContainers", "containers"] {
@@ -229,7 +230,7 @@ fn through_the_api_server(mut pod: Value) -> Value {
     pod
 }
 
-/// Leaves out what Go leaves out, and writes quantities in canonical form.
+/// Drops values that Go omits, and writes quantities in canonical form.
 fn serialise(container: &mut Value) {
     let fields = container.as_object_mut().unwrap();
     fields.retain(|_, value| *value != json!(false) && *value != json!([]));
@@ -290,7 +291,7 @@ fn fill_in(container: &mut Value) {
     }
 }
 
-/// What the Pod had that is not ours to change, as it is in `pod`.
+/// Returns the parts of `pod` that injection must not change.
 fn untouched(pod: &Value, before: &Value) -> Value {
     let mut rest = pod.clone();
     let had = |path: &str, item: &Value| {

@@ -1,4 +1,4 @@
-//! `sidecarSets` and `controllerRevisions`: lists of whole objects, each of which is decoded by itself.
+//! `sidecarSets` and `controllerRevisions`: lists of whole objects, each of which is decoded separately.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,12 @@ use serde_json::Value;
 
 use super::naming;
 
-/// Takes the items of a list out of the settings; the list stays, empty. serde would take each manifest apart and build it
-/// anew.
+/// Takes the items out of a list of the settings and leaves an empty list. serde would rebuild each manifest.
 pub(super) fn take(settings: &mut Value, key: &str) -> Vec<Value> {
     settings.get_mut(key).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
 }
 
-/// Decodes manifests of one kind, whose names are unique.
+/// Decodes manifests of one kind. Their names must be unique.
 pub(super) fn decode<T>(
     manifests: Vec<Value>,
     (key, kind): (&str, &str),
@@ -34,7 +33,7 @@ pub(super) fn decode<T>(
             Ok(manifest) => decoded.push(manifest),
             Err(wrong) => errors.extend(wrong.into_iter().map(|error| naming(error, &at, kind, &name))),
         }
-        // A missing name is validation's to report, but two of them are two of one name.
+        // Validation reports a missing name, but two missing names are a duplicate.
         if names.contains(&name) {
             errors.add(|| {
                 let path = at.child("metadata.name");

@@ -1,8 +1,9 @@
-//! The settings of the policy (product.md, Settings).
+//! The settings of the policy (docs/spec/policy.md, SET-1 and SET-2).
 //!
-//! Two layers. [`Settings::decode`] is about shape: types, known keys, unique names; both functions of the policy
-//! run it. Types that serde derives say what the shape is; the JSON Schema of the settings comes from the same types. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
-//! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
+//! There are two layers. [`Settings::decode`] checks the shape: types, known keys, unique names. Both functions of the
+//! policy run it. The shape is defined by types that derive serde's traits; the JSON Schema of the settings comes from
+//! the same types. [`Settings::validate`] checks each `SidecarSet` and conflicts between them. Only `validate_settings`
+//! runs it, since injection uses `SidecarSet`s as they are.
 
 mod manifests;
 mod raw;
@@ -31,30 +32,30 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where OpenKruise keeps its configuration, unless told otherwise.
+/// The default namespace of OpenKruise's configuration.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 
 /// Decoded settings. [`Default`] is what `{}` decodes to.
 pub type Settings = BorrowedSettings<'static>;
 
-/// Decoded settings whose bundle may be a part of a longer text.
+/// Decoded settings whose bundle may be borrowed from a longer text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BorrowedSettings<'a> {
     /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
     pub sidecar_sets: Vec<SidecarSet>,
-    /// `bundle`: the text of more of them, compiled; see [`pillion_bundle`].
+    /// `bundle`: the text of further, compiled SidecarSets; see [`pillion_bundle`].
     pub bundle: Option<Cow<'a, [u8]>>,
-    /// `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: still more, kept in the cluster.
+    /// `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: the location of further SidecarSets in the cluster.
     pub bundle_source: BundleSource,
     /// `controllerRevisions`.
     pub controller_revisions: Vec<ControllerRevision>,
     /// `featureGates`.
     pub gates: Gates,
-    /// `systemNamespace`: where the whitelist ConfigMap and the ControllerRevisions are.
+    /// `systemNamespace`: the namespace of the whitelist ConfigMap and the ControllerRevisions.
     pub system_namespace: String,
-    /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (V-20).
+    /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (VAL-20).
     pub patch_pod_metadata_whitelist: Option<Value>,
-    /// `serviceAccounts`: what the cluster allows SidecarSets to do with ServiceAccounts.
+    /// `serviceAccounts`: the rules for ServiceAccounts of SidecarSets.
     pub service_accounts: Rules,
     /// `shoots`: the rules for Gardener Shoots.
     pub shoots: ShootSettings,
@@ -62,14 +63,14 @@ pub struct BorrowedSettings<'a> {
     pub role: Role,
 }
 
-/// What the policy is there for: a guest cannot see whether its patches are wanted.
+/// The role of the policy. It is a setting because a policy cannot see whether its host applies its patches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum Role {
-    /// It injects, and guards.
+    /// The policy injects sidecars and guards their identities.
     #[default]
     Inject,
-    /// The validating twin: it looks at Pods after everybody has changed them, and never patches (B10).
+    /// The policy checks Pods after all mutating webhooks have changed them. It never patches (TOK-10).
     Assert,
 }
 
@@ -91,16 +92,16 @@ impl Default for BorrowedSettings<'_> {
 }
 
 impl<'a> BorrowedSettings<'a> {
-    /// Decodes settings; `null` is `{}`, and a key whose value is `null` counts as absent.
+    /// Decodes settings. `null` counts as `{}`, and a key with the value `null` counts as absent.
     ///
     /// # Errors
-    /// Each with its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the `SidecarSet`. All
-    /// of the manifests'; of the settings' own sixteen at most, and one for each list.
+    /// Each error has its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the `SidecarSet`.
+    /// Returns all errors of manifests, and of the other settings at most sixteen, and one for each list.
     pub fn decode(settings: Value) -> Result<Self, Vec<FieldError>> {
         Self::with_bundle(settings, None)
     }
 
-    /// The same, if the text of `bundle` was taken out of the settings before.
+    /// Like [`Settings::decode`], if the text of `bundle` was taken out of the settings before.
     ///
     /// # Errors
     /// As [`Settings::decode`].
@@ -108,7 +109,7 @@ impl<'a> BorrowedSettings<'a> {
         raw::decode(settings, bundle)
     }
 
-    /// All `SidecarSet`s, those of the bundle included.
+    /// Returns all `SidecarSet`s, including those of the bundle.
     ///
     /// # Errors
     /// The bundle is damaged.
@@ -116,7 +117,7 @@ impl<'a> BorrowedSettings<'a> {
         self.sidecar_sets(&|bundle| bundle.sets())
     }
 
-    /// The same settings with the `SidecarSet`s of the bundle among `sidecarSets`.
+    /// Returns the settings with the `SidecarSet`s of the bundle moved into `sidecarSets`.
     ///
     /// # Errors
     /// The bundle is damaged.
@@ -126,7 +127,7 @@ impl<'a> BorrowedSettings<'a> {
         Ok(self)
     }
 
-    /// The `SidecarSet`s of `sidecarSets`, and of the bundle those that `choose` takes.
+    /// Returns the `SidecarSet`s of `sidecarSets`, and those that `choose` returns from the bundle.
     ///
     /// # Errors
     /// The bundle is damaged.
@@ -137,14 +138,14 @@ impl<'a> BorrowedSettings<'a> {
         Ok(Cow::Owned(sets))
     }
 
-    /// Validates each `SidecarSet`, the conflicts between them, and the whitelist's selectors and expressions.
-    /// Answers every error, with paths as [`Settings::decode`]. Nothing is looked up.
+    /// Validates each `SidecarSet`, conflicts between them, and the whitelist's selectors and expressions. Returns
+    /// every error, with paths as in [`Settings::decode`]. Looks nothing up.
     pub fn validate(&self) -> Vec<FieldError> {
         validate::settings(self)
     }
 }
 
-/// The same error, below `parent` and with the name of the object that it is about.
+/// Prepends `parent` to the path of an error and adds the name of the object to its message.
 fn naming(error: FieldError, parent: &pillion_kubernetes::field::FieldPath<'_>, kind: &str, name: &str) -> FieldError {
     let mut error = error.below(parent);
     if !name.is_empty() {

@@ -1,4 +1,4 @@
-//! The settings as they are written, and what is made of them.
+//! The written form of the settings, and their decoding.
 
 use std::borrow::Cow;
 
@@ -28,20 +28,19 @@ const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";
 
 /// The settings of a Kubewarden policy that runs Pillion.
-//
-// The manifests are taken out of their lists before, and the whitelist stays JSON: only their shape is read here.
+// Only the shape is read here: the manifests are taken out of their lists before, and the whitelist stays JSON.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct RawSettings {
-    /// What is injected.
+    /// The SidecarSets that are injected.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = []), example = super::schema::sidecar_sets()))]
     sidecar_sets: Vec<IgnoredAny>,
     /// Stored versions that `injectionStrategy.revision` names.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = [])))]
     controller_revisions: Vec<IgnoredAny>,
-    /// More SidecarSets, compiled into one string by `pillion bundle`. It is cheaper for the policy server, which copies the
-    /// settings for every request.
+    /// Further SidecarSets, compiled into one string by `pillion bundle`. This is cheaper for the policy server, which
+    /// copies the settings for every request.
     #[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(pillion-bundle-3:|$)")))]
     bundle: Option<String>,
     /// The ConfigMap in which a controller keeps compiled SidecarSets.
@@ -52,7 +51,7 @@ pub(super) struct RawSettings {
     /// What happens if the ConfigMap of `bundleRef` is missing, damaged or too old.
     #[cfg_attr(feature = "schema", schemars(example = OnUnavailable::UseSettings))]
     on_bundle_unavailable: OnUnavailable,
-    /// How old the ConfigMap of `bundleRef` may be, as in `90s`, `10m` or `1h30m`.
+    /// The maximum age of the ConfigMap of `bundleRef`, as in `90s`, `10m` or `1h30m`.
     #[serde(deserialize_with = "max_age")]
     #[cfg_attr(feature = "schema", schemars(
         with = "String", extend("pattern" = super::schema::DURATION, "default" = "10m"), example = "10m"
@@ -61,20 +60,20 @@ pub(super) struct RawSettings {
     /// OpenKruise's feature gates for SidecarSets.
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::gates()))]
     feature_gates: Gates,
-    /// Which ServiceAccounts sidecars may get, and what is guarded.
+    /// The ServiceAccounts that sidecars may get, and the guards for them.
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::service_accounts()))]
     service_accounts: Rules,
     /// Rules for Gardener Shoots.
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::shoots()))]
     shoots: ShootSettings,
-    /// `Inject`, or `Assert`: the twin that checks what became of the identities and never patches.
+    /// `Inject`, or `Assert`: only check the identities in Pods after all changes, and never patch.
     #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
     role: Role,
     /// The namespace of the ConfigMap `kruise-configuration` and of the ControllerRevisions.
     #[serde(deserialize_with = "checked::<_, Label>")]
     #[cfg_attr(feature = "schema", schemars(with = "Label", example = SYSTEM_NAMESPACE))]
     system_namespace: String,
-    /// Which annotations SidecarSets may patch. It replaces the ConfigMap `kruise-configuration`.
+    /// The annotations that SidecarSets may patch. It replaces the ConfigMap `kruise-configuration`.
     #[cfg_attr(feature = "schema", schemars(example = super::schema::whitelist()))]
     patch_pod_metadata_whitelist: Option<Whitelist>,
 }
@@ -98,7 +97,7 @@ impl Default for RawSettings {
     }
 }
 
-/// Reads settings. `bundle` is the text of the setting, if it was taken out of them before.
+/// Reads settings. `bundle` is the text of the setting `bundle`, if it was taken out before.
 ///
 /// # Errors
 /// As [`Settings::decode`](super::Settings::decode).
@@ -147,7 +146,7 @@ pub(super) fn decode(
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }
 
-/// Takes out a form for `bundleRef` that is not filled in: two empty texts.
+/// Removes `bundleRef` if it comes from a form that is not filled in: two empty texts.
 fn without_empty_form(settings: &mut Value) {
     let Some(form) = settings.get(BUNDLE_REF).and_then(Value::as_object) else { return };
     let is_empty =

@@ -1,31 +1,33 @@
-//! Which SidecarSets could be in one Pod, without comparing each with each (`serviceaccounts.md` E18).
+//! Finds SidecarSets that could be in one Pod, without comparing every pair (E18).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::selector::Possible;
 use pillion_sidecarset::validation::conflicts::Claims;
 
-/// How many pairs of SidecarSets are compared with each other when settings are validated.
+/// The most pairs of SidecarSets that the validation of settings compares.
 pub(super) const COMPARISONS_MAX: usize = 250_000;
 
-/// A label of Namespaces, or of Pods.
+/// A label key, and whether it is one of Namespaces or of Pods.
 type Label<'a> = (bool, &'a str);
 
-/// SidecarSets by a label that their Pods or Namespaces must have. Two that need different values never meet.
+/// SidecarSets by a label that their Pods or Namespaces must have. Two sets that need different values never match the
+/// same Pod.
 #[derive(Default)]
 pub(super) struct Rivals<'a> {
     labelled: BTreeMap<Label<'a>, BTreeMap<&'a str, Vec<usize>>>,
     others: Vec<usize>,
 }
 
-/// More comparisons than [`COMPARISONS_MAX`] would be needed.
+/// The error if more than [`COMPARISONS_MAX`] comparisons would be needed.
 pub(super) struct TooMany;
 
 impl<'a> Rivals<'a> {
-    /// Adds to `found` the sets that could meet one with these claims. `left` is how many comparisons are left.
+    /// Adds to `found` the sets that could match the same Pod as these claims. `left` is the number of comparisons that
+    /// may still be made.
     ///
     /// # Errors
-    /// None are left.
+    /// The limit is exceeded.
     pub(super) fn of(&self, claims: &Claims<'_>, found: &mut BTreeSet<usize>, left: &mut usize) -> Result<(), TooMany> {
         let mut add = |indices: &[usize]| {
             *left = left.checked_sub(indices.len() + 1).ok_or(TooMany)?;

@@ -1,4 +1,4 @@
-//! The JSON Schema of the settings, and the examples in it.
+//! The JSON Schema of the settings, with examples.
 
 use pillion_bundle::source::ConfigMapName;
 use schemars::transform::RecursiveTransform;
@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::raw::RawSettings;
 
-/// What Go reads as a duration of at least zero; both characters that look like a Greek mu are in use.
+/// A pattern for Go's durations of at least zero. Both Unicode characters for the Greek mu are allowed.
 pub(super) const DURATION: &str = "^[+]?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h))+$";
 
-/// The schema (draft 2020-12) of the settings. Of the manifests in `sidecarSets` and `controllerRevisions` it says nothing.
+/// Returns the schema (draft 2020-12) of the settings. It does not cover the manifests in `sidecarSets` and
+/// `controllerRevisions`.
 pub fn of_settings() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings
@@ -23,15 +24,15 @@ pub fn of_settings() -> Value {
     schema.to_value()
 }
 
-/// Comments in the code are broken into lines.
+/// Joins the lines of a description: comments in the code are wrapped.
 fn describe_in_one_line(schema: &mut Schema) {
     if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ");
     }
 }
 
-/// `null` stands for an absent member, unless the member has to be there; the types know nothing of it, since nulls are
-/// taken out before they are read.
+/// Allows `null` for optional members, because it counts as absent. The Rust types do not allow it, since nulls are
+/// removed before they are read.
 fn allow_nulls(schema: &mut Schema) {
     let null = json!({"type": "null"});
     let required: Vec<Value> = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -54,7 +55,8 @@ fn allow_nulls(schema: &mut Schema) {
     }
 }
 
-/// The name of a ConfigMap, or a form that is not filled in: two empty texts, which stand for no ConfigMap.
+/// Returns the schema for the name of a ConfigMap. Two empty texts, from a form that is not filled in, mean no
+/// ConfigMap.
 pub(super) fn bundle_ref(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = ConfigMapName::json_schema(generator);
     let named = schema.get("properties").cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From JSON to types, with every error at its path.
+//! Reads JSON into types and reports every error with its path.
 
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use serde::Deserialize;
@@ -7,11 +7,13 @@ use serde_path_to_error::{Path, Segment};
 
 use super::strict::Strict;
 
-/// How many errors are found at most.
+/// The most errors that are reported.
 const ERRORS_MAX: usize = 16;
 
-/// Reads a value; `T`'s default, and errors, if that is impossible. serde stops at the first error, so what that is about
-/// is taken out of `value`, with everything that was read before it, and the rest is read: nothing is read twice (E18).
+/// Reads a value. If that fails, adds errors and returns `T`'s default.
+///
+/// serde stops at the first error. To find further errors, the failing member is removed from `value`, together with
+/// everything that was read before it, and the rest is read. Nothing is read twice (E18).
 pub(super) fn read<T>(value: &mut Value, errors: &mut Vec<FieldError>) -> T
 where
     T: for<'de> Deserialize<'de> + Default,
@@ -36,14 +38,14 @@ where
     T::default()
 }
 
-/// Whether a path leads into the object at another: an object out of which something was taken cannot be told to lack it.
+/// Whether `path` is below `object`. An object from which a member was removed must not be reported as lacking it.
 fn is_in(path: &Path, object: &Path) -> bool {
     let [path, object] = [path, object].map(|path| path.iter().map(Segment::to_string).collect::<Vec<_>>());
     path.len() > object.len() && path.starts_with(&object)
 }
 
-/// Takes the member to which a path leads out of its object, with all members before it there and above; if the path leads
-/// into a list, the list.
+/// Removes the member at a path, together with all members before it on every level. If the path leads into a list,
+/// removes the whole list. Returns whether that was possible.
 fn take_out(value: &mut Value, path: &Path) -> bool {
     let mut keys = path
         .iter()

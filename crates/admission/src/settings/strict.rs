@@ -1,7 +1,7 @@
-//! JSON as serde reads the settings from it.
+//! A deserializer that reads the settings strictly.
 //!
-//! serde's types are more lenient than settings may be: a list would stand for a struct, its items for the fields in
-//! their order, and an object for an enumeration. And to them `null` is a value; in the settings it counts as absent.
+//! serde's derived types are too lenient for settings: they accept a list as a struct, with the fields in order, and an
+//! object as an enumeration. They also treat `null` as a value; in the settings it counts as absent.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::words::nearest;
 
-/// The most entries of a list (`serviceaccounts.md` E18): each takes thousands of instructions to read.
+/// The most entries of a list (E18): reading each takes thousands of instructions.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A value that is read with these rules. No setting is a number.
+/// A JSON value that is read with these rules. No setting is a number.
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a>(pub(super) &'a Value);
 
@@ -102,10 +102,10 @@ impl<'de> Deserializer<'de> for Strict<'de> {
     }
 }
 
-/// What is wrong with a value: a [`FieldError`] that does not know yet where it is.
+/// An error about a value: a [`FieldError`] without its path.
 #[derive(Debug)]
 pub(super) struct ShapeError {
-    /// The member of the value that is missing, if that is what is wrong.
+    /// The missing member of the value, if that is the error.
     missing: Option<&'static str>,
     cause: Cause,
     value: Option<String>,
@@ -121,7 +121,7 @@ impl ShapeError {
         Self::new(Cause::TooMany, format!("may have at most {ENTRIES_MAX} entries; remove some"))
     }
 
-    /// The error of the value at `path`.
+    /// Returns the error for the value at `path`.
     pub(super) fn at(self, path: &FieldPath<'_>) -> FieldError {
         let path = self.missing.map_or_else(|| path.to_string(), |member| path.child(member).to_string());
         let error = FieldError::new(path, self.cause, self.detail);
@@ -137,7 +137,7 @@ impl Error for ShapeError {
         Self::new(Cause::Invalid, problem.to_string())
     }
 
-    // What the value holds is not shown: it may be long.
+    // The value is not shown, since it may be long.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let found = match found {
             Unexpected::Bool(_) => "a boolean",

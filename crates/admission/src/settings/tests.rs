@@ -1,7 +1,7 @@
 use pillion_bundle::source::{ConfigMapName, OnUnavailable};
 use pillion_gardener::settings::{ManagedIssuer, Migration};
+use pillion_identity::glob::Glob;
 use pillion_identity::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
-use pillion_kubernetes::glob::Glob;
 use pillion_kubernetes::rbac::Atom;
 use pillion_sidecarset::names;
 use rstest::rstest;
@@ -77,7 +77,7 @@ fn e18_a_list_of_more_than_ten_thousand_entries_is_refused() {
     },
     "shoots": {"enabled": null, "pathPrefixes": null, "migration": null, "managedIssuer": null}
 }))]
-fn what_says_nothing_decodes_to_the_defaults(#[case] settings: Value) {
+fn set3_api14_what_says_nothing_decodes_to_the_defaults(#[case] settings: Value) {
     let decoded = Settings::decode(settings).unwrap();
     assert_eq!(decoded, Settings::default());
     assert_eq!(decoded.system_namespace, "kruise-system");
@@ -103,7 +103,7 @@ fn every_field_is_decoded() {
     let names: Vec<&str> = decoded.sidecar_sets.iter().map(SidecarSet::name).collect();
     assert_eq!(names, ["one", "two"]);
     let converted = decoded.sidecar_sets[1].spec(&["namespaceSelector", "matchLabels", names::NAMESPACE_NAME_LABEL]);
-    assert_eq!(converted, Some(&json!("prod")), "A-10");
+    assert_eq!(converted, Some(&json!("prod")), "API-10");
     assert_eq!(decoded.controller_revisions[0].name(), "one-1");
     assert!(decoded.gates.sort_sidecar_containers_by_name);
     assert_eq!(decoded.system_namespace, "elsewhere");
@@ -481,7 +481,7 @@ fn deeply_nested_settings_are_refused_or_read_but_never_overflow() {
 }
 
 #[test]
-fn v8_validation_names_the_set_and_the_path() {
+fn val8_validation_names_the_set_and_the_path() {
     let errors = invalid(json!({"sidecarSets": [
         set("fine"),
         with(set("bad"), "/spec/containers/0/image", json!("")),
@@ -494,7 +494,7 @@ fn v8_validation_names_the_set_and_the_path() {
 }
 
 #[test]
-fn v52_conflicts_are_reported_once_at_the_later_set() {
+fn val52_conflicts_are_reported_once_at_the_later_set() {
     let rival = with(
         with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
         "/spec/containers/0/name",
@@ -507,7 +507,7 @@ fn v52_conflicts_are_reported_once_at_the_later_set() {
 }
 
 #[test]
-fn v1_conflicts_wait_until_nothing_else_is_wrong() {
+fn val1_conflicts_wait_until_nothing_else_is_wrong() {
     let rival = with(
         with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
         "/spec/containers/0/name",
@@ -519,7 +519,7 @@ fn v1_conflicts_wait_until_nothing_else_is_wrong() {
 }
 
 #[test]
-fn v3_a_canary_without_its_base_is_refused() {
+fn diff29_val3_a_canary_without_its_base_is_refused() {
     let canary = with(
         with(set("c"), "/metadata/annotations", json!({names::CANARY: "true", names::BASE: "gone"})),
         "/spec/updateStrategy",
@@ -532,7 +532,7 @@ fn v3_a_canary_without_its_base_is_refused() {
 }
 
 #[test]
-fn v20_the_whitelist_is_validated() {
+fn val20_the_whitelist_is_validated() {
     let errors = invalid(json!({"patchPodMetadataWhitelist": {"rules": [
         {"allowedAnnotationKeyExprs": ["^fine$", "("]},
         {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
@@ -545,7 +545,7 @@ fn v20_the_whitelist_is_validated() {
     assert_eq!(paths, expected, "{errors:#?}");
 }
 
-/// Sets that each have as many containers as one may have.
+/// Returns sets with the maximum number of containers each.
 fn crowded(count: usize) -> Value {
     let sets: Vec<Value> = (0..count)
         .map(|index| with(set(&format!("s{index}")), "/spec/containers", vec![json!({}); 1_000].into()))

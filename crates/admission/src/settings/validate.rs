@@ -1,4 +1,4 @@
-//! Validation: what `validate_settings` says beyond decoding.
+//! The checks of `validate_settings` beyond decoding.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,14 +57,14 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     errors
 }
 
-/// The sets that share a name. Most names are of one set, which needs no index.
+/// The sets that use the same name. Most names have only one set, which needs no index.
 struct Sharers<'a> {
     first: usize,
     rivals: Option<Rivals<'a>>,
 }
 
 impl<'a> Sharers<'a> {
-    /// The index of all of them.
+    /// Returns the index of these sets. Creates it at the second set.
     fn rivals(&mut self, all: &[Claims<'a>]) -> &mut Rivals<'a> {
         let first = self.first;
         self.rivals.get_or_insert_with(|| {
@@ -77,20 +77,20 @@ impl<'a> Sharers<'a> {
     }
 }
 
-/// The sets that were compared with each other.
+/// The sets that have been compared with each other.
 #[derive(Default)]
 struct Compared<'a> {
-    /// By what they could be in conflict over.
+    /// The sets by the names over which they could conflict.
     sharing: BTreeMap<(Kind, &'a str), Sharers<'a>>,
-    /// Those with an identity.
+    /// The sets with an identity.
     identities: Rivals<'a>,
     declared: BTreeMap<usize, Declared>,
-    /// How many comparisons are left.
+    /// The number of comparisons that may still be made.
     left: usize,
 }
 
 impl<'a> Compared<'a> {
-    /// Compares a set with those before it, and remembers it.
+    /// Compares a set with those before it, and adds it.
     fn compare(
         &mut self,
         (index, claims): (usize, &Claims<'a>),
@@ -99,8 +99,8 @@ impl<'a> Compared<'a> {
         settings: &BorrowedSettings<'_>,
         wrong: &mut Vec<FieldError>,
     ) -> Result<(), TooMany> {
-        // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
-        // reported once, at the later of the two.
+        // As at admission, a set is compared only if it is valid otherwise (VAL-1). A conflict is reported once, at the
+        // later of the two sets.
         let is_fine = wrong.is_empty();
         let mut earlier = BTreeSet::new();
         for name in claims.names() {
@@ -136,7 +136,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
+/// Adds the sets of a bundle after verifying its checksum. A name that also occurs in `sidecarSets` is an error.
 fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
     let read = Bundle::read(text).and_then(|bundle| bundle.verify());

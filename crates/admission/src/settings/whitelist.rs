@@ -1,7 +1,7 @@
-//! The whitelist of patchPodMetadata in the settings (V-20).
+//! The whitelist of patchPodMetadata in the settings (VAL-20).
 //!
-//! OpenKruise reads its ConfigMap leniently; a key that nothing reads would allow less than it seems to, so here it
-//! is an error.
+//! OpenKruise reads its ConfigMap leniently. Here an unknown key is an error: the whitelist would allow less than it
+//! seems to.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,7 @@ const RULES: &str = "rules";
 const SELECTOR: &str = "selector";
 const EXPRESSIONS: &str = "allowedAnnotationKeyExprs";
 
-/// The shape of the whitelist. The whitelist itself is carried as JSON, as the ConfigMap's is, so nothing of it is
-/// kept here.
+/// The shape of the whitelist. It is only used for checks: the whitelist is kept as JSON, like that of the ConfigMap.
 #[derive(Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, expecting = "an object")]
@@ -30,7 +29,7 @@ pub(super) struct Whitelist {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
 struct Rule {
-    /// Labels of the SidecarSets that the rule is for; absent: all of them.
+    /// Labels of the SidecarSets that the rule applies to. Default: all SidecarSets.
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
     #[expect(clippy::zero_sized_map_values, reason = "an object whose labels are judged later")]
     selector: Option<BTreeMap<String, IgnoredAny>>,
@@ -38,7 +37,7 @@ struct Rule {
     allowed_annotation_key_exprs: Vec<String>,
 }
 
-/// Checks what the shape does not tell: selectors and expressions.
+/// Checks selectors and expressions, which the shape does not cover.
 pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut steps = 0_usize;
     for rule in whitelist.items(RULES) {

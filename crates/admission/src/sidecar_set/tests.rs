@@ -81,7 +81,7 @@ fn mutated(outcome: Outcome) -> Value {
     }
 }
 
-/// The code and the fields of a refusal.
+/// Returns the code and the fields of a refusal.
 fn refused(outcome: &Outcome) -> (Code, Vec<String>) {
     match &outcome.verdict {
         Verdict::Refused(refusal) => (refusal.code(), refusal.reasons().map(|reason| reason.field.clone()).collect()),
@@ -90,7 +90,7 @@ fn refused(outcome: &Outcome) -> (Code, Vec<String>) {
 }
 
 #[test]
-fn v8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
+fn idv8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
     let mut object = manifest();
     object["spec"]["serviceAccountMode"] = json!("isolate");
     let request = |object| SidecarSetRequest {
@@ -113,11 +113,11 @@ fn v8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
     };
     let stored = mutated(admit(request(object.clone()), &context));
     assert_eq!(stored["spec"]["serviceAccountMode"], "Isolate");
-    assert_eq!(refused(&create(object)), (Code::Invalid, vec!["spec.serviceAccountMode".to_owned()]), "V1");
+    assert_eq!(refused(&create(object)), (Code::Invalid, vec!["spec.serviceAccountMode".to_owned()]), "IDV-1");
 }
 
 #[test]
-fn d2_what_was_admitted_is_unchanged_when_it_comes_again() {
+fn def2_what_was_admitted_is_unchanged_when_it_comes_again() {
     let once = mutated(create(manifest()));
     assert_eq!(once["spec"]["containers"][0]["podInjectPolicy"], "BeforeAppContainer");
     assert_eq!(create(once.clone()).verdict, Verdict::Unchanged);
@@ -125,7 +125,7 @@ fn d2_what_was_admitted_is_unchanged_when_it_comes_again() {
 }
 
 #[test]
-fn h1_hashes_are_written_whatever_the_user_put_there() {
+fn hash1_hashes_are_written_whatever_the_user_put_there() {
     let clean = mutated(create(manifest()));
     let mut pasted = manifest();
     pasted["metadata"]["annotations"] = json!({names::HASH: "mine", "other": "stays"});
@@ -167,7 +167,7 @@ fn a_set_that_nobody_will_inject_gets_a_warning() {
 }
 
 #[test]
-fn d1_types_are_refused_with_every_field() {
+fn def1_types_are_refused_with_every_field() {
     let mut object = manifest();
     object["spec"]["containers"] = json!([{"name": 1, "image": "i", "stdin": "yes"}]);
     let (code, mut fields) = refused(&create(object));
@@ -183,8 +183,8 @@ fn d1_types_are_refused_with_every_field() {
 #[case::text(json!("x"))]
 #[case::another_kind(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "Pod"}))]
 #[case::another_group(json!({"apiVersion": "apps/v1beta1", "kind": "SidecarSet"}))]
-#[case::d1_unsupported_version(json!({"apiVersion": "apps.kruise.io/v2", "kind": "SidecarSet"}))]
-fn d1_other_objects_are_undecodable(#[case] object: Value) {
+#[case::def1_unsupported_version(json!({"apiVersion": "apps.kruise.io/v2", "kind": "SidecarSet"}))]
+fn def1_other_objects_are_undecodable(#[case] object: Value) {
     assert_eq!(refused(&create(object)).0, Code::Undecodable);
 }
 
@@ -192,12 +192,12 @@ fn d1_other_objects_are_undecodable(#[case] object: Value) {
 #[case::missing(None, "oldObject")]
 #[case::wrong_type(Some(json!({"spec": {"containers": 1}})), "oldObject.spec.containers")]
 #[case::another_version(Some(json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet"})), "oldObject.apiVersion")]
-fn d1_updates_need_the_object_before_them(#[case] old: Option<Value>, #[case] field: &str) {
+fn def1_updates_need_the_object_before_them(#[case] old: Option<Value>, #[case] field: &str) {
     assert_eq!(refused(&update(manifest(), old)), (Code::Undecodable, vec![field.to_owned()]));
 }
 
 #[test]
-fn v1_every_error_is_reported_at_once_and_conflicts_only_when_there_is_none() {
+fn diff27_val1_every_error_is_reported_at_once_and_conflicts_only_when_there_is_none() {
     let mut object = manifest();
     object["metadata"]["name"] = json!("a.b");
     assert_eq!(refused(&create(object.clone())), (Code::Invalid, vec!["metadata.name".to_owned()]));
@@ -219,7 +219,7 @@ fn a_failed_look_up_asks_for_another_try_unless_the_object_is_wrong_anyway() {
 }
 
 #[test]
-fn v30_updates_are_compared_with_the_object_before() {
+fn val30_updates_are_compared_with_the_object_before() {
     let mut object = manifest();
     object["spec"]["containers"] = json!([{"name": "new", "image": "i:1"}]);
     assert_eq!(refused(&update(object, Some(manifest()))).1, ["spec.containers[0].name"]);
@@ -241,7 +241,7 @@ fn names_of_the_request_stand_in_for_those_that_are_missing() {
     assert_eq!((object.get("kind"), object.get("apiVersion")), (None, None));
 }
 
-/// JSON of any shape with keys that rules look at.
+/// Draws JSON of any shape with keys that the rules read.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

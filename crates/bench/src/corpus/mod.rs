@@ -1,4 +1,4 @@
-//! What is measured with: SidecarSets, Pods and requests. The same arguments give the same bytes.
+//! Inputs of measurements: SidecarSets, Pods and requests. The same arguments yield the same bytes.
 
 pub mod pods;
 pub mod random;

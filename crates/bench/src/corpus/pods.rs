@@ -1,5 +1,5 @@
-//! Pods as a Deployment's controller makes them, and as an API server shows them to a mutating webhook: with the
-//! defaults, the token's volume and the managed fields.
+//! Pods as a Deployment's controller creates them and an API server shows them to a mutating webhook: with defaults,
+//! the token's volume and managed fields.
 
 use serde_json::{Map, Value, json};
 
@@ -7,15 +7,15 @@ use super::random::Random;
 
 /// The namespace of the Pods.
 pub const NAMESPACE: &str = "shop";
-/// The path at which a container finds its token.
+/// The path of the token in a container.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The smallest Pod that [`pod`] makes, in bytes of compact JSON; smaller wishes get this one. What an API server adds
-/// to a Pod that only names its image is most of it.
+/// The smallest Pod that [`pod`] returns, in bytes of compact JSON, even for smaller sizes. It is mostly what an API
+/// server adds to a Pod that only names its image.
 pub const SMALLEST: usize = 2_600;
-/// From this size on, its containers are configured.
+/// The size from which the containers are configured.
 const CONFIGURED: usize = 4_100;
 
-/// The labels that all of them have.
+/// Returns the labels of all Pods.
 pub fn labels() -> Map<String, Value> {
     let labels = json!({
         "app": "checkout", "app.kubernetes.io/instance": "checkout", "app.kubernetes.io/name": "checkout",
@@ -24,8 +24,8 @@ pub fn labels() -> Map<String, Value> {
     labels.as_object().cloned().unwrap_or_default()
 }
 
-/// A Pod of so many bytes of compact JSON: with one container where it is small, else with more of them, with more
-/// variables each, and the rest as an annotation.
+/// Returns a Pod with this length in compact JSON. A small Pod has one container; a larger one has more containers with
+/// more variables each. An annotation fills up the rest.
 pub fn pod(seed: u64, bytes: usize) -> Value {
     let mut random = Random::new(seed);
     let mut containers = vec![container(&mut random, "checkout", (bytes >= CONFIGURED).then_some(4))];
@@ -99,7 +99,7 @@ fn assemble(containers: &[Value]) -> Value {
     pod
 }
 
-/// A container with its defaults, and with so many variables, ports, resources and a probe where it is configured.
+/// Returns a container with its defaults. With a number of variables, it also has those, ports, resources and a probe.
 fn container(random: &mut Random, name: &str, variables: Option<usize>) -> Value {
     let token = json!({"name": "kube-api-access-7mt8f", "readOnly": true, "mountPath": TOKEN_PATH});
     let mut container = json!({
@@ -134,7 +134,7 @@ fn container(random: &mut Random, name: &str, variables: Option<usize>) -> Value
     container
 }
 
-/// What the API server keeps of who wrote which field.
+/// Returns the API server's record of which manager wrote which field.
 fn managed_fields(containers: &[Value]) -> Value {
     let mut owned = Map::new();
     for container in containers {
@@ -155,7 +155,7 @@ fn managed_fields(containers: &[Value]) -> Value {
     }])
 }
 
-/// The fields of an object as a set; items of lists by their key, where they have one.
+/// Returns the fields of an object as a set. Items of lists are keyed by their name or path, if they have one.
 fn fields(value: &Value) -> Value {
     let mut set = Map::new();
     set.insert(".".to_owned(), json!({}));

@@ -1,16 +1,16 @@
-//! Numbers that look random and are the same for the same seed, on every machine.
+//! A pseudorandom generator that yields the same sequence for the same seed on every machine.
 
 /// The generator splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// Starts the sequence of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number of the sequence.
+    /// Returns the next number of the sequence.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,35 +19,35 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `limit - 1`; 0 where `limit` is 0.
+    /// Returns a number from 0 to `limit - 1`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
-        // The bias is that of 64 bits over a few thousand: nothing that a benchmark could see.
+        // The bias, that of 64 bits over a few thousand values, is invisible to a benchmark.
         let number = self.number().checked_rem(limit as u64).unwrap_or_default();
         usize::try_from(number).unwrap_or_default()
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// Whether something that happens so often in a hundred cases happens now.
+    /// Returns `true` with a probability of `often` percent.
     pub fn percent(&mut self, often: usize) -> bool {
         self.below(100) < often
     }
 
-    /// One of these; the empty text where there are none.
+    /// Returns one of these texts, or the empty text if there are none.
     pub fn pick(&mut self, among: &[&'static str]) -> &'static str {
         among.get(self.below(among.len())).copied().unwrap_or_default()
     }
 
-    /// A text of this many characters that no compression makes shorter than three fourths.
+    /// Returns a text of this many characters that no compression shortens below three fourths.
     pub fn noise(&mut self, length: usize) -> String {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         self.text(ALPHABET, length)
     }
 
-    /// A hexadecimal number of this many digits.
+    /// Returns a hexadecimal number of this many digits.
     pub fn hex(&mut self, length: usize) -> String {
         self.text(b"0123456789abcdef", length)
     }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_that_of_the_paper() {
-        // The first numbers for the seed 1234567, as the reference implementation gives them.
+        // The first numbers of the reference implementation for the seed 1234567.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.number(), 6_457_827_717_110_365_317);
         assert_eq!(random.number(), 3_203_168_211_198_807_973);

@@ -47,32 +47,32 @@ impl Resource {
         Self { group: "apps.kruise.io", version: "v1beta1", kind: "CloneSet", plural: "clonesets" },
     ];
 
-    /// Its kind.
+    /// Returns the kind.
     pub const fn kind(self) -> &'static str {
         self.kind
     }
 
-    /// Its group and version, as objects write them.
+    /// Returns group and version, as in `apiVersion`.
     pub fn api_version(self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 }
 
-/// The `request` of an `AdmissionReview` for the creation of this object.
+/// Returns the `request` of an `AdmissionReview` for the creation of this object.
 pub fn create(resource: Resource, object: &Value) -> Value {
     let mut request = request(resource, "CREATE", object);
     set(&mut request, "object", object);
     request
 }
 
-/// The same for its deletion.
+/// Returns the request for the deletion of this object.
 pub fn delete(resource: Resource, object: &Value) -> Value {
     let mut request = request(resource, "DELETE", object);
     set(&mut request, "oldObject", object);
     request
 }
 
-/// The same for an update of its subresource.
+/// Returns the request for an update of a subresource; an empty name stands for the object itself.
 pub fn update(resource: Resource, subresource: &str, before: &Value, after: &Value) -> Value {
     let mut request = request(resource, "UPDATE", after);
     set(&mut request, "oldObject", before);
@@ -113,7 +113,7 @@ fn request(resource: Resource, operation: &str, object: &Value) -> Value {
     request
 }
 
-/// `CREATE` as `Create`.
+/// Turns `CREATE` into `Create`.
 fn title(operation: &str) -> String {
     let mut letters = operation.chars();
     letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()

@@ -1,4 +1,4 @@
-//! SidecarSets as platform teams write them, and the worst that somebody could.
+//! SidecarSets as platform teams write them, and the worst possible ones.
 
 use serde_json::{Map, Value, json};
 
@@ -6,30 +6,30 @@ use super::pods::labels;
 use super::random::Random;
 use super::sidecars;
 
-/// What the SidecarSets are like.
+/// The content of the SidecarSets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// As people write them: agents of a few kinds, each with an image, values and a selector of its own; 0.5 to 6 KB, 1 KB on
+    /// Hand-written ones: agents of a few kinds, each with its own image, values and selector; 0.5 to 6 KB, 1 KB on
     /// average.
     #[default]
     Realistic,
-    /// The same, with values that nothing compresses.
+    /// The same, with incompressible values.
     Worst,
 }
 
-/// SidecarSets, and which of them match.
+/// SidecarSets, some of which match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Corpus {
-    /// Whole manifests, v1beta1, as users write them: without defaults and hashes.
+    /// Complete manifests, v1beta1, as users write them: without defaults and hashes.
     pub sets: Vec<Value>,
-    /// How many containers, init containers included, a Pod gets from those that match.
+    /// The number of containers, init containers included, that a Pod gets from the matching SidecarSets.
     pub injected: usize,
 }
 
-/// So many SidecarSets with distinct names, of which exactly `matching` match the [Pods](super::pods) of the corpus,
-/// without a look-up. The same arguments give the same SidecarSets.
+/// Returns SidecarSets with distinct names, of which exactly `matching` match the [Pods](super::pods) of the corpus,
+/// without a look-up. The same arguments yield the same SidecarSets.
 ///
-/// They are valid together: no two that match the same Pod have a name in common.
+/// They are valid together: no two that match the same Pod share a name of a container or volume.
 pub fn sidecar_sets(seed: u64, style: Style, count: usize, matching: usize) -> Corpus {
     let mut choice = Random::new(seed);
     let mut chosen = vec![false; count];
@@ -42,7 +42,8 @@ pub fn sidecar_sets(seed: u64, style: Style, count: usize, matching: usize) -> C
     }
     let mut injected = 0;
     let sets = chosen.into_iter().enumerate().map(|(index, matches)| {
-        // A sequence for each: a set that matches differs from the same set that does not by its selector alone.
+        // Each set has its own sequence, so a matching set and the same set without a match differ in the selector
+        // only.
         let mut random = Random::new(seed ^ Random::new(index as u64).number());
         let set = sidecar_set(&mut random, style, index, matches);
         if matches {
@@ -80,7 +81,7 @@ fn sidecar_set(random: &mut Random, style: Style, index: usize, matches: bool) -
         parts.spec.insert("selector".to_owned(), matching(random));
     } else {
         parts.spec.insert("selector".to_owned(), other(random, index));
-        // A tenth belongs to one namespace. To tell whether one matches, the policy would look the Namespace up.
+        // A tenth selects one namespace. To check the match, the policy would look up the Namespace.
         if random.percent(10) {
             let namespace = format!("team-{}", random.below(40));
             let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
@@ -94,7 +95,7 @@ fn sidecar_set(random: &mut Random, style: Style, index: usize, matches: bool) -
 
 const TEAMS: &[&str] = &["payments", "search", "identity", "catalog", "logistics", "observability", "security", "data"];
 
-/// A selector of the Pods of the corpus.
+/// Returns a selector that matches the Pods of the corpus.
 fn matching(random: &mut Random) -> Value {
     let all = labels();
     let value = |key: &str| all.get(key).cloned().unwrap_or_default();
@@ -114,7 +115,8 @@ fn matching(random: &mut Random) -> Value {
     }
 }
 
-/// A selector that the Pods of the corpus do not have: most ask for another app, some agree in all labels but one.
+/// Returns a selector that does not match the Pods of the corpus. Most select another app; some agree in all labels but
+/// one.
 fn other(random: &mut Random, index: usize) -> Value {
     let all = labels();
     let value = |key: &str| all.get(key).cloned().unwrap_or_default();
@@ -130,7 +132,7 @@ fn other(random: &mut Random, index: usize) -> Value {
             labels.insert("team".to_owned(), random.pick(TEAMS).into());
             labels.insert("tier".to_owned(), random.pick(TIERS).into());
         }
-        // What the Pod has, but for one label.
+        // The labels of the Pod, except for `app`.
         15 => {
             labels.insert("tier".to_owned(), value("tier"));
             labels.insert("team".to_owned(), value("team"));

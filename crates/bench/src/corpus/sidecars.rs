@@ -1,4 +1,4 @@
-//! What SidecarSets inject: agents of a few kinds.
+//! The content of the SidecarSets: agents of a few kinds.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +7,13 @@ use super::sets::Style;
 
 /// A SidecarSet without its selector.
 pub(super) struct Parts {
-    /// Unlike every other's.
+    /// A unique name.
     pub name: String,
-    /// `containers`, `initContainers`, `volumes` and what else belongs to the agent.
+    /// The fields of `spec` for the agent, such as `containers`, `initContainers` and `volumes`.
     pub spec: Map<String, Value>,
 }
 
-/// A kind of agent: its name, its image, its variables, a path that it writes to.
+/// A kind of agent: its name, its image, its variables, and a path that it writes to.
 struct Kind {
     name: &'static str,
     image: &'static str,
@@ -83,16 +83,16 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// How much of a container somebody has written down.
+/// The amount of detail in a container.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
-    /// An image, a few variables, a volume.
+    /// An image, a few variables and a volume.
     Plain,
-    /// Probes, ports, a security context.
+    /// Also probes, ports and a security context.
     Full,
-    /// An init container as well.
+    /// Also an init container.
     Prepared,
-    /// Everything, with a feature list in the environment.
+    /// Also a list of features in the environment.
     Long,
 }
 
@@ -107,7 +107,7 @@ impl Detail {
     }
 }
 
-/// The agent of one SidecarSet; `index` makes its names unlike all others.
+/// Returns the agent of one SidecarSet. `index` makes its names unique.
 pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
     let Some(kind) = KINDS.get(random.below(KINDS.len())) else {
         return Parts { name: String::new(), spec: Map::new() };
@@ -142,7 +142,7 @@ pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
 
 fn container(random: &mut Random, style: Style, kind: &Kind, (name, detail): (&str, Detail)) -> Value {
     let tag = format!("{}.{}.{}", random.between(1, 4), random.below(30), random.below(12));
-    // Some pin what they run.
+    // Some images are pinned by digest.
     let digest = if random.percent(10) { format!("@sha256:{}", random.hex(64)) } else { String::new() };
     let mut container = Map::new();
     let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);

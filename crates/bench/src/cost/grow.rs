@@ -7,45 +7,45 @@ use serde_json::{Map, Number, Value};
 use super::place::{Part, Place};
 use crate::corpus::random::Random;
 
-/// In which order the entries of a list or map come.
+/// The order of the new entries of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Each is greater than the one before.
     Ascending,
     /// Each is less than the one before.
     Descending,
-    /// All are the same. The members of a map cannot be.
+    /// All are the same. Members of a map cannot be: their keys are unique.
     Equal,
-    /// In no order.
+    /// Pseudorandom.
     Random,
 }
 
-/// The members in which a new entry differs from the others.
+/// The members in which new entries differ from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Differs {
-    /// Its name, or what stands for one.
+    /// The name, or the member that serves as one.
     Name,
-    /// Every text and number in it.
+    /// All texts and numbers.
     All,
 }
 
-/// How a place grows.
+/// The way in which a place grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     /// By copies of the entry at this index.
     Entries(Order, Differs, usize),
-    /// By entries as short as there are: `{}` among objects, `""` among texts.
+    /// By the shortest entries: `{}` among objects, `""` among texts.
     Bare,
-    /// By this text, repeated.
+    /// By repetitions of this text.
     Repeated(String),
 }
 
-/// A place, and how it grows.
+/// A place and the way in which it grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// How.
+    /// The way.
     pub how: How,
 }
 
@@ -60,17 +60,17 @@ impl fmt::Display for Growth {
     }
 }
 
-/// Texts whose repetition is something to a parser: of names, paths, numbers, JSON, expressions and patterns.
+/// Texts whose repetition has a meaning for a parser of names, paths, numbers, JSON, expressions or patterns.
 const REPEATED: [&str; 12] = ["a", "1", "a.", "a/", "a,", "[", "{\"a\":", "(a|", "a*", "1+", "-", "\u{e9}"];
-/// The number that the longest entry of a list has.
+/// The number in the longest new entry of a list.
 const LONGEST: u64 = 999_999;
-/// The names of members by which entries of lists are told apart.
+/// The members that identify entries of lists.
 const NAMES: [&str; 9] =
     ["name", "key", "mountPath", "devicePath", "path", "ip", "orderedKey", "manager", "sourceContainerName"];
 
 impl Growth {
-    /// Every way in which a place of the document grows. `thorough` asks for all templates and texts, else for those that
-    /// differ most.
+    /// Returns the ways in which a place of the document grows: all templates and texts if `thorough`, otherwise those
+    /// that differ most.
     pub fn all(document: &Value, place: &Place, thorough: bool) -> Vec<Self> {
         let value = document.pointer(&place.pointer).unwrap_or(&Value::Null);
         let of = |how| Self { place: place.clone(), how };
@@ -105,8 +105,8 @@ impl Growth {
         }
     }
 
-    /// Makes the place longer by so many bytes of JSON, and by one entry at least. A place that the document does not have
-    /// stays as it is.
+    /// Makes the place longer by this many bytes of JSON, and by at least one entry. A place that the document lacks is
+    /// ignored.
     pub fn apply(&self, document: &mut Value, bytes: usize) {
         let Some(value) = document.pointer_mut(&self.place.pointer) else { return };
         match (&self.how, value) {
@@ -137,7 +137,7 @@ impl Growth {
     }
 }
 
-/// How many copies of an entry so many bytes of JSON hold, one at least.
+/// Returns how many copies of an entry fit into this many bytes of JSON, at least one.
 fn count(bytes: usize, entry: &Value) -> usize {
     let comma = 1;
     (bytes / (entry.to_string().len() + comma)).max(1)
@@ -156,7 +156,7 @@ impl Order {
     }
 }
 
-/// The member by which an entry is told from the others.
+/// Returns the member that identifies an entry.
 fn name_of(entry: &Value) -> Option<&'static str> {
     NAMES.into_iter().find(|name| entry.get(name).is_some_and(Value::is_string))
 }
@@ -203,7 +203,7 @@ fn bare(entry: &Value) -> Value {
 }
 
 fn repeat(value: &mut Value, part: Part, text: &str, bytes: usize) {
-    // A quotation mark and what else JSON escapes are longer there.
+    // JSON escapes quotation marks and other characters, which makes them longer.
     let quoted = Value::from(text).to_string().len().saturating_sub(2).max(1);
     let long = text.repeat((bytes / quoted).max(1));
     match (part, value) {
@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare, 6), json!([{"a": 1}, {}, {}]));
     }
 
-    /// Each place of a document becomes longer by at most as many bytes as it is asked for, and by half of them at least: the
-    /// entries are counted as if each had the longest number.
+    /// Each place grows by at most the requested number of bytes and at least half of it: entries are counted as if
+    /// each had the longest number.
     #[test]
     fn a_place_grows_by_bytes() {
         let document = json!({"request": {"list": [{"name": "a", "n": 1}], "map": {"k": "v"}, "text": "a\"b", "n": 5}});

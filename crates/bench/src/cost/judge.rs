@@ -1,20 +1,21 @@
-//! The rules by which the cost of an input is judged (`serviceaccounts.md` E18).
+//! The rules by which the cost of an input is judged (E18).
 
 use crate::engine::Bounds;
 
-/// The most that an evaluation of less than [`LENGTH`] bytes may take.
+/// The limits of an evaluation with an input of less than [`LENGTH`] bytes.
 pub const BOUNDS: Bounds = Bounds { instructions: 600_000_000, memory: 64 << 20 };
-/// The most bytes of input that [`BOUNDS`] are for: a mebibyte.
+/// The input length up to which [`BOUNDS`] apply, in bytes: a mebibyte.
 pub const LENGTH: u64 = 1 << 20;
-/// The share of [`BOUNDS`] that does not depend on the length of the input: a quarter of the instructions, an eighth of the
-/// memory. The most for its length is a thousand SidecarSets that match one Pod: 430 million instructions for 670 KB.
+/// The share of [`BOUNDS`] that does not depend on the length of the input: a quarter of the instructions, an eighth of
+/// the memory. The costliest input for its length is a thousand SidecarSets that match one Pod: 430 million
+/// instructions for 670 KB.
 const FIXED: Bounds = Bounds { instructions: BOUNDS.instructions / 4, memory: BOUNDS.memory / 8 };
-/// Instructions and bytes of memory that each byte of input may take besides.
+/// Instructions and bytes of memory that each byte of input may take in addition.
 const INSTRUCTIONS_EACH: u64 = (BOUNDS.instructions - FIXED.instructions) / LENGTH;
 const MEMORY_EACH: u64 = (BOUNDS.memory - FIXED.memory) as u64 / LENGTH;
-/// How often the cost may grow if the input grows twice, in tenths.
+/// The allowed growth of the cost when the input doubles, in tenths.
 const GROWTH: u64 = 23;
-/// The allowance of every evaluation: a few instructions or one page more are no growth.
+/// The allowance of every evaluation: a few instructions or one more page are no growth.
 const SPARE_INSTRUCTIONS: u64 = 150_000;
 const SPARE_MEMORY: u64 = 1 << 20;
 
@@ -29,12 +30,12 @@ pub struct Took {
     pub memory: u64,
 }
 
-/// The instructions that an input of so many bytes may take.
+/// Returns the instructions that an input of this length may take.
 const fn allowed(bytes: u64) -> u64 {
     FIXED.instructions + INSTRUCTIONS_EACH * bytes
 }
 
-/// The finding, if an input takes more than its length allows.
+/// Returns a finding if an input takes more than its length allows.
 pub fn costly(took: Took) -> Option<String> {
     let memory = FIXED.memory as u64 + MEMORY_EACH * took.bytes;
     (took.instructions > allowed(took.bytes) || took.memory > memory).then(|| {
@@ -42,8 +43,8 @@ pub fn costly(took: Took) -> Option<String> {
     })
 }
 
-/// The finding, if a step that is twice as long takes much more than twice as much. A step is an input and the longer one
-/// that it becomes.
+/// Returns a finding if a step that is twice as long takes much more than twice as much. A step is an input and the
+/// longer input that it grows into.
 pub fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
     let judge = |unit: &str, of: fn(Took) -> u64, spare: u64| {
         let [small, large] = [short, long].map(|[before, after]| of(after).saturating_sub(of(before)));
@@ -55,16 +56,16 @@ pub fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
         .or_else(|| judge("bytes of memory", |took| took.memory, SPARE_MEMORY))
 }
 
-/// Whether an input that goes on growing could take more than its length allows: a parabola through three of its costs
-/// passes the bound at a mebibyte, or its memory grows faster than it may. The answer is a reason to measure, not a
-/// finding.
+/// Whether an input that keeps growing could take more than its length allows: a parabola through three of its costs
+/// exceeds the bound at a mebibyte, or its memory grows faster than allowed. A positive result is a reason to measure,
+/// not a finding.
 pub fn may_be_costly(points: [Took; 3]) -> bool {
     let [first, _, last] = points;
     remembers_too_much(first, last) || at_a_mebibyte(points) > i128::from(allowed(LENGTH))
 }
 
-/// The same for two parts of an input that grow together: `alone` are the costs if each of them grows, `both` is the cost
-/// if both grow as much. Everything beyond the sum of the two is taken for a product.
+/// The same for two parts of an input that grow together. `alone` are the costs if each of them grows, `both` is the
+/// cost if both grow as much. Everything beyond the sum of the two counts as a product.
 pub fn product_may_be_costly(base: Took, alone: [Took; 2], both: Took) -> bool {
     let more = |took: Took| i128::from(took.instructions) - i128::from(base.instructions);
     let bytes = both.bytes.saturating_sub(base.bytes).max(1);
@@ -82,8 +83,8 @@ fn remembers_too_much(before: Took, after: Took) -> bool {
     after.memory > before.memory + SPARE_MEMORY + MEMORY_EACH * after.bytes.saturating_sub(before.bytes)
 }
 
-/// The instructions that a mebibyte takes if three inputs lie on one parabola, or on the line through the longer two if
-/// that is steeper at first. No growth in length gives the cost of the longest.
+/// Returns the extrapolated instructions of a mebibyte: on the parabola through three inputs, or on the line through
+/// the longer two if that is steeper at first. If the inputs do not grow in length, returns the cost of the longest.
 fn at_a_mebibyte([first, second, third]: [Took; 3]) -> i128 {
     let wide = |took: Took| (i128::from(took.bytes), i128::from(took.instructions));
     let [(x0, y0), (x1, y1), (x2, y2)] = [first, second, third].map(wide);
@@ -91,7 +92,7 @@ fn at_a_mebibyte([first, second, third]: [Took; 3]) -> i128 {
         return y2;
     }
     let x = i128::from(LENGTH).max(x2);
-    // The slopes are per mebibyte, since integers have no fractions.
+    // The slopes are per mebibyte because integers have no fractions.
     let scale = i128::from(LENGTH);
     let (before, after) = ((y1 - y0) * scale / (x1 - x0), (y2 - y1) * scale / (x2 - x1));
     let bend = (after - before).max(0) / (x2 - x0);
@@ -135,7 +136,7 @@ mod tests {
         assert!(costly(took(BOUNDS.instructions + 1)).is_some());
     }
 
-    /// Entries of 40 bytes, each of which costs `each` instructions, and each two of which cost `pair`.
+    /// Entries of 40 bytes: each costs `each` instructions, and each pair of them costs `pair`.
     #[rstest]
     #[case::linear(15_000, 0, false)]
     #[case::dear_entries(30_000, 0, true)]

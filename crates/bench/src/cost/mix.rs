@@ -1,4 +1,4 @@
-//! Several places of a sample that grow at once, by shares of the room that an input has.
+//! Several places of a sample that grow at once, by shares of the room in the input.
 
 use std::fmt;
 
@@ -10,39 +10,39 @@ use super::judge::LENGTH;
 use super::place;
 use super::survey::Sample;
 
-/// The finest share of the room: one part of so many.
+/// The number of parts of the room, and so the finest share.
 const PARTS: usize = 256;
-/// The bytes that an input has room for in all. What is left of a mebibyte is for entries that are longer than their
+/// The maximum length of an input in bytes. The rest of a mebibyte is a reserve for entries that are longer than their
 /// template.
 const ROOM: u64 = LENGTH - (LENGTH >> 4);
 
-/// A place that grows, and how much of the room that is left it gets.
+/// A place that grows, and its share of the remaining room.
 #[derive(Clone, Debug)]
 pub struct Share {
     growth: Growth,
-    /// Doublings of the finest share, up to 8: all that is left.
+    /// Doublings of the finest share, up to 8, which is all of the remaining room.
     level: u32,
 }
 
 impl Share {
-    /// A way to grow, and how often the finest share is doubled: 0 to 8.
+    /// Combines a way to grow with a number of doublings of the finest share, 0 to 8.
     pub const fn new(growth: Growth, level: u32) -> Self {
         Self { growth, level }
     }
 }
 
-/// A sample in which several places grow, one after the other. An entry that has grown is copied whole by an outer list
-/// that grows later.
+/// A sample in which several places grow, one after the other. A list that grows later copies whole entries, including
+/// what has grown inside them.
 #[derive(Clone)]
 pub struct Mix<'a> {
     /// The sample.
     pub sample: &'a Sample,
-    /// The places, and how much each grows.
+    /// The places and their shares.
     pub shares: Vec<Share>,
 }
 
 impl Mix<'_> {
-    /// The input, which is not longer than a mebibyte.
+    /// Returns the input, which is shorter than a mebibyte.
     pub fn input(&self) -> Input {
         let mut document = self.sample.input.document().clone();
         for Share { growth, level } in &self.shares {
@@ -50,7 +50,7 @@ impl Mix<'_> {
             let bytes = (usize::try_from(room).unwrap_or_default() / PARTS) << (*level).min(8);
             let mut grown = document.clone();
             growth.apply(&mut grown, bytes);
-            // One more entry can be too much: it holds all that has grown in the first.
+            // A single further entry can be too long, because it copies what has grown in the first one.
             if length(&grown) < LENGTH {
                 document = grown;
             }
@@ -66,8 +66,8 @@ impl fmt::Debug for Mix<'_> {
     }
 }
 
-/// Every way in which a place of the sample grows. Objects that can be looked up do not: others than the author of the
-/// request write them.
+/// Returns every way in which a place of the sample grows, except for objects that can be looked up: the author of the
+/// request does not write those.
 pub fn growths(sample: &Sample) -> Vec<Growth> {
     let document = sample.input.document();
     let places = place::places(document).into_iter().filter(|place| !place.pointer.starts_with("/objects"));

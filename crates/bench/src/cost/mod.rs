@@ -1,8 +1,8 @@
-//! No input costs more than its length (`serviceaccounts.md` E18).
+//! No input costs more than its length (E18).
 //!
 //! [`samples`] are inputs of every kind, [`place`] finds each list, map, text and number in them, [`grow`] makes one of
-//! these longer, [`mix`] several of them at once, [`survey`] evaluates the module with the results, [`judge`] says what they
-//! may take. Nothing names a field: one that is added to a sample, or to the core's tables of fields, grows like the others.
+//! these longer, [`mix`] several at once, [`survey`] evaluates the module with the results, [`judge`] decides what they
+//! may take. The harness names no field: a new field in a sample or in the core's tables grows like the others.
 
 pub mod grow;
 pub mod judge;
@@ -24,9 +24,9 @@ pub struct Input {
     name: String,
     function: &'static str,
     document: Value,
-    /// The parts of the document that other samples do not have as well.
+    /// The parts of the document that this sample covers: JSON pointers. Other samples cover the other parts.
     about: &'static [&'static str],
-    /// The parts that do not grow alone, as another part is just like them.
+    /// The parts that do not grow alone because another part is just like them: JSON pointers.
     apart_from: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ impl Input {
         Self { name: name.to_owned(), function, document, about: WHOLE, apart_from: &[] }
     }
 
-    /// The same with this part of the document.
+    /// Sets a part of the document.
     #[must_use]
     pub fn with(mut self, key: &str, value: Value) -> Self {
         if let Some(document) = self.document.as_object_mut() {
@@ -58,53 +58,53 @@ impl Input {
         self
     }
 
-    /// The same, about these parts of the document alone: JSON pointers.
+    /// Limits the sample to these parts of the document: JSON pointers.
     #[must_use]
     pub fn about(self, about: &'static [&'static str]) -> Self {
         Self { about, ..self }
     }
 
-    /// The same sample, of which these parts do not grow alone: JSON pointers.
+    /// Excludes these parts from growing alone: JSON pointers.
     #[must_use]
     pub fn apart_from(self, apart_from: &'static [&'static str]) -> Self {
         Self { apart_from, ..self }
     }
 
-    /// Whether the place grows alone in this sample, if each grows in one sample.
+    /// Whether the place grows alone in this sample when each place grows in one sample only.
     pub fn grows_alone(&self, place: &Place) -> bool {
         self.is_about(place) && !self.apart_from.iter().any(|part| place.pointer.starts_with(part))
     }
 
-    /// Whether the place is among the parts that the sample is about.
+    /// Whether the place is in the parts that the sample covers.
     pub fn is_about(&self, place: &Place) -> bool {
         self.about.iter().any(|part| place.pointer.starts_with(part))
     }
 
-    /// The same with another document.
+    /// Returns the same sample with another document.
     #[must_use]
     pub fn of(&self, document: Value) -> Self {
         Self { document, ..self.clone() }
     }
 
-    /// The name of the sample: a kind and what happens to it.
+    /// Returns the name of the sample: a kind and an operation.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The function of the policy.
+    /// Returns the name of the policy's function.
     pub const fn function(&self) -> &'static str {
         self.function
     }
 
-    /// Everything that can grow.
+    /// Returns the document, which is everything that can grow.
     pub const fn document(&self) -> &Value {
         &self.document
     }
 
-    /// The bytes that the function gets.
+    /// Returns the payload of the function.
     ///
     /// # Errors
-    /// The document cannot be written.
+    /// If the document cannot be serialized.
     pub fn payload(&self) -> anyhow::Result<Vec<u8>> {
         let part = |key: &str| self.document.get(key).cloned();
         let mut settings = part("settings").unwrap_or_else(|| Value::Object(Map::new()));
@@ -118,16 +118,17 @@ impl Input {
         Ok(serde_json::to_vec(&payload)?)
     }
 
-    /// The objects that the policy can look up.
+    /// Returns the objects that the policy can look up.
     pub fn objects(&self) -> Objects {
         Objects::new(self.document.get("objects").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// The length of all that the policy can read, in bytes: the payload with the bundle before its compression, and what
-    /// can be looked up. A bundle of many short SidecarSets is longer than they are; then the payload as it is counts.
+    /// Returns the length of everything that the policy can read, in bytes: the payload with the bundle before its
+    /// compression, and the objects that can be looked up. A bundle of many short SidecarSets is longer than the
+    /// SidecarSets; then the actual payload counts.
     ///
     /// # Errors
-    /// The document cannot be written.
+    /// If the document cannot be serialized.
     pub fn length(&self) -> anyhow::Result<u64> {
         let document = serde_json::to_vec(&self.document)?.len();
         let payload = if self.document.get("bundle").is_some() { self.payload()?.len() } else { 0 };

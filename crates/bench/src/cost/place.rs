@@ -1,4 +1,4 @@
-//! Every list, map, text and number of a document.
+//! Finds every list, map, text and number of a document.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,12 +25,12 @@ pub enum Part {
 pub struct Place {
     /// A JSON pointer (RFC 6901).
     pub pointer: String,
-    /// The part.
+    /// The part that can grow.
     pub part: Part,
 }
 
 impl Place {
-    /// Whether the author of a request writes it: objects that can be looked up are others'.
+    /// Whether the author of a request writes it. Objects that can be looked up have other authors.
     pub fn is_input(&self) -> bool {
         !self.pointer.starts_with("/objects")
     }
@@ -42,7 +42,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// All places of a document, in its order. The outermost object and its members are the harness's own and do not grow.
+/// Returns all places of a document, in its order. The outermost object and its members belong to the harness and do
+/// not grow.
 pub fn places(document: &Value) -> Vec<Place> {
     let mut places = Vec::new();
     for (key, value) in document.as_object().into_iter().flatten() {
@@ -52,8 +53,8 @@ pub fn places(document: &Value) -> Vec<Place> {
     places
 }
 
-/// The places of a document without those that stand under the same name in an equal part: of three equal probes, those
-/// of the first.
+/// Returns the places of a document, but only the first of those with the same name and an equal value: of three equal
+/// probes, the places of the first.
 pub fn distinct(document: &Value) -> Vec<Place> {
     let mut seen = BTreeSet::new();
     let mut places = places(document);

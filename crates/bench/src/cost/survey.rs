@@ -14,16 +14,16 @@ use super::place::{self, Part};
 use super::samples;
 use crate::engine::{Counter, PAGE};
 
-/// The bytes by which one place grows first. Twice as many follow, and eight and sixteen times as many if that is a reason
-/// to look closer.
+/// The bytes of the first growth of a place. A growth twice as long follows, and those of eight and sixteen times this
+/// length if there is a reason to look closer.
 const STEP: usize = 4 << 10;
-/// The bytes by which each of two places grows that grow together.
+/// The growth in bytes of each of two places that grow together.
 const PAIRED: usize = 4 * STEP;
-/// How long an evaluation may take in a build for tests on a busy machine. Bulk operations count as one instruction; this
-/// is what bounds them.
+/// The time limit of an evaluation in a test build on a busy machine. It bounds bulk operations, which count as one
+/// instruction.
 const TIME: Duration = Duration::from_secs(20);
 
-/// A sample, and what it takes as it is.
+/// A sample and its cost.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The sample.
@@ -32,21 +32,21 @@ pub struct Sample {
     pub base: Took,
 }
 
-/// All samples, measured.
+/// Returns all samples with their costs.
 ///
 /// # Errors
-/// A sample costs more than an evaluation may.
+/// If a sample costs more than an evaluation may.
 pub fn samples(counter: &Counter) -> anyhow::Result<Vec<Sample>> {
     let measured = |input: Input| Ok(Sample { base: evaluate(counter, &input)?, input });
     samples::all(counter)?.into_iter().map(measured).collect()
 }
 
-/// Something that grows in a sample: one place, or several at once.
+/// A growth of a sample: in one place, or in several at once.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
     /// The sample.
     pub sample: &'a Sample,
-    /// The places that grow. Outer ones come first, unless their entries are to have the long inner ones.
+    /// The places that grow. Outer ones come first, unless their entries are to include the long inner ones.
     pub growths: Vec<Growth>,
 }
 
@@ -55,13 +55,13 @@ impl<'a> Case<'a> {
         Self { sample, growths: vec![growth] }
     }
 
-    /// Its sample and what grows.
+    /// Returns the name of the sample and of what grows.
     pub fn name(&self) -> String {
         let growths: Vec<String> = self.growths.iter().map(ToString::to_string).collect();
         format!("{}: {}", self.sample.input.name(), growths.join(" x "))
     }
 
-    /// The sample with so many bytes more in each place.
+    /// Returns the sample with this many more bytes in each place.
     pub fn grown(&self, bytes: usize) -> Input {
         let mut document = self.sample.input.document().clone();
         for growth in &self.growths {
@@ -70,13 +70,13 @@ impl<'a> Case<'a> {
         self.sample.input.of(document)
     }
 
-    /// The finding, if the cost of the sample grows faster than its length does, or beyond what a mebibyte may cost.
+    /// Returns a finding if the cost of the sample grows faster than its length, or exceeds that of a mebibyte.
     pub fn judge(&self, counter: &Counter) -> Option<String> {
         self.told(self.judged(counter))
     }
 
-    /// The same for two places at once. A product of them is no finding, as many sidecars that share many mounts, if the
-    /// cost stays within what the length allows.
+    /// The same for two places at once. A product of two, such as many sidecars that share many mounts, is no finding
+    /// if the cost stays within what the length allows.
     pub fn judge_product(&self, counter: &Counter, alone: [Took; 2]) -> Option<String> {
         let judged = || {
             let both = evaluate(counter, &self.grown(PAIRED))?;
@@ -85,7 +85,8 @@ impl<'a> Case<'a> {
         self.told(judged())
     }
 
-    /// The finding, if the sample takes more than it may when its places grow to a mebibyte, each by as many bytes.
+    /// Returns a finding if the sample takes more than it may when its places grow to a mebibyte, each by as many
+    /// bytes.
     pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
         self.told(self.in_full(counter))
     }
@@ -95,7 +96,7 @@ impl<'a> Case<'a> {
         let once = evaluate(counter, &self.grown(STEP))?;
         let twice = evaluate(counter, &self.grown(2 * STEP))?;
         if grows([base, once], [base, twice]).is_some() {
-            // The answer may be another one than that of the sample. How the cost goes on is decisive.
+            // The policy may answer differently than for the sample, so the further growth is decisive.
             let again = evaluate(counter, &self.grown(4 * STEP))?;
             if let Some(wrong) = grows([once, twice], [twice, again]) {
                 return Ok(Some(wrong));
@@ -105,7 +106,7 @@ impl<'a> Case<'a> {
         if !is_input || !may_be_costly([base, once, twice]) {
             return Ok(None);
         }
-        // A few kibibytes say little about a mebibyte: the longer the input, the less a list that is moved once matters.
+        // A few kibibytes say little about a mebibyte: the longer the input, the less a single move of a list matters.
         let longer = self.unless_too_long(counter, 8 * STEP)?;
         let longest = self.unless_too_long(counter, 16 * STEP)?;
         match longer.zip(longest) {
@@ -119,8 +120,9 @@ impl<'a> Case<'a> {
         Some(format!("{}: {wrong}", self.name()))
     }
 
-    /// At a mebibyte, and at lengths below it: what is dear at one length may be refused at another. A shorter input may
-    /// take as much as a mebibyte does: 16,384 values of the shortest kind are read whatever the length of the input.
+    /// Judges the cost at a mebibyte and at shorter lengths, since the policy may refuse an input at one length and
+    /// spend much at another. A shorter input may take as much as a mebibyte does: the policy reads 16,384 values of
+    /// the shortest kind whatever the length of the input.
     fn in_full(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
         let room = usize::try_from(LENGTH.saturating_sub(self.sample.base.bytes))? / self.growths.len().max(1);
         let mut longest = None;
@@ -131,15 +133,15 @@ impl<'a> Case<'a> {
         Ok(longest.and_then(costly))
     }
 
-    /// The cost with so many bytes more in each place, unless that is more than a mebibyte: the text of a bundle of short
-    /// SidecarSets is.
+    /// Returns the cost with this many more bytes in each place, unless the input then exceeds a mebibyte, as the text
+    /// of a bundle of short SidecarSets does.
     fn unless_too_long(&self, counter: &Counter, bytes: usize) -> anyhow::Result<Option<Took>> {
         let grown = self.grown(bytes);
         if grown.length()? > LENGTH { Ok(None) } else { evaluate(counter, &grown).map(Some) }
     }
 }
 
-/// The cases for each place of the samples alone: every part of every sample, in every way to grow.
+/// Returns the cases of each place alone: every part of every sample, in every way to grow.
 pub fn each_thoroughly(samples: &[Sample]) -> Vec<Case<'_>> {
     samples
         .iter()
@@ -151,8 +153,8 @@ pub fn each_thoroughly(samples: &[Sample]) -> Vec<Case<'_>> {
         .collect()
 }
 
-/// The cases for each place of the samples alone, without those that differ little: each sample grows in the parts that
-/// other samples do not have, in the ways that differ most; a text grows in one sample of those that have it.
+/// Returns the cases of each place alone, without those that differ little: each sample grows in the parts that it
+/// covers, in the ways that differ most; a text grows in one of the samples that have it.
 pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
     let mut texts = BTreeSet::new();
     let mut cases = Vec::new();
@@ -170,8 +172,8 @@ pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
     cases
 }
 
-/// Of the cases of [`each`], those that tell most: entries in no order, which no sorting makes cheap, and the shortest there
-/// are. A map or a text has one way to grow.
+/// Returns the most significant cases of [`each`]: entries in random order, which no sorting makes cheap, and the
+/// shortest entries. Maps and texts have only one way to grow.
 pub fn each_briefly(samples: &[Sample]) -> Vec<Case<'_>> {
     let tells_most = |growth: &Growth| match growth.place.part {
         Part::List => matches!(growth.how, How::Bare | How::Entries(Order::Random, ..)),
@@ -180,7 +182,7 @@ pub fn each_briefly(samples: &[Sample]) -> Vec<Case<'_>> {
     each(samples).into_iter().filter(|case| case.growths.iter().all(tells_most)).collect()
 }
 
-/// Two places of a sample that grow together: a list or a map, and anything else.
+/// Two places of a sample that grow together: a list or a map, and any other place.
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {
     case: Case<'a>,
@@ -188,30 +190,30 @@ pub struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The finding, if the two cost more than their length allows.
+    /// Returns a finding if the two places cost more than their length allows.
     pub fn judge(&self, counter: &Counter) -> Option<String> {
         self.case.judge_product(counter, self.alone)
     }
 }
 
-/// All pairs of a sample. Each place is evaluated alone for them.
+/// Returns all pairs of a sample, after evaluating each place alone.
 pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
     let document = sample.input.document();
     let places: Vec<_> = place::distinct(document).into_iter().filter(|place| sample.input.is_about(place)).collect();
     let growth = |place| Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare);
     let growths: Vec<_> = places.iter().filter_map(growth).collect();
-    // A place that cannot be evaluated alone is a finding of the survey of each; here it counts as free.
+    // The survey of single places reports a place that cannot be evaluated alone. Here it counts as free.
     let alone = in_parallel(&growths, |growth| {
         evaluate(counter, &Case::alone(sample, growth.clone()).grown(PAIRED)).unwrap_or(sample.base)
     });
     let growths: Vec<_> = growths.into_iter().zip(alone).collect();
     let is_counted = |growth: &Growth| matches!(growth.place.part, Part::List | Part::Map);
-    // A text is no product with anything: in an object that can be looked up it is as little input as alone.
+    // A text multiplies nothing. In an object that can be looked up, it is not input either.
     let counts = |growth: &Growth| is_counted(growth) || growth.place.is_input();
     let growths: Vec<_> = growths.into_iter().filter(|(growth, _)| counts(growth)).collect();
     let mut pairs = Vec::new();
     for (index, (one, one_alone)) in growths.iter().enumerate().filter(|(_, (growth, _))| is_counted(growth)) {
-        // Of two lists the first comes first; texts before a list are paired with it as well.
+        // Of two lists, the first comes first. Texts before a list are paired with it, too.
         let others = growths.iter().enumerate().filter(|(other, (growth, _))| *other > index || !is_counted(growth));
         pairs.extend(others.map(|(_, (other, other_alone))| Pair {
             case: Case { sample, growths: vec![one.clone(), other.clone()] },
@@ -221,7 +223,7 @@ pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
     pairs
 }
 
-/// The pair of the places at two pointers of a sample.
+/// Returns the pair of the places at two pointers of a sample.
 pub fn pair<'a>(sample: &'a Sample, pointers: [&str; 2]) -> Option<Case<'a>> {
     let document = sample.input.document();
     let places = place::places(document);
@@ -233,8 +235,8 @@ pub fn pair<'a>(sample: &'a Sample, pointers: [&str; 2]) -> Option<Case<'a>> {
     Some(Case { sample, growths })
 }
 
-/// Judges all cases on all cores. The findings come in the order of the cases; each is printed as soon as it is found,
-/// since a survey can take hours.
+/// Judges all cases on all cores. Returns the findings in the order of the cases. Prints each finding at once, since a
+/// survey can take hours.
 pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let told = |case: &T| judge(case).inspect(|finding| eprintln!("{finding}"));
     in_parallel(cases, told).into_iter().flatten().collect()
@@ -263,7 +265,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Ve
 /// Measures the cost of an input.
 ///
 /// # Errors
-/// The module traps, or takes longer than any copying may.
+/// If the module traps, or takes longer than any copying may.
 pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     let (payload, objects, bytes) = (input.payload()?, input.objects(), input.length()?);
     let start = Instant::now();
@@ -275,7 +277,7 @@ pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     Ok(Took { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
 }
 
-/// The last line of an error of the engine. The lines before it are addresses of functions.
+/// Returns the last line of an error of the engine. The lines before it are addresses of functions.
 fn last_line(error: &anyhow::Error) -> String {
     error.to_string().lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }

@@ -1,22 +1,22 @@
-//! What a policy imports: waPC, and as much of WASI as Rust's standard library asks for when nothing is printed. All of
-//! it gives the same answers each time, clocks and random numbers included.
+//! The imports of a policy: waPC, and the part of WASI that Rust's standard library uses when nothing is printed. All
+//! imports are deterministic, clocks and random numbers included.
 
 use wasmtime::error::{bail, format_err};
 use wasmtime::{Caller, Extern, Linker, Memory, Result, StoreLimits};
 
 use crate::objects::Objects;
 
-/// What the host knows of an instance.
+/// The host's state of an instance.
 pub(super) struct Guest {
     operation: Vec<u8>,
     payload: Vec<u8>,
     objects: Objects,
-    /// The last answer to a host call; its error where there is none.
+    /// The last answer to a host call, or its error.
     reply: std::result::Result<Vec<u8>, Vec<u8>>,
     pub(super) answer: Vec<u8>,
     pub(super) error: Vec<u8>,
     pub(super) host_calls: usize,
-    /// How far its memory may grow.
+    /// The limit of its memory.
     pub(super) limits: StoreLimits,
 }
 
@@ -35,10 +35,10 @@ impl Guest {
     }
 }
 
-/// The time that every clock shows, in nanoseconds: some day in 2026.
+/// The time that every clock shows, in nanoseconds: a day in 2026.
 const NOW: u64 = 1_767_323_045_000_000_000;
 const WASI: &str = "wasi_snapshot_preview1";
-/// WASI's numbers for success and for a file that is not open.
+/// The WASI codes for success and for a file that is not open.
 const SUCCESS: i32 = 0;
 const BAD_FILE: i32 = 8;
 
@@ -121,7 +121,7 @@ fn add_wasi(linker: &mut Linker<Guest>) -> Result<()> {
         write(memory.data_mut(&mut caller), at, &vec![7; usize::try_from(length)?])?;
         Ok(SUCCESS)
     })?;
-    // No variables, and no bytes for them.
+    // There are no variables, so their count and length are 0.
     linker.func_wrap(WASI, "environ_sizes_get", |mut caller: Caller<'_, Guest>, count: u32, bytes: u32| {
         let memory = memory(&mut caller)?;
         let data = memory.data_mut(&mut caller);

@@ -1,8 +1,8 @@
-//! A module on wasmtime itself, with its fuel counted: how many instructions an evaluation takes, and how much memory.
+//! Runs a module on wasmtime and counts its fuel: the instructions and the memory of an evaluation.
 //!
-//! Fuel counts the instructions of the WebAssembly code, one each, whatever machine runs them: the same module and
-//! payload give the same number on every machine and in every build of this harness. What the host does is not in it,
-//! and bulk operations (`memory.copy`) count as one.
+//! Fuel counts each WebAssembly instruction as one: the same module and payload yield the same number on every machine
+//! and in every build of this harness. The host's work is not included, and bulk operations (`memory.copy`) count as
+//! one.
 
 mod imports;
 
@@ -13,11 +13,11 @@ use crate::errors::told;
 use crate::objects::Objects;
 use imports::Guest;
 
-/// More than any evaluation takes: a second's worth of instructions, and then some.
+/// More than any evaluation takes: over a second's worth of instructions.
 const FUEL: u64 = 1 << 40;
 /// The longest linear memory of a module with 32-bit addresses, in bytes.
 const MEMORY: usize = 1 << 32;
-/// What a page of linear memory holds, in bytes.
+/// The size of a page of linear memory, in bytes.
 pub const PAGE: u64 = 65_536;
 
 /// A compiled module whose instructions are counted.
@@ -27,10 +27,10 @@ pub struct Counter {
     bounds: Bounds,
 }
 
-/// How much an evaluation may take before it is stopped.
+/// The limits at which an evaluation is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Instructions, those of making the instance included.
+    /// Instructions, including those of the instance's start.
     pub instructions: u64,
     /// Bytes of linear memory.
     pub memory: usize,
@@ -42,36 +42,36 @@ impl Default for Bounds {
     }
 }
 
-/// What an evaluation in a fresh instance took.
+/// The cost of an evaluation in a fresh instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions from making the instance to being ready for calls.
+    /// Instructions of the instance's start, until it is ready for calls.
     pub start: u64,
     /// Instructions of the call.
     pub call: u64,
     /// Pages of linear memory before the call. Memory never shrinks.
     pub pages_before: u64,
-    /// Pages after it.
+    /// Pages after the call.
     pub pages: u64,
-    /// How often the policy asked its host.
+    /// Number of calls to the host.
     pub host_calls: usize,
     /// The policy's answer.
     pub answer: Vec<u8>,
 }
 
 impl Counter {
-    /// Compiles a module, as fast as that goes: fuel does not depend on how well it is compiled.
+    /// Compiles a module without optimization, which is fastest: fuel does not depend on it.
     ///
     /// # Errors
-    /// Where the bytes are no module of the waPC protocol.
+    /// If the bytes are not a module of the waPC protocol.
     pub fn compile(bytes: &[u8]) -> anyhow::Result<Self> {
         Self::compiled(bytes, OptLevel::None, Bounds::default()).map_err(told)
     }
 
-    /// Compiles a module for many evaluations, each of which traps where it takes more than `bounds`.
+    /// Compiles a module for many evaluations, each of which traps if it takes more than `bounds`.
     ///
     /// # Errors
-    /// Where the bytes are no module of the waPC protocol.
+    /// If the bytes are not a module of the waPC protocol.
     pub fn bounded(bytes: &[u8], bounds: Bounds) -> anyhow::Result<Self> {
         Self::compiled(bytes, OptLevel::Speed, bounds).map_err(told)
     }
@@ -90,7 +90,7 @@ impl Counter {
     /// Evaluates in a fresh instance.
     ///
     /// # Errors
-    /// Where the guest traps or reports an error.
+    /// If the guest traps or reports an error.
     pub fn count(&self, operation: &str, payload: &[u8], objects: &Objects) -> anyhow::Result<Counts> {
         self.counted(operation, payload, objects).map_err(told)
     }

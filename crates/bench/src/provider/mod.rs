@@ -1,7 +1,7 @@
-//! A module as policy servers and kwctl run it: on waPC's provider for wasmtime, compiled with full optimisation.
+//! Runs a module as policy servers and kwctl do: on waPC's provider for wasmtime, compiled with full optimization.
 //!
-//! The steps around the call are those of Kubewarden's policy evaluator, with the same data structures; each function
-//! says which.
+//! The steps around the call are those of Kubewarden's policy evaluator, with the same data structures. Each function
+//! says which steps.
 
 use anyhow::anyhow;
 use serde::Deserialize;
@@ -15,15 +15,15 @@ use crate::objects::Objects;
 
 /// The function that decides on requests.
 const VALIDATE: &str = "validate";
-/// A policy server gives an evaluation two seconds, a tick each.
+/// The deadlines of a policy server, which gives an evaluation two seconds of one tick each.
 const DEADLINES: EpochDeadlines = EpochDeadlines { wapc_init: 2, wapc_func: 2 };
 
-/// Whose engine a module runs on.
+/// The program whose engine a module runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engines {
-    /// kwctl's: what wasmtime does by itself.
+    /// kwctl, with the defaults of wasmtime.
     Kwctl,
-    /// The policy server's: every loop and function looks whether its time is up.
+    /// The policy server: every loop and function checks the deadline.
     PolicyServer,
 }
 
@@ -35,10 +35,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Compiles a module. Nothing is cached.
+    /// Compiles a module, without a cache.
     ///
     /// # Errors
-    /// Where the bytes are no module of the waPC protocol.
+    /// If the bytes are not a module of the waPC protocol.
     pub fn compile(bytes: &[u8], engines: Engines) -> anyhow::Result<Self> {
         let mut config = Config::new();
         config.wasm_function_references(true);
@@ -49,10 +49,10 @@ impl Policy {
         Ok(Self { instances, deadlines: (engines == Engines::PolicyServer).then_some(DEADLINES) })
     }
 
-    /// An instance, ready for calls.
+    /// Returns an instance that is ready for calls.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// If the instance does not start.
     pub fn instance(&self, objects: &Objects) -> anyhow::Result<Instance> {
         let objects = objects.clone();
         let answer = move |_: u64, _: &str, namespace: &str, operation: &str, payload: &[u8]| {
@@ -62,15 +62,15 @@ impl Policy {
         Ok(Instance(WapcHost::new(Box::new(instance), Some(Box::new(answer)))?))
     }
 
-    /// One request as a policy server evaluates it, from the decoded request to the answer with its patch: the
-    /// settings are cloned twice (for the limits and for the call) and the request once, an instance is made, the
-    /// settings are written into the span of the evaluation (its level is `info`, the server's default), request and
-    /// settings become one tree and one text, the policy is called, and its answer is read and compared.
+    /// Evaluates one request as a policy server does, from the decoded request to the answer with its patch: clone the
+    /// settings twice (for the limits and for the call) and the request once, create an instance, write the settings
+    /// into the span of the evaluation (its level is `info`, the server's default), turn request and settings into one
+    /// tree and one text, call the policy, read and compare its answer.
     ///
-    /// Not in it: HTTP, decoding of the review, the thread that it runs on, metrics.
+    /// Not included: HTTP, decoding of the review, the evaluation's thread, metrics.
     ///
     /// # Errors
-    /// Where the policy gives none, or one that is no answer.
+    /// If the policy does not answer, or its answer is invalid.
     pub fn serve(
         &self,
         request: &Value,
@@ -89,7 +89,7 @@ impl Policy {
     }
 }
 
-/// Settings as Kubewarden keeps them.
+/// Settings in Kubewarden's representation.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Settings(pub Map<String, Value>);
 
@@ -101,35 +101,35 @@ pub struct Instance(WapcHost);
 pub struct Decision {
     /// Whether the request is admitted.
     pub accepted: bool,
-    /// Why not.
+    /// The reason for a refusal.
     pub message: Option<String>,
-    /// The object as it should be stored.
+    /// The object to store, if the policy changed it.
     pub mutated_object: Option<Value>,
 }
 
-/// What the API server is told.
+/// The answer to the API server.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// The policy's decision.
     pub decision: Decision,
-    /// The JSON patch, as text; none where nothing changes.
+    /// The JSON patch as text, or `None` if nothing changes.
     pub patch: Option<String>,
 }
 
 impl Instance {
-    /// Calls the policy with a payload that is there already.
+    /// Calls the policy with a prepared payload.
     ///
     /// # Errors
-    /// Where the guest traps or reports an error.
+    /// If the guest traps or reports an error.
     pub fn call(&self, payload: &[u8]) -> anyhow::Result<Vec<u8>> {
         Ok(self.0.call(VALIDATE, payload)?)
     }
 
-    /// One evaluation as `kwctl bench` repeats it: everything from the decoded request to the patch, in an instance
-    /// that is there already.
+    /// Evaluates once, as `kwctl bench` does repeatedly: everything from the decoded request to the patch, in this
+    /// instance.
     ///
     /// # Errors
-    /// As [`Instance::call`], or where the answer is none.
+    /// See [`Instance::call`]. Also if the answer is invalid.
     pub fn evaluate(&self, request: &Value, settings: &Settings) -> anyhow::Result<Admission> {
         let tree = serde_json::to_value(request)?;
         let payload = serde_json::to_string(&json!({"request": request, "settings": settings}))?;

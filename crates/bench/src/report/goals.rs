@@ -1,4 +1,4 @@
-//! What the module promises (product.md, "Goals"; issue 7, "It is done when"), held against a report.
+//! Compares a report with the limits that docs/benchmarks.md promises.
 #![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
 
 use serde::Serialize;
@@ -6,31 +6,31 @@ use serde::Serialize;
 use super::{Report, Row};
 use crate::measure::{Comparison, Mode};
 
-/// How long OpenKruise's own handler took in process, its patch included, with so many SidecarSets of which one
-/// matched, in microseconds. Measured elsewhere, on a machine of the same class.
+/// The time of OpenKruise's own handler in process, including its patch, in microseconds, by number of SidecarSets, of
+/// which one matched. Measured separately, on a machine of the same class.
 pub const OPENKRUISE: [(usize, f64); 4] = [(1, 91.0), (10, 110.0), (100, 233.0), (1_000, 1_457.0)];
 
-/// A promise and what came of it.
+/// A promise and the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Goal {
-    /// What is promised.
+    /// The promise.
     pub what: String,
-    /// What was measured.
+    /// The measured value.
     pub found: f64,
-    /// What it may be at most.
+    /// The maximum.
     pub limit: f64,
     /// The unit of both.
     pub unit: &'static str,
 }
 
 impl Goal {
-    /// Whether it is kept.
+    /// Whether the promise is kept.
     pub fn holds(&self) -> bool {
         self.found <= self.limit
     }
 }
 
-/// The promises about whose rows the report says something.
+/// Returns the promises that the rows of the report cover.
 pub fn goals(report: &Report) -> Vec<Goal> {
     let mut goals = Vec::new();
     let mut add = |what: String, found: Option<f64>, limit: Option<f64>, unit| {
@@ -77,7 +77,7 @@ pub fn goals(report: &Report) -> Vec<Goal> {
     goals
 }
 
-/// What one more SidecarSet costs that does not match.
+/// The cost of one more SidecarSet that does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Slope {
     /// Nanoseconds of our module.
@@ -90,7 +90,7 @@ pub struct Slope {
     pub bytes: f64,
 }
 
-/// The slope between 100 and 1,000 sets, of which none matches.
+/// Returns the slope between 100 and 1,000 sets, none of which matches.
 pub fn slope(report: &Report, form: &str, mode: Mode) -> Option<Slope> {
     let row = |sets: usize| report.row(&format!("pod/{form}/{sets}/0"));
     let (few, many) = (row(100)?, row(1_000)?);

@@ -1,10 +1,10 @@
-//! Where something was measured.
+//! Describes the machine and the revision of a measurement.
 
 use std::fs;
 use std::process::Command;
 use std::thread;
 
-/// The processor, how many of it, and the system.
+/// Returns the number and model of the processors, the system and the architecture.
 pub(super) fn machine() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processor
@@ -15,7 +15,7 @@ pub(super) fn machine() -> String {
     format!("{count} × {model}, {} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// The commit that is checked out, with a mark where files differ from it.
+/// Returns the checked-out commit, with a mark if files differ from it.
 pub(super) fn revision() -> String {
     let told = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=10"]).output();
     let told = told.ok().filter(|output| output.status.success());

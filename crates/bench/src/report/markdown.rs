@@ -1,4 +1,4 @@
-//! A report as Markdown: the tables of docs/benchmarks.md, and just as readable in a terminal.
+//! Renders a report as Markdown: the tables of docs/benchmarks.md, which are readable in a terminal, too.
 #![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
 
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use super::goals::{self, Goal, OPENKRUISE};
 use super::{Module, Report, Row};
 use crate::measure::{Comparison, Mode};
 
-/// What stands before and after the figures in docs/benchmarks.md.
+/// The marks before and after the figures in docs/benchmarks.md.
 const MARKS: [&str; 2] = ["<!-- figures: `make bench-docs` writes them -->\n", "<!-- end of figures -->\n"];
 
-/// The whole report.
+/// Returns the whole report.
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     let _ = writeln!(
@@ -32,10 +32,10 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The document with these figures in the place of those that it has.
+/// Replaces the figures in a document by these.
 ///
 /// # Errors
-/// Where the document has no marks for them.
+/// If the document lacks the marks.
 pub fn place(document: &str, figures: &str) -> anyhow::Result<String> {
     let [start, end] = MARKS;
     let Some((before, rest)) = document.split_once(start) else { bail!("the document has no line {start}") };
@@ -77,14 +77,14 @@ fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-/// The median, and how many times that of the policy that accepts everything it is: with empty settings, and with the
-/// same.
+/// Returns the median and its ratios to the policy that accepts everything: with empty settings, and with the same
+/// settings.
 fn comparison(times: &Comparison) -> String {
     let (ours, empty, same) = (times.policy.median, times.empty.median, times.same.median);
     format!("{:.0} µs ({:.1}, {:.1})", ours / 1e3, ours / empty, ours / same)
 }
 
-/// OpenKruise's figure for the Pods and sets that it was measured with.
+/// Returns OpenKruise's figure if it was measured with this number of sets.
 fn openkruise(scenario: &str) -> String {
     let parts: Vec<&str> = scenario.split('/').collect();
     let ["pod", "bundle" | "sets" | "bundle-ref", sets, "1"] = parts.as_slice() else { return String::new() };
@@ -110,7 +110,7 @@ fn slopes(report: &Report) -> String {
     table(&["one more set that does not match", "bytes", "instructions", "policy", "accept everything"], &lines)
 }
 
-/// The promises, each with what came of it.
+/// Returns a table of promises and measured values.
 pub fn promises(goals: &[Goal]) -> String {
     let lines: Vec<Vec<String>> = goals
         .iter()
@@ -130,7 +130,7 @@ fn bytes(count: f64) -> String {
     if count >= 1e6 { format!("{:.1} MB", count / 1e6) } else { format!("{:.1} KB", count / 1e3) }
 }
 
-/// A table with columns as wide as what is in them.
+/// Returns a table whose columns are as wide as their content.
 fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count());

@@ -1,4 +1,4 @@
-//! Everything in one run: the report that `make bench` prints.
+//! Measures everything in one run: the report that `make bench` prints.
 
 pub mod goals;
 mod machine;
@@ -19,61 +19,61 @@ use crate::provider::{Engines, Policy};
 use crate::scenario::Scenario;
 use crate::timing::{Contestant, Times, race};
 
-/// What was measured, where.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The processor, how many of it, the compiler.
+    /// Number and model of the processors, and the system.
     pub machine: String,
-    /// The commit, where git knows one.
+    /// The commit, if git knows it.
     pub revision: String,
-    /// How long each policy of each row was timed.
+    /// The time for each policy of each row.
     pub budget: Duration,
     /// Our module.
     pub policy: Module,
-    /// The one that accepts everything.
+    /// The policy that accepts everything.
     pub baseline: Module,
     /// A row for each scenario.
     pub rows: Vec<Row>,
 }
 
-/// What a module is before any request.
+/// The properties of a module before any request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Module {
     /// Its length in bytes.
     pub bytes: usize,
-    /// How long it takes to compile, as a policy server does when it starts, in nanoseconds: the shortest of three.
+    /// The time to compile it as a policy server does at its start, in nanoseconds: the shortest of three.
     pub compile: u64,
-    /// How long it takes to make an instance that is ready for calls.
+    /// The time to create an instance that is ready for calls.
     pub instance: Times,
 }
 
-/// One scenario.
+/// The results of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its name.
     pub scenario: String,
     /// Length of the settings as compact JSON, in bytes.
     pub settings: usize,
-    /// What our module did.
+    /// The work of our module.
     pub policy: Work,
-    /// What the policy that accepts everything did with the same settings.
+    /// The work of the policy that accepts everything, with the same settings.
     pub baseline: Work,
-    /// The times, mode by mode.
+    /// The times, one entry per mode.
     pub times: Vec<Comparison>,
 }
 
 impl Row {
-    /// The times of this mode.
+    /// Returns the times of this mode.
     pub fn timed(&self, mode: Mode) -> Option<&Comparison> {
         self.times.iter().find(|times| times.mode == mode)
     }
 }
 
 impl Report {
-    /// Measures all of these, telling `progress` what is on.
+    /// Measures the scenarios, and writes each one's name to `progress`.
     ///
     /// # Errors
-    /// Where a module is none, or an evaluation is not what its scenario is about.
+    /// If a module is invalid, or the result of an evaluation is not the one that its scenario expects.
     pub fn measure(
         scenarios: &[Scenario],
         (policy, baseline): (&[u8], &[u8]),
@@ -95,7 +95,7 @@ impl Report {
         Ok(Self { machine: machine::machine(), revision: machine::revision(), budget, policy, baseline, rows })
     }
 
-    /// The row of this scenario.
+    /// Returns the row of this scenario.
     pub fn row(&self, scenario: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.scenario == scenario)
     }

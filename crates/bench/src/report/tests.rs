@@ -1,4 +1,4 @@
-//! What a report says of its rows, and which promises it holds them to.
+//! Tests of reports and of the promises they are compared with.
 
 use rstest::rstest;
 
@@ -10,7 +10,8 @@ fn times(microseconds: f64) -> Times {
     Times { median, p10: median * 0.9, p90: median * 1.1, samples: 7 }
 }
 
-/// A row with the same times in all modes: of our module, of the other one with empty settings and with the same.
+/// Returns a row with the same times in all modes: of our module, and of the other one with empty settings and with the
+/// same settings.
 fn timed(scenario: &str, [policy, empty, same]: [f64; 3]) -> Row {
     let work = Work { start: 0, call: 1_000, memory: 2_000_000, grown: 0, payload: 10, answer: 20, host_calls: 0 };
     let compared = |mode| Comparison { mode, policy: times(policy), empty: times(empty), same: times(same) };
@@ -44,7 +45,7 @@ fn rows_are_found_by_their_scenario_and_times_by_their_mode() {
 #[case::above_it(85.1, false)]
 fn the_limit_of_a_hundred_sets_grows_with_the_policy_that_accepts_everything(#[case] policy: f64, #[case] kept: bool) {
     for way in ["warm, the module alone, a bundle of 100, 1 matching: 1.5", "warm, as kwctl bench"] {
-        // With the same settings it takes longer, and that does not count.
+        // The time with the same settings is longer, and does not count.
         let goal = goal(vec![timed("pod/bundle/100/1", [policy, 50.0 / 3.0, 90.0])], way).unwrap();
         assert!((goal.limit - 85.0).abs() < 1e-9 && (goal.found - policy).abs() < 1e-9, "{goal:?}");
         assert_eq!((goal.holds(), goal.unit), (kept, "µs"));
@@ -110,7 +111,7 @@ fn of_what_was_not_measured_nothing_is_said() {
     assert_eq!(told, ["the module"]);
 }
 
-/// One scenario, as short as can be; the module stands for both, so no number but their order is known.
+/// Measures the shortest scenario. The module also serves as the baseline, so only the order of the numbers is known.
 #[test]
 fn a_measured_report_has_a_row_for_each_scenario_and_all_modes() {
     let module = std::fs::read(pillion_testkit::module::path()).unwrap();

@@ -1,4 +1,4 @@
-//! What one SidecarSet can ask for, one thing at a time: each with a single set that matches, as a bundle.
+//! Scenarios of the features of a SidecarSet, one at a time: each with a single matching set, as a bundle.
 
 use pillion_identity::names;
 use serde_json::{Map, Value, json};
@@ -8,10 +8,10 @@ use crate::corpus::pods::{self, NAMESPACE};
 use crate::corpus::requests::{Resource, create};
 use crate::objects::Objects;
 
-/// Something that a SidecarSet can ask for.
+/// A feature that a SidecarSet can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// A container and nothing else: what the others are compared with.
+    /// Only a container: the reference for the others.
     Plain,
     /// A native sidecar.
     Native,
@@ -19,26 +19,26 @@ pub enum Feature {
     HotUpgrade,
     /// A Pod with 20 containers of 20 mounts each, all of which the sidecar shares.
     SharedMounts,
-    /// 60 variables taken from containers of the Pod.
+    /// 60 variables from containers of the Pod.
     TransferEnv,
-    /// Resources computed from those of 20 containers, with expressions.
+    /// Resources computed from those of 20 containers with expressions.
     Resources,
     /// Annotations kept, overwritten and merged as JSON.
     PatchMetadata,
     /// A namespaceSelector, for which the Namespace is looked up.
     NamespaceSelector,
-    /// A `ServiceAccount` of its own in a Pod that has none.
+    /// A `ServiceAccount` in a Pod that has none.
     ServiceAccount,
     /// The same in mode `Isolate`: the Pod keeps its account, and the sidecar gets its token from a Secret.
     Isolate,
-    /// Two SidecarSets with different accounts, for which there is a merged one.
+    /// Two SidecarSets with different accounts, for which a merged one exists.
     Merge,
-    /// The validating twin, on a Pod that nothing is injected into.
+    /// The asserting twin, on a Pod without sidecars.
     Assert,
 }
 
 impl Feature {
-    /// All of them.
+    /// All features.
     pub const ALL: [Self; 12] = [
         Self::Plain,
         Self::Native,
@@ -54,7 +54,7 @@ impl Feature {
         Self::Assert,
     ];
 
-    /// Its name in that of the scenario.
+    /// Returns the name, which is part of the scenario's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -72,7 +72,7 @@ impl Feature {
         }
     }
 
-    /// What the policy is given.
+    /// Returns the input of the policy.
     pub fn input(self) -> Input {
         let mut pod = pods::pod(SEED, SMALL);
         let (mut container, mut spec) = (Map::new(), Map::new());
@@ -175,7 +175,7 @@ impl Feature {
     }
 }
 
-/// Fields of a SidecarSet that names this ServiceAccount.
+/// Returns the fields of a SidecarSet that names this ServiceAccount.
 fn identity(account: &str) -> Value {
     json!({
         "serviceAccountName": account,
@@ -183,7 +183,7 @@ fn identity(account: &str) -> Value {
     })
 }
 
-/// Fields of a SidecarSet that shares a merged ServiceAccount with others, and reads these objects.
+/// Returns the fields of a SidecarSet that shares a merged ServiceAccount with others, and reads these objects.
 fn mergeable(resource: &str) -> Value {
     let rule = json!({"apiGroups": [""], "resources": [resource], "verbs": ["get"]});
     json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]})
@@ -197,7 +197,7 @@ fn account(metadata: &Value) -> Value {
     account
 }
 
-/// What stands for the accounts of `agent` and `reloader` in one Pod.
+/// Returns the merged objects that replace the accounts of `agent` and `reloader` in one Pod.
 fn merged() -> [Value; 3] {
     let sets = ["agent", "reloader"];
     let name = names::merged(&sets);
@@ -218,7 +218,7 @@ fn merged() -> [Value; 3] {
     ]
 }
 
-/// A SidecarSet with one container of the same name, to which these fields belong.
+/// Returns a SidecarSet with one container of the same name, which has these fields.
 fn set(name: &str, container: Map<String, Value>, extra: Map<String, Value>, native: bool) -> Value {
     let mut sidecar = Map::new();
     add(

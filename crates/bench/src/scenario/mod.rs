@@ -1,4 +1,4 @@
-//! What is measured: requests with settings, each under a name.
+//! Scenarios: requests with settings, each under a name.
 
 mod features;
 mod others;
@@ -17,10 +17,10 @@ use crate::corpus::{Corpus, Style, pods, sidecar_sets};
 use crate::objects::Objects;
 use crate::provider::Decision;
 
-/// The seed of everything.
+/// The seed of all generators.
 pub(crate) const SEED: u64 = 0x7069_6c6c_696f_6e00;
 
-/// How the SidecarSets reach the policy.
+/// The way in which the SidecarSets reach the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As manifests in `settings.sidecarSets`.
@@ -41,22 +41,22 @@ impl Form {
     }
 }
 
-/// A Pod that is created, with so many SidecarSets in the settings, of which some match.
+/// The creation of a Pod with SidecarSets in the settings, some of which match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pods {
-    /// How the policy gets the sets.
+    /// The way in which the sets reach the policy.
     pub form: Form,
-    /// What the sets are like.
+    /// The content of the sets.
     pub style: Style,
-    /// How many there are.
+    /// The number of sets.
     pub sets: usize,
-    /// How many of them match.
+    /// The number of matching sets.
     pub matching: usize,
     /// The Pod's length as compact JSON.
     pub bytes: usize,
 }
 
-/// What happens.
+/// The subject of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     /// A Pod of this length, with empty settings.
@@ -73,21 +73,21 @@ pub struct Scenario {
     case: Case,
 }
 
-/// A case, ready to be given to a policy.
+/// The input of a case for a policy.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// The `request` of the review.
     pub request: Value,
     /// The policy's settings.
     pub settings: Map<String, Value>,
-    /// What the policy can look up.
+    /// The objects that the policy can look up.
     pub objects: Objects,
-    /// How many containers, init containers included, the answer should have beyond the request's; none where the
-    /// answer should change nothing.
+    /// The expected number of containers, init containers included, in the answer beyond those of the request. `None`
+    /// if the answer should change nothing.
     injected: Option<usize>,
 }
 
-/// The lengths of Pods.
+/// The lengths of Pods, in bytes.
 const SMALL: usize = 2_000;
 const MEDIUM: usize = 20_000;
 const LARGE: usize = 200_000;
@@ -106,7 +106,7 @@ pub fn all() -> Vec<Scenario> {
             }
         }
     }
-    // Three thousand are too long for one ConfigMap.
+    // Three thousand sets do not fit into one ConfigMap.
     for sets in [1, 10, 100, 1_000] {
         all.push(Scenario::pods(Pods { form: Form::BundleRef, sets, matching: 1, ..pods }));
     }
@@ -125,7 +125,8 @@ pub fn all() -> Vec<Scenario> {
 }
 
 impl Scenario {
-    /// A Pod's creation. The name is `pod/<form>/<sets>/<matching>`, with the Pod's length where that is not 2 KB.
+    /// Returns the scenario of a Pod's creation. Its name is `pod/<form>/<sets>/<matching>`, followed by the Pod's
+    /// length unless that is 2 KB.
     pub fn pods(pods: Pods) -> Self {
         let style = if pods.style == Style::Worst { "worst-" } else { "" };
         let size = if pods.bytes == SMALL { String::new() } else { format!("/{}k", pods.bytes / 1_000) };
@@ -133,12 +134,12 @@ impl Scenario {
         Self { name, case: Case::Pods(pods) }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the policy is given.
+    /// Returns the input of the policy.
     pub fn input(&self) -> Input {
         match self.case {
             Case::Empty(bytes) => Input {
@@ -163,7 +164,7 @@ impl Pods {
             Form::BundleRef => {
                 let name = json!({"namespace": "pillion-system", "name": "sidecarsets"});
                 let mut settings = object("bundleRef", name);
-                // Counting has a clock of its own, timing the machine's.
+                // The counting engine has a fixed clock, timing uses that of the machine.
                 settings.insert("bundleMaxAge".to_owned(), "876000h".into());
                 let map = json!({
                     "apiVersion": "v1", "kind": "ConfigMap",
@@ -193,28 +194,28 @@ fn bundled(sets: &[Value]) -> Map<String, Value> {
     object("bundle", bundle_of(sets).into())
 }
 
-/// The bundle of these manifests.
+/// Returns the bundle of these manifests.
 pub fn bundle_of(sets: &[Value]) -> String {
     let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::from_decoded).collect();
     bundle::write(&sets)
 }
 
 impl Input {
-    /// What a policy is called with.
+    /// Returns the payload of the call.
     pub fn payload(&self) -> Vec<u8> {
         json!({"request": self.request, "settings": self.settings}).to_string().into_bytes()
     }
 
-    /// The same request, with settings of nothing.
+    /// Returns the same request with empty settings.
     #[must_use]
     pub fn without_settings(&self) -> Self {
         Self { settings: Map::new(), ..self.clone() }
     }
 
-    /// Whether a policy did what the scenario is about; otherwise its measurements would be of something else.
+    /// Checks that the policy's decision is the expected one. Otherwise the measurement would be meaningless.
     ///
     /// # Errors
-    /// Where it did not, with what it said.
+    /// If the decision is another one. The error contains the policy's message.
     pub fn judge(&self, decision: &Decision) -> anyhow::Result<()> {
         if !decision.accepted {
             bail!("refused: {}", decision.message.as_deref().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Requests that are no creation of a Pod: what is not ours, what the guards look at, and SidecarSets.
+//! Scenarios of other requests than new Pods: ones that the policy ignores, ones that the guards check, and
+//! SidecarSets.
 
 use pillion_identity::names;
 use serde_json::{Value, json};
@@ -12,19 +13,19 @@ use crate::objects::Objects;
 /// A request of another kind, with a bundle of a hundred SidecarSets in the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
-    /// A Secret without a type of its own: nothing that the policy speaks of.
+    /// A Secret of type `Opaque`, which the policy ignores.
     Secret,
-    /// A Deployment, whose template names no merged `ServiceAccount`.
+    /// A Deployment whose template names no merged `ServiceAccount`.
     Deployment,
-    /// A debug container that is added to a Pod.
+    /// A debug container that a user adds to a Pod.
     EphemeralContainer,
-    /// A `ServiceAccount` that is deleted and belongs to nobody.
+    /// The deletion of a `ServiceAccount` that is not in use.
     ServiceAccount,
-    /// A Secret for a token that does not expire, of an account that is there: its UID is added.
+    /// A Secret for a non-expiring token of an existing account, whose UID the policy adds.
     TokenSecret,
-    /// The Role of a merged `ServiceAccount` that goes with its namespace.
+    /// The deletion of the Role of a merged `ServiceAccount` together with its namespace.
     Role,
-    /// A `SidecarSet` that is created beside so many others.
+    /// A new `SidecarSet` besides this many others.
     SidecarSet(usize),
 }
 
@@ -41,7 +42,7 @@ impl Other {
         Self::SidecarSet(100),
     ];
 
-    /// The name of the scenario.
+    /// Returns the name of the scenario.
     pub fn name(self) -> String {
         match self {
             Self::Secret => "other/secret".to_owned(),
@@ -54,7 +55,7 @@ impl Other {
         }
     }
 
-    /// What the policy is given.
+    /// Returns the input of the policy.
     pub fn input(self) -> Input {
         let (mut objects, mut injected) = (Vec::new(), None);
         let request = match self {
@@ -124,7 +125,7 @@ impl Other {
     }
 }
 
-/// It gets its defaults and its hash, and no containers.
+/// Returns the creation of a SidecarSet. The policy adds defaults and a hash, and no containers.
 fn sidecar_set(others: usize) -> Input {
     let Corpus { mut sets, .. } = sidecar_sets(SEED, Style::Realistic, others + 1, 0);
     let set = sets.pop().unwrap_or_default();

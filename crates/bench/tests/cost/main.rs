@@ -1,7 +1,7 @@
-//! No input costs more than its length (`serviceaccounts.md` E18), on the module that is released.
+//! No input costs more than its length (E18), on the released module.
 //!
-//! The tests need the module that `PILLION_MODULE` names, as `tests/fuel.rs` does. `make cost` turns on the feature `cost`,
-//! for the tests that take long: every place of every sample, all pairs, mixtures of places, and products of other kinds.
+//! The tests need the module that `PILLION_MODULE` names, like `tests/fuel.rs`. `make cost` turns on the feature
+//! `cost`, which adds the slow tests: every place of every sample, all pairs, mixtures of places, and other products.
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test ends if it cannot go on")]
 
 #[cfg(feature = "cost")]
@@ -20,11 +20,11 @@ use pillion_bench::cost::survey::{self, Sample};
 use pillion_bench::engine::{Bounds, Counter};
 use rstest::rstest;
 
-/// The module is compiled once for all tests: that takes seconds.
+/// The module is compiled once for all tests, since that takes seconds.
 static SURVEYED: LazyLock<Option<(Counter, Vec<Sample>)>> = LazyLock::new(|| {
     let module = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty())?;
     let bytes = fs::read(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-    // More instructions than an evaluation may take, so that a finding says how many there were.
+    // The limit exceeds what an evaluation may take, so that a finding can state the count.
     let counter = Counter::bounded(&bytes, Bounds { instructions: 8 * BOUNDS.instructions, ..BOUNDS }).unwrap();
     let samples = survey::samples(&counter).unwrap();
     Some((counter, samples))
@@ -43,7 +43,7 @@ const OLD: &str = "/request/oldObject";
 const SET: &str = "/settings/sidecarSets/0/spec";
 const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/acceptedIssuers";
 
-/// Every list, map, text and number of the samples, in the ways to grow that tell most.
+/// Every list, map, text and number of the samples, in the most significant ways to grow.
 #[test]
 fn e18_each_place_alone() {
     let Some((counter, samples)) = surveyed() else { return };
@@ -54,7 +54,7 @@ fn expect_none(found: &[String]) {
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }
 
-/// The pairs that were found by attack.
+/// Pairs that attacks have found.
 #[rstest]
 #[case::verbs_and_resources("sidecarset/create", [
     format!("{OBJECT}/serviceAccountPermissions/0/verbs"), format!("{OBJECT}/serviceAccountPermissions/0/resources"),

@@ -1,4 +1,4 @@
-//! The property that every input of less than a mebibyte stays within its bounds.
+//! A property test: every input of less than a mebibyte stays within its bounds.
 
 use pillion_bench::cost::judge::{BOUNDS, LENGTH};
 use pillion_bench::cost::mix::{self, Mix, Share};
@@ -10,11 +10,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::surveyed;
 
-/// The inputs that a test run without `PROPTEST_CASES` generates. A thousand take some minutes.
+/// The number of inputs in a test run without `PROPTEST_CASES`. A thousand take some minutes.
 const CASES: u32 = 48;
 
-/// The numbers behind the inputs are the same in every run: a longer run begins with the inputs of a shorter one. A
-/// counter-example is told as the fewest places, each with the least growth, that still cost too much.
+/// The numbers behind the inputs are the same in every run, so a longer run begins with the inputs of a shorter one. A
+/// counter-example is reduced to the fewest places, each with the least growth, that still cost too much.
 #[test]
 fn e18_any_input_stays_within_the_bounds() {
     let Some((counter, samples)) = surveyed() else { return };

@@ -1,4 +1,4 @@
-//! Products that no growth of a sample reaches, each at just below a mebibyte.
+//! Products that no growth of a sample reaches, each just below a mebibyte.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ fn texts(count: Range<usize>, prefix: &str) -> Value {
     count.map(|index| format!("{prefix}{index:05}")).collect()
 }
 
-/// A SidecarSet with these fields beside the least that it needs.
+/// Returns a SidecarSet with the required fields and these.
 fn set(name: &str, fields: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -29,7 +29,7 @@ fn set(name: &str, fields: &Value) -> Value {
     set
 }
 
-/// The admission of a SidecarSet with these fields.
+/// Returns the admission of a SidecarSet with these fields.
 fn admission(fields: &Value, settings: &Value) -> Input {
     let mut settings = settings.clone();
     settings["featureGates"] = json!({
@@ -39,7 +39,7 @@ fn admission(fields: &Value, settings: &Value) -> Input {
     Input::validate("sidecarset", request).with("settings", settings)
 }
 
-/// An account, and a namespace selector that asks for one of these namespaces, or for none of them.
+/// Returns an account and a namespace selector that selects these namespaces, or excludes them.
 fn in_namespaces(operator: &str, namespaces: &Value) -> Value {
     let expression = json!({"key": "kubernetes.io/metadata.name", "operator": operator, "values": namespaces});
     json!({"serviceAccountName": "agent", "namespaceSelector": {"matchExpressions": [expression]}})
@@ -53,7 +53,7 @@ fn permissions(rules: &Value) -> Value {
     json!({"serviceAccountName": "agent", "serviceAccountPermissions": rules})
 }
 
-/// SidecarSets that each merge a member into one long annotation of the Pod.
+/// Returns SidecarSets that each merge a member into one long annotation of the Pod.
 fn merges() -> Input {
     let annotation: serde_json::Map<_, _> = (0..20_000).map(|index| (format!("key-{index:05}"), json!(1))).collect();
     let pod = json!({

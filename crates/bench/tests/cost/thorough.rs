@@ -1,12 +1,12 @@
-//! The tests of `make cost`: each place alone takes some minutes, all ways to grow and all pairs take hours.
+//! The tests of `make cost`: each place alone takes some minutes; all ways to grow and all pairs take hours.
 //!
-//! `PILLION_COST_EVERY=100` takes one case of a hundred, the same in every run.
+//! `PILLION_COST_EVERY=100` judges every hundredth case, the same ones in each run.
 
 use pillion_bench::cost::survey::{self, Case, Sample};
 
 use super::{expect_none, surveyed};
 
-/// The share of the cases that is judged: one of so many.
+/// Returns the step between judged cases: 1 judges all of them.
 fn every() -> usize {
     std::env::var("PILLION_COST_EVERY").map_or(1, |every| every.parse().unwrap())
 }
@@ -31,7 +31,7 @@ fn judge_alone(cases: fn(&[Sample]) -> Vec<Case<'_>>) {
 fn e18_all_pairs() {
     let Some((counter, samples)) = surveyed() else { return };
     let mut found = Vec::new();
-    // One sample after the other: the pairs of all are a million.
+    // Samples are judged one after the other, since all pairs together are a million.
     for sample in samples {
         let pairs: Vec<_> = survey::pairs(counter, sample).into_iter().step_by(every()).collect();
         found.extend(survey::survey(&pairs, |pair| pair.judge(counter)));

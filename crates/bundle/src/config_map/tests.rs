@@ -14,7 +14,7 @@ use crate::source::OnUnavailable;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
-/// ConfigMaps; what is not among them does not exist.
+/// A cluster with only these ConfigMaps.
 #[derive(Default)]
 struct Cluster {
     config_maps: Vec<Value>,
@@ -62,7 +62,7 @@ fn some() -> Vec<SidecarSet> {
     vec![set("everywhere", &[]), set("shop", &["shop"]), set("web", &["web"]), set("both", &["shop", "web"])]
 }
 
-/// The ConfigMaps of [`some`], with shards.
+/// Returns the ConfigMaps of [`some`], with shards.
 fn sharded() -> Vec<Value> {
     let longest = bundle_length(&some()) - 1;
     write(&at(), &some(), NOW, longest).unwrap()
@@ -116,7 +116,7 @@ fn shards_are_read_for_their_namespaces() {
     assert_eq!(*cluster.asked.borrow(), ["sets"]);
 }
 
-/// What controllers in other languages have to compute, too.
+/// Controllers in other languages must compute the same values.
 #[rstest]
 #[case("default", 2, 0)]
 #[case("default", 64, 44)]
@@ -125,7 +125,7 @@ fn the_shard_of_a_namespace_never_changes(#[case] namespace: &str, #[case] count
     assert_eq!(shard_of(namespace, count), shard);
 }
 
-/// The ConfigMaps after one edit of the index.
+/// Returns the ConfigMaps after one edit of the index.
 fn edited(mut config_maps: Vec<Value>, pointer: &str, value: Value) -> Cluster {
     let index = config_maps.last_mut().unwrap();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -152,7 +152,7 @@ const TIME_AT: &str = "/metadata/annotations/pillion.dev~1bundle-time";
 #[case::endless_shards("/data/shards", json!("5000"), Fault::Damaged)]
 #[case::no_number("/data/shards", json!("two"), Fault::Damaged)]
 #[case::no_shards("/data/shards", json!("0"), Fault::Damaged)]
-fn an_index_that_cannot_be_used_says_why(#[case] pointer: &str, #[case] value: Value, #[case] fault: Fault) {
+fn e17_an_index_that_cannot_be_used_says_why(#[case] pointer: &str, #[case] value: Value, #[case] fault: Fault) {
     let cluster = edited(write(&at(), &some(), NOW, TEXT_MAX).unwrap(), pointer, value);
     assert_eq!(names(&cluster, Some("shop")), Err(("sets".to_owned(), fault)));
 }
@@ -210,7 +210,7 @@ fn a_shard_is_checked_as_the_index_is() {
     faulty(|shard| shard["data"]["bundle"] = json!("x"), Fault::Damaged);
 }
 
-/// So that renewing it is one small write, however many shards there are.
+/// Renewing the time is one small write, with any number of shards.
 #[test]
 fn the_time_of_the_index_counts_for_its_shards() {
     let mut config_maps = sharded();

@@ -1,4 +1,4 @@
-//! Making the ConfigMaps.
+//! Writes the ConfigMaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
 use crate::Bundle;
 use crate::source::ConfigMapName;
 
-/// The longest bundle for one ConfigMap, in bytes: the API server takes 1 MiB of data, keys included.
+/// The longest bundle in one ConfigMap, in bytes: the API server accepts 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;
 
-/// SidecarSets that fit into no ConfigMap.
+/// The error for SidecarSets that do not fit into a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "the SidecarSets that are looked for in every namespace, or those of one namespace, compile to {length} bytes, and a \
      ConfigMap holds {max}, or they are too long to be opened together; bind more of them to namespaces, or make them shorter"
 )]
 pub struct TooLong {
-    /// The length of what does not fit, in bytes.
+    /// The length of the bundle that does not fit, in bytes.
     pub length: usize,
-    /// What would fit.
+    /// The maximum length, in bytes.
     pub max: usize,
 }
 
-/// The ConfigMaps of some sets, the index last: who applies them in this order leaves a reader with an old index until
-/// everything new is there. One, without shards, where a bundle of at most `max` bytes holds them all ([`TEXT_MAX`]).
-/// Every bundle among them can be read ([`Bundle::sets`]). Names are unique; the same sets, in any order, give the same
-/// ConfigMaps but for the time.
+/// Returns the ConfigMaps of some sets, the index last: if they are applied in this order, readers see the old index
+/// until all shards are new. There is only one ConfigMap, without shards, if a bundle of at most `max` bytes
+/// ([`TEXT_MAX`]) contains all sets. Every bundle in them can be read ([`Bundle::sets`]). The names of the sets must be
+/// unique. The same sets, in any order, give the same ConfigMaps, apart from the time.
 ///
 /// # Errors
-/// [`TooLong`].
+/// The sets do not fit ([`TooLong`]).
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
     let whole = crate::write(sets);
     if is_readable(&whole, max) {
@@ -67,12 +67,12 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
     Err(TooLong { length: whole.len(), max })
 }
 
-/// Whether a bundle has at most `max` bytes, and does not hold more than its readers open.
+/// Whether a bundle has at most `max` bytes and stays within the limits of its readers.
 fn is_readable(text: &str, max: usize) -> bool {
     text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| bundle.sets().is_ok())
 }
 
-/// The texts of the bundles by shard, that of the index at `None`.
+/// Returns the texts of the bundles by shard; `None` is the index.
 fn sharded(sets: &[SidecarSet], count: u32) -> BTreeMap<Option<u32>, String> {
     let mut parts: BTreeMap<Option<u32>, Vec<SidecarSet>> = BTreeMap::new();
     for shard in (0..count).map(Some).chain([None]) {
@@ -96,7 +96,7 @@ fn sharded(sets: &[SidecarSet], count: u32) -> BTreeMap<Option<u32>, String> {
     texts
 }
 
-/// Only an index has a time.
+/// Builds a ConfigMap. Only an index has a time.
 fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: &Value) -> Value {
     let mut metadata = json!({"name": name, "namespace": at.namespace});
     if let (Some(time), Some(metadata)) = (time, metadata.as_object_mut()) {

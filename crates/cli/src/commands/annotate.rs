@@ -18,9 +18,8 @@ Exit codes, as kwctl's: 0 done; 1 not done; 2 the arguments are wrong.";
 
 /// Adds metadata to a policy module, where policy servers look for it.
 ///
-/// The metadata stands in a custom section, io.kubewarden.metadata, and takes the place of what the module had. The
-/// module itself says which protocol it speaks. The same input gives the same bytes; what could not be written leaves
-/// no file behind.
+/// The metadata goes into a custom section, io.kubewarden.metadata, and replaces any that the module had. The protocol
+/// version comes from the module itself. The same input gives the same bytes; a failure leaves no file behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -41,7 +40,7 @@ pub struct Args {
 /// Runs `pillion annotate`.
 ///
 /// # Errors
-/// None of its own: everything is told here, since it exits as kwctl does.
+/// Returns only errors of writing output. Reports every other error itself and exits with 1, as kwctl does.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     super::as_kwctl(execute(args, terminal), terminal)
 }

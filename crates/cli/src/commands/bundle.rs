@@ -1,4 +1,4 @@
-//! `pillion bundle`: many SidecarSets as one short text for the policy's settings.
+//! `pillion bundle`: compiles many SidecarSets into one short text for the policy's settings.
 
 mod inspect;
 
@@ -11,10 +11,10 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::Bundle;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
-use pillion_kubernetes::format;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::revision::{self, Selection};
+use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
@@ -29,12 +29,13 @@ const ABOUT: &str = "\
 Compile SidecarSets into one text for settings.bundle.
 
 A policy server copies the settings for every request, and the policy opens only the SidecarSets of a bundle that a Pod \
-matches. A hundred SidecarSets become about half as long as their manifests, many that are much alike a quarter and \
-less. A few become longer than they are: a single one up to four times. stderr says both lengths. A bundle holds the SidecarSets as their admission would store them: validated, \
-defaulted and hashed, and with each the ControllerRevision that its injectionStrategy.revision asks for, where that is \
-among the manifests. The same SidecarSets give the same text, so it can be kept in a repository.
+matches. The bundle of a hundred SidecarSets is about half as long as their manifests, that of many similar ones a \
+quarter or less. The bundle of a few is longer than the manifests, that of a single one up to four times. stderr says \
+both lengths. A bundle holds the SidecarSets as their admission would store them: validated, defaulted and hashed, each \
+with the ControllerRevision that its injectionStrategy.revision requests, if that is among the manifests. The same \
+SidecarSets give the same text, so it can be kept in a repository.
 
-Exit codes: 0 done; 1 where a SidecarSet is invalid, or a bundle is damaged; 2 for other errors.";
+Exit codes: 0 done; 1 if a SidecarSet is invalid, or a bundle is damaged; 2 for other errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,15 +51,15 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Settings, or the Kubewarden policy that has them: their SidecarSets go into the bundle, too; with -o yaml or json
-    /// the settings are printed with the bundle in their place.
+    /// Settings, or the Kubewarden policy that contains them: their SidecarSets go into the bundle, too. With -o yaml
+    /// or json, prints the settings with the bundle in place of their SidecarSets.
     #[arg(long, value_name = "PATH", conflicts_with = "inspect")]
     settings: Option<PathBuf>,
-    /// Say what is in bundles: files that hold one, or settings that do.
+    /// Describe the bundles in the given files or settings.
     #[arg(long)]
     inspect: bool,
-    /// Print the ConfigMap that settings.bundleRef may name; where one is too small for all SidecarSets, an index and its
-    /// shards, the index last. It gets stale after bundleMaxAge unless its time is renewed.
+    /// Print the ConfigMap for settings.bundleRef; if one is too small for all SidecarSets, an index and its shards,
+    /// the index last. It becomes stale after bundleMaxAge unless its time is renewed.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map_name, conflicts_with = "inspect")]
     config_map: Option<ConfigMapName>,
     /// The time of the ConfigMap, as in 2026-01-02T03:04:05Z, instead of the clock's.
@@ -86,7 +87,7 @@ enum Format {
 /// Runs `pillion bundle`.
 ///
 /// # Errors
-/// Where something cannot be read or written, or there is nothing to compile.
+/// If something cannot be read or written, or there is nothing to compile.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (text, status) = if args.inspect { inspect::run(args, terminal)? } else { compile(args, terminal)? };
     match (&args.output_file, status) {
@@ -115,7 +116,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         }
         return Ok((String::new(), Status::Refused));
     }
-    // Whatever was found above would be found here.
+    // `problems` already reported every error of decoding.
     let settings = Settings::decode(assembled.value.clone()).map_err(|_| anyhow!("the settings cannot be decoded"))?;
     let sets = settings.all_sidecar_sets()?;
     if sets.is_empty() {
@@ -136,12 +137,18 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     Ok((printed, Status::Done))
 }
 
-/// A set with the stored version that it asks for, where that is among the manifests or the settings.
+/// Returns the set with the stored revision that it requests, if the manifests or the settings contain it.
 fn with_revision(set: SidecarSet, settings: &Settings, terminal: &mut Terminal) -> SidecarSet {
-    let Some(selection) = Selection::of(&set) else { return set };
-    match revision::find(&set, selection, &settings.controller_revisions, &settings.system_namespace, &Nothing) {
+    let Some(selection) = RequestedRevision::of(&set) else { return set };
+    match requested_revision::find(
+        &set,
+        selection,
+        &settings.controller_revisions,
+        &settings.system_namespace,
+        &Nothing,
+    ) {
         Ok(found) => set.with_revision(&found),
-        // One that was in a bundle already is there still.
+        // A revision that was in a bundle already stays in the set.
         Err(_) if set.revision().is_some() => set,
         Err(_) => {
             let _ = writeln!(
@@ -156,7 +163,7 @@ fn with_revision(set: SidecarSet, settings: &Settings, terminal: &mut Terminal) 
     }
 }
 
-/// A cluster that nobody asks.
+/// A cluster without objects.
 struct Nothing;
 
 impl Lookup for Nothing {
@@ -187,7 +194,7 @@ fn config_maps(
 
 fn config_map_name(text: &str) -> Result<ConfigMapName, String> {
     let (namespace, name) = text.split_once('/').ok_or("write NAMESPACE/NAME, as in pillion-system/sidecarsets")?;
-    if let Some(wrong) = format::dns_label(namespace).or_else(|| format::dns_subdomain(name)) {
+    if let Some(wrong) = name_validation::dns_label(namespace).or_else(|| name_validation::dns_subdomain(name)) {
         return Err(wrong.to_owned());
     }
     Ok(ConfigMapName { namespace: namespace.to_owned(), name: name.to_owned() })
@@ -201,7 +208,7 @@ fn count(sets: usize) -> String {
     format!("{sets} SidecarSet{}", if sets == 1 { "" } else { "s" })
 }
 
-/// The settings with a bundle in the place of their SidecarSets.
+/// Replaces the SidecarSets in settings with a bundle.
 fn with_bundle(mut settings: Value, text: &str) -> Value {
     if let Some(settings) = settings.as_object_mut() {
         settings.remove("sidecarSets");
@@ -217,7 +224,7 @@ fn shown(value: &Value, format: Format) -> anyhow::Result<String> {
     })
 }
 
-/// The lines of a table whose columns are as wide as they need to be.
+/// Returns a table whose columns are as wide as their widest cell.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width =

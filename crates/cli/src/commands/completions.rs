@@ -2,7 +2,6 @@
 
 use clap_complete::Shell;
 
-use crate::args;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -27,15 +26,13 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Runs `pillion completions`: for the name that the program was called by.
+/// Runs `pillion completions`: `command` is the whole command line, `name` the name by which the program was called.
 ///
 /// # Errors
-/// Where the script cannot be written.
-pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+/// If the script cannot be written.
+pub fn run(args: &Args, mut command: clap::Command, name: &str, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut script = Vec::new();
-    let program = std::env::args_os().next();
-    let name = args::completed(program.as_deref());
-    clap_complete::generate(args.shell, &mut args::command(None), name, &mut script);
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
     terminal.out().write_all(&script)?;
     Ok(Status::Done)
 }

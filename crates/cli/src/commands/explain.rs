@@ -28,20 +28,20 @@ use crate::yaml;
 const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.
 
-Every reason is told, not only the first: each requirement of a selector that a label fails, the namespace, pauses, \
-canaries, and which revision is injected. SidecarSets stand in the order in which they are injected. Where they ask \
-for ServiceAccounts: which one each gets and from where its token comes, why it stays without, what the other \
-containers lose, and whether a merged one is ready.
+The explanation has every reason, not only the first: each requirement of a selector that a label fails, the namespace, \
+pauses, canaries, and which revision is injected. SidecarSets stand in the order of injection. If they request \
+ServiceAccounts, the explanation says which one each gets and where its token comes from, or why it gets none; what the \
+other containers lose; and whether a merged one is ready.
 
-A Pod may be given as a Pod, as a workload whose Pods are meant, or as the AdmissionReview or AdmissionRequest that \
-an API server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, \
-from --sidecar-sets and from --settings; what is imitated of controllers and of the API server is what `pillion \
-inject` imitates. Where a SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
+A Pod may be given as a Pod, as a workload that creates it, or as the AdmissionReview or AdmissionRequest that an API \
+server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, from \
+--sidecar-sets and from --settings. Controllers and the API server are imitated as by `pillion inject`. If a SidecarSet \
+leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
-The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
-ClusterAdmissionPolicy, its rules, selectors and mode are told of as well; its matchConditions are not looked at.
+The built-in module judges the Pod, too, so that the explanation matches a policy server. If --settings is a \
+ClusterAdmissionPolicy, its rules, selectors and mode are explained as well; its matchConditions are ignored.
 
-Exit codes: 0 explained; 1 where a Pod is refused, by the policy or since the API server cannot read it; 2 for errors.";
+Exit codes: 0 explained; 1 if a Pod is refused, by the policy or because the API server cannot read it; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,7 @@ enum Format {
 /// Runs `pillion explain`.
 ///
 /// # Errors
-/// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
+/// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let preview::Given { value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
@@ -111,7 +111,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
         terminal.warn(warning);
     }
-    // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
+    // Decode the SidecarSets of the bundle, too, even those that this Pod would not open: the explanation covers all.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
     let Some(settings) = decoded else {
         return Ok(problems(&assembled, terminal));
@@ -128,7 +128,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
         terminal.warn(what);
     }
-    // Where they are invalid a policy server would not start, but what it would do can be told all the same.
+    // A policy server would not start with invalid settings, but the explanation is still useful.
     for problem in assembled.problems() {
         terminal.warn(format_args!("{problem}"));
     }

@@ -1,4 +1,4 @@
-//! `pillion inject`: manifests as they are after injection.
+//! `pillion inject`: shows manifests as they are after injection.
 
 mod documents;
 mod object;
@@ -32,20 +32,20 @@ pub struct Args {
     inputs: Inputs,
     #[command(flatten)]
     situation: Situation,
-    /// Print only what injection changes, as a diff.
+    /// Print only the changes of injection, as a diff.
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// The format of the manifests.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
-    /// Print the Pods that workloads make instead of the workloads, and nothing else.
+    /// Print only Pods: in place of each workload, the Pods that it creates.
     #[arg(long)]
     as_pods: bool,
     /// The time of injection to write into annotations, such as 2026-01-02T03:04:05Z, so that the same input gives
     /// the same output. Without it the time is now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
-    /// Do not say on stderr what was done; warnings and refusals are still told.
+    /// Print only warnings and refusals on stderr.
     #[arg(short, long)]
     quiet: bool,
 }
@@ -63,29 +63,29 @@ enum Format {
 const ABOUT: &str = "\
 Show manifests as they are after injection.
 
-Everything that comes in comes out, in the same order: Pods and workloads with their sidecars, all other objects as \
-they are. A workload is whatever carries a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. An \
-AdmissionReview or an AdmissionRequest stands for its object. The \
-sidecars are shown in the template, where applying the output would put them; with --as-pods in the Pod.
+All objects are printed, in the same order: Pods and workloads with their sidecars, other objects unchanged. A workload \
+is any object with a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. An AdmissionReview or an \
+AdmissionRequest stands for its object. The sidecars are shown in the template, where applying the output would put \
+them; with --as-pods, in the Pod.
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
-ControllerRevisions among the manifests answer what the policy looks up. A Namespace that is in no manifest is taken \
-to exist, with the labels of --namespace-labels; stderr says so where it matters. A ServiceAccount that is in no \
-manifest does not exist, and Pods whose sidecars name it are refused; with --assume-service-accounts it is taken to \
-exist, and merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
+ControllerRevisions among the manifests answer the policy's look-ups. A Namespace that is in no manifest is assumed to \
+exist, with the labels of --namespace-labels; stderr says so if it matters. A ServiceAccount that is in no manifest \
+does not exist, and Pods whose sidecars name it are refused; with --assume-service-accounts it is assumed to exist, and \
+merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
 
-It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
+The policy itself decides: the module that a policy server would load runs on the Pod as the server would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
 containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. Manifests \
-that the API server cannot read are refused, with the line. What of this \
-depends on the cluster, such as the hash in a label, is \"preview\". None of it is printed in a template, nor is what \
-the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, and what the API server adds after \
-them. Where --settings is a ClusterAdmissionPolicy, its rules, selectors and mode count: a Pod about which Kubewarden \
-would not ask the policy stays as it is, and a warning says why. Its matchConditions are not looked at. Where a SidecarSet leaves its revision to chance, the draw depends on \
-the object's name, so that it is always the same here.
+that the API server cannot read are refused, with the line. Imitated values that depend on the cluster, such as the \
+hash in a label, are \"preview\". Templates are printed without imitated values, and Pods without those of the API \
+server. Not imitated are LimitRanges, other webhooks, and later changes of the API server. If --settings is a \
+ClusterAdmissionPolicy, its rules, selectors and mode count: a Pod about which Kubewarden would not ask the policy stays \
+unchanged, and a warning says why. Its matchConditions are ignored. If a SidecarSet leaves its revision to chance, the \
+draw depends on the object's name, so that it is always the same here.
 
-Exit codes: 0 done, also where nothing was injected; 1 where a Pod is refused, whose object is then not \
-printed; 2 for errors.";
+Exit codes: 0 done, even if nothing was injected; 1 if a Pod is refused, whose object is then not printed; 2 for \
+errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ Examples:
 /// Runs `pillion inject`.
 ///
 /// # Errors
-/// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
+/// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(given) = read(args, terminal)? else { return Ok(Status::Failed) };
     let preview = Preview::new(
@@ -109,7 +109,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         &args.situation,
     )
     .under(given.policy.clone());
-    // Before what is wrong, which they may explain.
+    // Warn first: a misspelt field may explain the errors that follow.
     let misspelt = given.manifests().flat_map(check::unknown_fields);
     for warning in given.misspelt.iter().cloned().chain(misspelt) {
         terminal.warn(warning);
@@ -134,11 +134,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     inject(args, &given, &preview, terminal)
 }
 
-/// What the command line names, read.
+/// The files named on the command line, parsed.
 struct Given {
     /// The manifest of the Kubewarden policy that has the settings.
     policy: Option<Value>,
-    /// Fields of the settings' SidecarSets that nothing reads.
+    /// Warnings about fields of the settings' SidecarSets that nothing reads.
     misspelt: Vec<String>,
     chunks: Vec<Chunk>,
     beside: Vec<Manifest>,
@@ -146,13 +146,13 @@ struct Given {
 }
 
 impl Given {
-    /// All objects: those beside the input first, so that the input's count where there are two of one name.
+    /// Returns all objects. Objects of the input come last: they win over objects of the same name beside the input.
     fn manifests(&self) -> impl Iterator<Item = &Manifest> {
         self.beside.iter().chain(objects(&self.chunks))
     }
 }
 
-/// Reads everything; `None` where some of it is no manifest, all of which was said then.
+/// Reads all files. Returns `None` if a file is no manifest; the errors are printed before.
 fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let paths = args.inputs.paths()?;
     let preview::Given { value, policy, origin } =
@@ -219,7 +219,7 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
     Ok(if counts.refused > 0 { Status::Refused } else { Status::Done })
 }
 
-/// What became of the Pods.
+/// Numbers of Pods by outcome.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     injected: usize,
@@ -243,7 +243,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Says what the policy said. There is nowhere to tell that `stderr` is closed.
+/// Prints the verdict on one Pod. Ignores write errors: there is no other stream to report them.
 fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
     let Said { label, verdict, identities, warnings } = said;
     for warning in warnings {

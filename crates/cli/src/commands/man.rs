@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::args;
 use crate::files;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -21,18 +20,18 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder for the pages, one for each command; it is made where it is not there.
+    /// The folder for the pages, one for each command; created if missing.
     #[arg(long, value_name = "DIR")]
     out_dir: PathBuf,
 }
 
-/// Runs `pillion man`.
+/// Runs `pillion man`: `command` is the whole command line.
 ///
 /// # Errors
-/// Where the folder cannot be made or a page cannot be written.
-pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    // All pages first, so that little can go wrong between the first file and the last.
-    let pages = page::all(args::command(None))?;
+/// If the folder cannot be made or a page cannot be written.
+pub fn run(args: &Args, command: clap::Command, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    // Render all pages first, so that little can fail between writing the first file and the last.
+    let pages = page::all(command)?;
     fs::create_dir_all(&args.out_dir).with_context(|| args.out_dir.display().to_string())?;
     for page in &pages {
         files::write(&args.out_dir.join(&page.file), &page.text)?;

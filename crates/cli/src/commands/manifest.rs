@@ -1,4 +1,4 @@
-//! `pillion manifest`: what a cluster needs, from one file of settings.
+//! `pillion manifest`: renders the objects that a cluster needs from one file of settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,10 @@ Render the manifests that a cluster needs, from one file of settings.
 
 For Kubewarden, policies and what the policy server may read; without it, Pillion's own server with its webhooks. What \
 the settings do not need is left out. The same settings give the same manifests, which can be applied again and again. \
-docs/deploying.md says what each object is for. What is written into a folder can be read again: `pillion check DIR`, \
+docs/deploying.md explains each object. Other commands read the folder that this one writes: `pillion check DIR`, \
 `pillion inject --settings DIR`, and --settings DIR here.
 
-Exit codes: 0 done; 1 where the settings are invalid; 2 for other errors.";
+Exit codes: 0 done; 1 if the settings are invalid; 2 for other errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,8 +137,8 @@ struct Output {
     /// How to print it.
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
-    /// Write files into this folder instead of stdout; it is made where it is not there. Files of an earlier run for the
-    /// same installation, which are not needed any longer, are removed, and stderr says so. Other files stay.
+    /// Write files into this folder instead of stdout; created if missing. Files of an earlier run for the same
+    /// installation that are no longer needed are removed, and stderr lists them. Other files stay.
     #[arg(long = "output-dir", value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -155,7 +155,7 @@ enum Format {
 /// Runs `pillion manifest`.
 ///
 /// # Errors
-/// Where something cannot be read or written, or the settings cannot be rendered.
+/// If something cannot be read or written, or the settings cannot be rendered.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     match &args.what {
         What::Kubewarden(args) => {
@@ -183,12 +183,12 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 impl Settings {
-    /// The settings; `None` where they are invalid, which was said then.
+    /// Returns the settings, or `None` if they are invalid; the errors are printed before.
     fn read(&self, terminal: &mut Terminal) -> anyhow::Result<Option<Value>> {
         Ok(self.with_policy(terminal)?.map(|(settings, _)| settings))
     }
 
-    /// [`Self::read`], and the policy that has them, where they stand in one.
+    /// Returns the result of [`Self::read`], with the policy that contains the settings, if any.
     fn with_policy(&self, terminal: &mut Terminal) -> anyhow::Result<Option<(Value, Option<Value>)>> {
         let preview::Given { value, policy, .. } = preview::with_policy(&self.path)?;
         let value = if value.is_null() { json!({}) } else { value };
@@ -201,10 +201,10 @@ impl Settings {
     }
 }
 
-/// The module that a policy runs.
+/// Returns the module that a policy runs.
 ///
 /// # Errors
-/// The policy's module is neither an image reference nor a URL.
+/// If the policy's module is neither an image reference nor a URL.
 fn module_of(policy: Option<&Value>) -> anyhow::Result<Option<String>> {
     let module = policy.map_or("", |policy| json::text(policy, &["spec", "module"]));
     if module.is_empty() {
@@ -214,19 +214,19 @@ fn module_of(policy: Option<&Value>) -> anyhow::Result<Option<String>> {
     read.map(Some).map_err(|wrong| anyhow!("the policy's spec.module is {module:?}: {wrong}"))
 }
 
-/// Whether the files for Kubewarden have this name. The definition of SidecarSets is not among them: whoever deletes it
-/// deletes all SidecarSets.
+/// Whether `pillion manifest kubewarden` writes files with this stem. Excludes the SidecarSet definition: deleting it
+/// from a cluster deletes all SidecarSets.
 fn is_for_kubewarden(stem: &str) -> bool {
     stem == "rbac" || stem.starts_with("policy-")
 }
 
-/// Whether the files of a server or a controller have this name.
+/// Whether `pillion manifest standalone` or `controller` writes files with this stem.
 fn is_of_process(stem: &str) -> bool {
     stem.split_once('-')
         .is_some_and(|(number, _)| number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A CA as `caBundle` wants it.
+/// Reads a CA and returns it encoded for `caBundle`.
 fn read_ca(path: &Path) -> anyhow::Result<String> {
     let pem = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
@@ -235,7 +235,7 @@ fn read_ca(path: &Path) -> anyhow::Result<String> {
     Ok(BASE64.encode(pem))
 }
 
-/// Prints what was rendered, or writes it into files. `is_own` says which names of files such a rendering has.
+/// Prints rendered objects or writes them into files. `is_own` accepts the file stems of this kind of rendering.
 fn write(
     rendered: &Rendered,
     output: &Output,
@@ -271,8 +271,8 @@ fn write(
     Ok(Status::Done)
 }
 
-/// The files of earlier runs that were not written again: those with such a name, all of whose objects belong to the
-/// same installation.
+/// Returns files of earlier runs that this run did not write: files with an accepted stem whose objects all belong to
+/// the same installation.
 fn stale(
     folder: &Path,
     written: &[PathBuf],
@@ -293,12 +293,13 @@ fn stale(
     Ok(paths)
 }
 
-/// The installation that rendered objects belong to.
+/// Returns the installation that rendered objects belong to.
 fn instance(documents: &[Document]) -> String {
     documents.first().map_or("", |document| label(&document.object, INSTANCE)).to_owned()
 }
 
-/// The installation that all objects of a file belong to; nothing where the file holds something else, or is not there.
+/// Returns the installation that all objects of a file belong to, or `None` if the file is missing or has other
+/// content.
 fn instance_in(path: &Path) -> Option<String> {
     let source = Source::new(path.display().to_string(), fs::read_to_string(path).ok()?);
     let objects = manifest::parse(&Arc::new(source)).ok()?;
@@ -311,10 +312,10 @@ fn label<'a>(object: &'a Value, key: &str) -> &'a str {
     json::text(object, &["metadata", "labels", key])
 }
 
-/// Writes the objects of each file, and answers which files those are.
+/// Writes a file for each group of objects and returns the paths.
 fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow::Result<Vec<PathBuf>> {
     let extension = if format == Format::Json { "json" } else { "yaml" };
-    // All texts first, so that little can go wrong between the first file and the last.
+    // Render all texts first, so that little can fail between writing the first file and the last.
     let mut texts = Vec::new();
     for group in documents.chunk_by(|one, other| one.file == other.file) {
         let file = group.first().map_or("", |document| document.file);

@@ -44,7 +44,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         (Format::Markdown, false) => write!(terminal.out(), "{}", schema::markdown::reference())?,
         (Format::Json, is_sidecar_set) => {
             let schema = if is_sidecar_set { schema::of_sidecar_set() } else { schema::of_settings() };
-            // As an error of the stream, so that a closed pipe is known as one.
+            // Convert to an I/O error, so that callers recognise a closed pipe.
             serde_json::to_writer_pretty(terminal.out(), &schema).map_err(io::Error::from)?;
             writeln!(terminal.out())?;
         }

@@ -1,4 +1,4 @@
-//! The log of a process that stays: to stderr, a line for what happens.
+//! The log of a long-running process: one line per event, on stderr.
 
 use std::io::{self, IsTerminal as _};
 
@@ -8,15 +8,15 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How much is logged.
+/// The log level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// What is broken.
+    /// Failures.
     Error,
-    /// What may be.
+    /// Possible problems.
     Warn,
-    /// Refusals, and what changes.
+    /// Refusals and changes.
     #[default]
     Info,
     /// Every request.
@@ -25,22 +25,22 @@ pub enum Level {
     Trace,
 }
 
-/// How it is logged.
+/// The log format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Text on a terminal, else JSON.
+    /// Text on a terminal, otherwise JSON.
     #[default]
     Auto,
-    /// A line of text.
+    /// One line of text per event.
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Starts the log of this process, once.
+/// Starts the log of this process. Later calls have no effect.
 ///
-/// Libraries only say what goes wrong: below that, clients of the API server log what they send and get.
+/// Libraries log warnings and errors only: below that, clients of the API server log what they send and receive.
 pub fn start(level: Level, format: Format) {
     let own = match level {
         Level::Error => LevelFilter::ERROR,
@@ -61,7 +61,7 @@ pub fn start(level: Level, format: Format) {
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry();
-    // Only the first of a process counts, and there is only one that stays.
+    // `try_init` fails if a log is already set. The first one stays, and a process needs only one.
     let _ = if is_text {
         registry.with(lines.with_ansi(false).with_filter(targets)).try_init()
     } else {

@@ -1,16 +1,16 @@
-//! What the commands share that stay until they are told to end.
+//! Shared parts of the commands that run until they are told to end.
 
 pub mod logging;
 pub mod settings;
 pub mod signals;
 pub mod units;
 
-/// The namespace that is rendered for Pillion's processes.
+/// The default namespace of Pillion's processes in rendered manifests.
 const NAMESPACE: &str = "pillion-system";
-/// Where a Pod finds its namespace.
+/// The file from which a Pod reads its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// The namespace of this process: the one it was told, else that of its Pod.
+/// Returns the namespace of this process: `told` if set, otherwise the namespace of its Pod, otherwise the default.
 pub fn own_namespace(told: Option<&str>) -> String {
     let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|name| name.trim().to_owned());
     told.map(str::to_owned).or_else(own).unwrap_or_else(|| NAMESPACE.to_owned())

@@ -1,4 +1,4 @@
-//! The policy's settings from a file, for processes that read them without the module; read again when it changes.
+//! Reads the policy's settings from a file, for processes without the module, and again whenever the file changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,29 +10,31 @@ use tokio::sync::watch;
 
 use crate::preview;
 
-/// How often the file is looked at.
+/// The interval between two looks at the file.
 const POLL: Duration = Duration::from_secs(2);
 
-/// A file with settings, as it was when it was last read.
+/// A settings file in the state of its last read.
 pub struct SettingsFile {
     path: PathBuf,
-    /// What was read last, good or not: contents are compared, since Kubernetes swaps a link under a mounted ConfigMap.
+    /// The content of the last read, valid or not. Contents are compared because Kubernetes swaps a symbolic link under
+    /// a mounted ConfigMap.
     seen: Vec<u8>,
     problem: Option<String>,
 }
 
 impl SettingsFile {
-    /// Reads a file, and answers its settings.
+    /// Reads a file and returns its settings.
     ///
     /// # Errors
-    /// Where it cannot be read, or the settings are invalid: then with everything that is wrong.
+    ///
+    /// If the file cannot be read or the settings are invalid. The error then lists everything that is wrong.
     pub fn read(path: &Path) -> anyhow::Result<(Self, Settings)> {
         let seen = std::fs::read(path).with_context(|| path.display().to_string())?;
         let settings = decode(path, &seen)?;
         Ok((Self { path: path.to_owned(), seen, problem: None }, settings))
     }
 
-    /// Sends what is new, for as long as it is polled. Settings that cannot be read change nothing but the log.
+    /// Sends new settings for as long as the future is polled. Invalid settings only cause a log line.
     pub async fn watch(mut self, send: watch::Sender<Arc<Settings>>) {
         loop {
             tokio::time::sleep(POLL).await;
@@ -57,7 +59,7 @@ impl SettingsFile {
     fn look(&mut self) -> anyhow::Result<Option<Settings>> {
         let bytes = std::fs::read(&self.path).with_context(|| self.path.display().to_string())?;
         if bytes == self.seen {
-            // What was wrong with it still is.
+            // The file has not changed, so its problem remains.
             return self.problem.take().map_or(Ok(None), |problem| Err(anyhow::Error::msg(problem)));
         }
         self.seen = bytes;

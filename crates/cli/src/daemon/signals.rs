@@ -1,21 +1,46 @@
-//! What asks a process to end.
+//! The signals that ask a process to end.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How soon a signal that follows another is the same one; nobody presses Ctrl-C twice that fast.
+/// A signal this soon after another one is the same request: Ctrl-C is never pressed twice that fast.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// What asks the process to end: SIGTERM, as Kubernetes does, and Ctrl-C.
+/// Receives the requests to end: SIGTERM, which Kubernetes sends (on Windows Ctrl-Break), and Ctrl-C.
 pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+    terminate: system::Terminate,
+    interrupt: system::Interrupt,
+}
+
+#[cfg(unix)]
+mod system {
+    use std::io;
+
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    pub(super) type Terminate = Signal;
+    pub(super) type Interrupt = Signal;
+
+    pub(super) fn terminate() -> io::Result<Terminate> {
+        signal(SignalKind::terminate())
+    }
+
+    pub(super) fn interrupt() -> io::Result<Interrupt> {
+        signal(SignalKind::interrupt())
+    }
+}
+
+#[cfg(windows)]
+mod system {
+    pub(super) use tokio::signal::windows::{
+        CtrlBreak as Terminate, CtrlC as Interrupt, ctrl_break as terminate, ctrl_c as interrupt,
+    };
 }
 
 impl Signals {
-    /// A signal that is not the echo of the one before: `timeout` sends it to the process, and again to its group.
+    /// Waits for a signal that is not an echo of the one before. `timeout` signals the process and then its whole
+    /// group.
     pub async fn another(&mut self) {
         let first = Instant::now();
         loop {
@@ -26,14 +51,18 @@ impl Signals {
         }
     }
 
+    /// Listens for both signals.
+    ///
     /// # Errors
-    /// Where the system gives none.
+    /// If the system refuses a signal handler.
     pub fn new() -> anyhow::Result<Self> {
-        let catch = |kind| signal(kind).context("signals");
-        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: system::terminate().context("signals")?,
+            interrupt: system::interrupt().context("signals")?,
+        })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

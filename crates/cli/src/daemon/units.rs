@@ -1,4 +1,4 @@
-//! Values with units, on the command line and in the file.
+//! Values with units, on the command line and in settings files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use pillion_kubernetes::duration;
 use serde::Deserialize;
 use serde::de::Error as _;
 
-/// A span of time as Go writes it, `1s`, `500ms`, `1m30s`.
+/// A duration in Go's notation: `1s`, `500ms`, `1m30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -22,7 +22,7 @@ impl FromStr for Span {
     }
 }
 
-/// A number of bytes, `65536`, `64Ki`, `3Mi`, `1Gi`.
+/// A number of bytes: `65536`, `64Ki`, `3Mi`, `1Gi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub usize);
 
@@ -43,7 +43,7 @@ impl FromStr for Size {
     }
 }
 
-/// A value that a file holds as a text or as a number, read as on the command line.
+/// Reads a value that a file holds as a text or as a number, by the rules of the command line.
 fn read<'de, T: FromStr<Err = String>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

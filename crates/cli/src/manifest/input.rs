@@ -1,4 +1,4 @@
-//! Where texts come from.
+//! Sources of manifests.
 
 use std::fs;
 use std::io::Read as _;
@@ -7,25 +7,25 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
 
-/// The files of a folder that are read.
+/// The extensions of files that are read in folders.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Editors on Windows begin files with it; in the middle of an output it is an error.
+/// Editors on Windows may start a file with this mark. In the middle of an output it is an error.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A text and what people call it.
+/// A text and its name for messages.
 #[derive(Debug)]
 pub struct Source {
     /// The file's path as it was given, or `<stdin>`.
     pub name: String,
     /// The content, without a byte order mark.
     pub text: String,
-    /// The byte at which each line starts, found when the first line is asked for.
+    /// The byte offset of each line, computed on first use.
     line_starts: OnceLock<Vec<usize>>,
 }
 
 impl Source {
-    /// A text; a byte order mark at its start is left out.
+    /// Creates a source; drops a byte order mark at the start of the text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let mut text = text.into();
         if text.starts_with(BYTE_ORDER_MARK) {
@@ -34,17 +34,17 @@ impl Source {
         Self { name: name.into(), text, line_starts: OnceLock::new() }
     }
 
-    /// The line, from 1, of a byte of the text.
+    /// Returns the line, from 1, of a byte offset.
     pub fn line(&self, offset: usize) -> usize {
         self.line_starts().partition_point(|start| *start <= offset)
     }
 
-    /// The byte at which a line, counted from 1, starts; the end of the text where it has fewer lines.
+    /// Returns the byte offset at which a line, counted from 1, starts; the end of the text if it has fewer lines.
     pub fn line_start(&self, line: usize) -> usize {
         self.line_starts().get(line.saturating_sub(1)).copied().unwrap_or(self.text.len())
     }
 
-    /// The text is read through once, however many lines are asked for: a file may hold thousands of documents.
+    /// Scans the text only once: a file may contain thousands of documents.
     fn line_starts(&self) -> &[usize] {
         self.line_starts.get_or_init(|| {
             let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
@@ -61,15 +61,15 @@ impl PartialEq for Source {
 
 impl Eq for Source {}
 
-/// Reads files, the files of folders, and `stdin` where the path is `-`.
+/// Reads files, the files of folders, and `stdin` for the path `-`.
 ///
 /// # Errors
-/// Where something cannot be read, is no UTF-8, or a folder holds no manifest.
+/// If something cannot be read, is not UTF-8, or a folder contains no manifest.
 pub fn sources(paths: &[PathBuf], recursive: bool) -> anyhow::Result<Vec<Arc<Source>>> {
     sources_each(paths, recursive).into_iter().collect()
 }
 
-/// [`sources`] for those who go on after a file that cannot be read.
+/// Like [`sources`], but continues after a file that cannot be read.
 pub fn sources_each(paths: &[PathBuf], recursive: bool) -> Vec<anyhow::Result<Arc<Source>>> {
     let mut sources = Vec::new();
     for path in paths {
@@ -111,7 +111,7 @@ fn list(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::Res
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            // A link that leads up would never end.
+            // A link to a parent folder would recurse forever.
             if recursive && !path.is_symlink() {
                 list(&path, recursive, files)?;
             }

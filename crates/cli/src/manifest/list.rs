@@ -1,24 +1,24 @@
-//! Kubernetes' lists: how `kubectl get` and the API server print several objects.
+//! Kubernetes lists, in which `kubectl get` and the API server return several objects.
 
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::workload::kinds;
+use crate::kinds;
 
-/// An object that stands for its items.
+/// A list object, to be replaced with its items.
 #[derive(Debug)]
 pub(super) struct List<'a> {
     pub(super) items: &'a [Value],
-    /// The apiVersion and the kind of the items of a list of one kind; the API server leaves both out of the items.
+    /// The apiVersion and kind of the items, if the list has one kind. The API server leaves both out of the items.
     of: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> List<'a> {
-    /// The list that an object is. An object of its own may have a kind such as `AllowList` and a field `items`, too: it
-    /// must come out as it came in.
+    /// Returns an object as a list, or `None` if it is an ordinary object. An ordinary object may have a kind such as
+    /// `AllowList` and a field `items`, too, and must not be split.
     ///
-    /// A list is the `List` of v1; the list of a kind that makes Pods, as `PodList`; and any other `<Kind>List` that has
-    /// no name and nothing beside its items, all of which are of that kind.
+    /// Lists are: the `List` of v1; the list of a kind that creates Pods, such as `PodList`; and any other `<Kind>List`
+    /// without a name and without further fields that has at least one item and only items of that kind.
     pub(super) fn of(object: &'a Value) -> Option<Self> {
         let entries = object.as_object()?;
         let items = entries.get("items")?.as_array()?.as_slice();
@@ -38,7 +38,7 @@ impl<'a> List<'a> {
         is_list.then_some(list)
     }
 
-    /// An item with its apiVersion and kind, also where only the list has them.
+    /// Returns an item with its apiVersion and kind, taken from the list if the item has neither.
     pub(super) fn completed(&self, item: &Value) -> Value {
         let mut item = item.clone();
         if let (Some((api_version, kind)), Some(entries)) = (self.of, item.as_object_mut())

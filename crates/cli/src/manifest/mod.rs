@@ -1,4 +1,4 @@
-//! Manifests as people keep them: files, folders and `stdin`, YAML or JSON, several documents in one file.
+//! Manifests: files, folders and `stdin`, in YAML or JSON, with several documents in one file.
 
 mod input;
 mod list;
@@ -18,68 +18,68 @@ use self::list::List;
 pub use self::node::json_values;
 pub use self::places::{Places, token};
 
-/// Why a text holds no manifests.
+/// Errors of texts that are not manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not YAML, or YAML that could mean two things (a key twice). The text has the line and a caret under it.
+    /// Not YAML, or ambiguous YAML (a repeated key). The message shows the line with a caret below it.
     #[error("{source_name}: {problem}")]
     Syntax {
         /// The file.
         source_name: String,
-        /// What is wrong, over several lines.
+        /// The problem, over several lines.
         problem: String,
-        /// The same in one line, without the place.
+        /// The problem in one line, without its place.
         summary: String,
-        /// Where: line and column from 1, the column in characters.
+        /// The line and the column, from 1; the column counts characters.
         at: Option<(usize, usize)>,
     },
-    /// A document that is no object, where nothing but objects can stand.
+    /// A document that is not an object.
     #[error("{source_name}:{line}: a manifest is an object with apiVersion and kind, this is {found}")]
     NotAnObject {
         /// The file.
         source_name: String,
         /// The line on which the document starts, from 1.
         line: usize,
-        /// What stands there.
+        /// The type of the value found.
         found: &'static str,
     },
 }
 
-/// One object and where it stands.
+/// One object and its place.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The object, as JSON.
     pub value: Value,
     /// The text that it was read from.
     pub source: Arc<Source>,
-    /// Where its parts stand in the text.
+    /// The places of its parts in the text.
     places: Arc<Places>,
-    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    /// The JSON pointer of the object in its document; not empty for an item of a list.
     within: String,
 }
 
 impl Manifest {
-    /// Where the value at a JSON pointer stands, as bytes of the source's text; the whole object is at `""`.
+    /// Returns the byte range of the value at a JSON pointer; `""` is the whole object.
     pub fn value_at(&self, pointer: &str) -> Option<Range<usize>> {
         self.places.value(&format!("{}{pointer}", self.within))
     }
 
-    /// Where the key of the value at a JSON pointer stands.
+    /// Returns the byte range of the key at a JSON pointer.
     pub fn key_at(&self, pointer: &str) -> Option<Range<usize>> {
         self.places.key(&format!("{}{pointer}", self.within))
     }
 
-    /// The objects of this document: itself, or the items where it is a list.
+    /// Returns the objects of this document: itself, or the items of a list.
     ///
     /// # Errors
-    /// [`Error::NotAnObject`] for an item that is none.
+    /// [`Error::NotAnObject`] for an item that is not an object.
     pub fn objects(&self) -> Result<Vec<Self>, Error> {
         let mut objects = Vec::new();
         expand(self.clone(), &mut objects)?;
         Ok(objects)
     }
 
-    /// The object that an AdmissionReview or an AdmissionRequest is about; any other manifest is its own.
+    /// Returns the object in an AdmissionReview or an AdmissionRequest; returns any other manifest unchanged.
     #[must_use]
     pub fn requested(self) -> Self {
         let Some(object) =
@@ -91,18 +91,18 @@ impl Manifest {
         Self { value: object.clone(), within: format!("{}{pointer}", self.within), ..self }
     }
 
-    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    /// Returns the JSON pointer of the object in its document; not empty for an item of a list.
     pub fn pointer(&self) -> &str {
         &self.within
     }
 
-    /// The line on which the object starts, from 1.
+    /// Returns the line on which the object starts, from 1.
     pub fn line(&self) -> usize {
         self.source.line(self.value_at("").map_or(0, |range| range.start))
     }
 }
 
-/// The request of an AdmissionReview, or the object itself if it is a request.
+/// Returns the request of an AdmissionReview, or the object itself if it is a request.
 pub fn request_in(object: &Value) -> Option<&Value> {
     if json::text(object, &["kind"]) == "AdmissionReview" {
         return json::at(object, &["request"]).filter(|request| request.is_object());
@@ -111,16 +111,16 @@ pub fn request_in(object: &Value) -> Option<&Value> {
     is_request.then_some(object)
 }
 
-/// Reads all objects of a text. Documents that are empty are skipped, and a list stands for its items.
+/// Parses all objects of a text. Skips empty documents, and replaces lists with their items.
 ///
 /// # Errors
-/// [`Error`] for the first document that is no manifest.
+/// The [`Error`] of the first invalid document.
 pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
     parse_each(source).into_iter().collect()
 }
 
-/// [`parse`] for those who want to know of every document that is no manifest. A syntax error ends the text: nobody
-/// can say where the next document starts.
+/// Like [`parse`], but returns the error of every invalid document. A syntax error ends the text: the start of the next
+/// document is unknown.
 pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
     for document in documents_each(source) {
@@ -132,10 +132,10 @@ pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     manifests
 }
 
-/// Reads the documents of a text as they stand: a List is one of them. Documents that are empty are skipped.
+/// Parses the documents of a text without splitting lists. Skips empty documents.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
     documents_each(source).into_iter().collect()
 }
@@ -165,7 +165,7 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     manifests
 }
 
-/// Adds the objects that a manifest stands for: itself, or the items of a list and of the lists in it.
+/// Adds the objects of a manifest: itself, or the items of a list and of nested lists.
 fn expand(manifest: Manifest, into: &mut Vec<Manifest>) -> Result<(), Error> {
     let Some(list) = List::of(&manifest.value) else {
         into.push(manifest);
@@ -190,10 +190,10 @@ fn expand(manifest: Manifest, into: &mut Vec<Manifest>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads all objects of files, folders and `stdin` (`-`), in the order given; a folder's files by name.
+/// Reads all objects of files, folders and `stdin` (`-`), in the order given; sorts a folder's files by name.
 ///
 /// # Errors
-/// Where a file cannot be read, or is not what [`parse`] reads.
+/// If a file cannot be read, or [`parse`] fails.
 pub fn read(paths: &[std::path::PathBuf], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
     let mut manifests = Vec::new();
     for source in sources(paths, recursive)? {

@@ -1,4 +1,4 @@
-//! YAML and JSON as a tree that remembers where each part stood.
+//! YAML and JSON as a tree that records the place of each part.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde_saphyr::{Spanned, options};
 
 use super::{Error, Source};
 
-/// A value whose parts know their place.
+/// A value whose parts have places.
 #[derive(Debug)]
 pub(super) enum Node {
     Null,
@@ -40,14 +40,14 @@ impl Node {
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) root: Spanned<Node>,
-    /// The part of the text to which the places in it are relative.
+    /// The part of the text to which the places are relative.
     pub(super) within: Range<usize>,
 }
 
-/// Reads the documents of a text the way kubectl does: YAML 1.1's octal numbers and booleans, merge keys; a key that
-/// stands twice is an error.
+/// Parses the documents of a text like kubectl: with YAML 1.1's octal numbers and booleans, and with merge keys. A
+/// repeated key is an error.
 ///
-/// A value of a stream of JSON values is read on its own, everything else as one text.
+/// Parses each value of a stream of JSON values separately, and any other text as a whole.
 pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Error> {
     let placed = |roots: Vec<Spanned<Node>>, within: Range<usize>| {
         roots.into_iter().map(move |root| Document { root, within: within.clone() })
@@ -64,14 +64,14 @@ pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Error> {
     Ok(documents)
 }
 
-/// A part of a text behind spaces in the place of what stands before it, so that an error names the right line.
+/// Returns a part of a text with everything before it blanked, so that errors name the right line.
 fn blanked(text: &str, range: Range<usize>) -> String {
     let before = text.get(..range.start).unwrap_or_default();
     let blank = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
     before.bytes().map(blank).chain(text.get(range).unwrap_or_default().chars()).collect()
 }
 
-/// Where the values of a text of several JSON values stand. `None` where the text is something else.
+/// Returns the byte ranges of the values in a stream of several JSON values, or `None` for any other text.
 pub fn json_values(text: &str) -> Option<Vec<Range<usize>>> {
     let start = |from: usize| text.get(from..).map(|rest| text.len() - rest.trim_start().len());
     let mut next = start(0)?;
@@ -90,8 +90,8 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     let options = options! {
         legacy_octal_numbers: true,
         strict_booleans: false,
-        // The defaults are for texts from strangers, and less than a dump of a cluster has. These are for typing
-        // errors: a chain of aliases that grows without end.
+        // The default limits are for untrusted input and too low for a dump of a cluster. These only stop mistakes,
+        // such as aliases that expand without bound.
         budget: serde_saphyr::budget! {
             max_documents: 1_000_000,
             max_events: 50_000_000,
@@ -102,7 +102,7 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     let mut documents: Vec<Spanned<Node>> =
         serde_saphyr::from_str_multiple_with_options(text, options).map_err(|error| syntax(name, text, &error))?;
     if let [document] = documents.as_mut_slice() {
-        // A YAML parser makes floats of numbers that JSON keeps as they are written.
+        // A YAML parser turns some numbers into floats that JSON keeps as written.
         if text.trim_start().starts_with('{')
             && let Ok(exact) = serde_json::from_str::<Value>(text)
         {
@@ -112,15 +112,15 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     Ok(documents)
 }
 
-/// What the library says of its own options, which are not the user's.
+/// Advice in the library's errors about its own options, which users cannot set.
 const OWN_OPTION: &str = ", set DuplicateKeyPolicy in Options if acceptable";
-/// Files that were written one after the other are one document without it.
+/// The remedy for a repeated `apiVersion` or `kind`: files concatenated without a separator form one document.
 const SEPARATOR: &str = "documents in one file are separated by ---";
 
 /// The remedy for a chart.
 const RENDER: &str = "render it first: helm template CHART | pillion ...";
 
-/// The first line, from 1, with an action of Go's templates outside quotes. Such a text is no YAML.
+/// Returns the first line, from 1, with a Go template action outside quotes. A text with such a line is not YAML.
 fn template_line(text: &str) -> Option<usize> {
     let is_quoted = |before: &str| ['"', '\''].iter().any(|mark| before.matches(*mark).count() % 2 == 1);
     let is_action =
@@ -141,7 +141,8 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
         None => (summary.clone(), ["apiVersion", "kind"].iter().any(is_twice).then_some(SEPARATOR)),
     };
     let shown = error.to_string().replace(OWN_OPTION, "");
-    // The library counts columns from where it cuts a long line, so the place is ours. Not every error has a snippet.
+    // The library counts columns from where it cuts a long line, so replace its position. Not every error has a
+    // snippet.
     let snippet = shown.trim_end().split_once("--> <input>:").and_then(|(_, rest)| rest.split_once('\n'));
     let snippet = snippet.map(|(_, snippet)| format!("\n{}", snippet.replace(&summary, &said))).unwrap_or_default();
     let mut problem = match at {
@@ -156,8 +157,8 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
     Error::Syntax { source_name: name.to_owned(), problem, summary, at }
 }
 
-/// The line and the column of a location in `text`, from 1, the column in characters. A carriage return alone ends no
-/// line here, as for editors.
+/// Returns the line and the column of a location in `text`, from 1; the column counts characters. A lone carriage
+/// return does not end a line, as in editors.
 fn position(location: serde_saphyr::Location, text: &str) -> (usize, usize) {
     let offset = location.span().byte_offset().and_then(|offset| usize::try_from(offset).ok());
     let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
@@ -235,7 +236,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Number::from_u128(value).map(Node::Number).ok_or_else(|| E::custom("the number is too large"))
     }
 
-    /// Go prints a float without a fraction as an integer when it makes JSON of YAML.
+    /// Converts a float without a fraction into an integer, as Go does when it converts YAML to JSON.
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() <= EXACT {

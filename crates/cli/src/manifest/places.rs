@@ -1,4 +1,4 @@
-//! Where the parts of a document stand, by JSON pointer (RFC 6901).
+//! Places of the parts of a document, by JSON pointer (RFC 6901).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use super::node::{Document, Node};
 /// The places of a document's keys and values.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The byte of the text from which the others are counted.
+    /// The byte offset of the document in the text; the ranges are relative to it.
     start: usize,
     values: BTreeMap<String, Range<usize>>,
     keys: BTreeMap<String, Range<usize>>,
 }
 
 impl Places {
-    /// The places of a document in `text`.
+    /// Returns the places of a document in `text`.
     pub(super) fn of(document: &Document, text: &str) -> Self {
         let Document { root, within } = document;
         let mut places = Self { start: within.start, ..Self::default() };
@@ -25,12 +25,12 @@ impl Places {
         places
     }
 
-    /// The bytes of the value at a pointer.
+    /// Returns the byte range of the value at a pointer.
     pub fn value(&self, pointer: &str) -> Option<Range<usize>> {
         self.values.get(pointer).map(|range| self.shifted(range))
     }
 
-    /// Where the key at a pointer stands; items of lists have none.
+    /// Returns the byte range of the key at a pointer; items of lists have none.
     pub fn key(&self, pointer: &str) -> Option<Range<usize>> {
         self.keys.get(pointer).map(|range| self.shifted(range))
     }
@@ -69,12 +69,12 @@ impl Places {
     }
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub fn token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The bytes of a location; a location without them is none.
+/// Returns the byte range of a location, if it has one.
 fn range(location: Location, text: &str) -> Option<Range<usize>> {
     let span = location.span();
     let start = usize::try_from(span.byte_offset()?).ok()?;

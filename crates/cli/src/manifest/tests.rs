@@ -7,7 +7,7 @@ fn parsed(text: &str) -> Vec<Manifest> {
     parse(&Arc::new(Source::new("test.yaml", text))).unwrap()
 }
 
-/// What sigs.k8s.io/yaml, and so kubectl, makes of the same text.
+/// Expects the result of sigs.k8s.io/yaml, and so of kubectl.
 #[rstest]
 #[case::octal("v: 0644", json!(420))]
 #[case::boolean_yes("v: yes", json!(true))]
@@ -97,7 +97,7 @@ fn lists_within_lists_stand_for_their_items() {
     assert_eq!(manifests.iter().map(Manifest::line).collect::<Vec<_>>(), [3, 8]);
 }
 
-/// A stream of thousands of values takes as long as the values together.
+/// Reading a stream of thousands of values takes linear time.
 #[test]
 fn each_value_of_a_stream_is_read_on_its_own() {
     let source = Source::new("test.json", "{\"a\": 1}\n{\"b\": 1}");

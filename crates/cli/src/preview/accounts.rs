@@ -1,4 +1,4 @@
-//! ServiceAccounts that are in no manifest: told of, or taken to exist.
+//! ServiceAccounts that are in no manifest: reports them, or assumes that they exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,30 +15,30 @@ use serde_json::{Value, json};
 use super::kept::with_kept;
 use super::lookup::{self, Answers};
 
-/// What stands for the permissions of ServiceAccounts, and the accounts themselves.
+/// The kinds of ServiceAccounts and of their permissions.
 pub const KINDS: [(&str, &str); 3] = [
     ("v1", "ServiceAccount"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 ];
 
-/// Whom a question about a ServiceAccount goes to.
+/// The source of look-ups of ServiceAccounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assume {
-    /// To the cluster.
+    /// The cluster.
     Nothing,
-    /// To the cluster; those that are not in it are taken to exist.
+    /// The cluster; missing ServiceAccounts are assumed to exist.
     Missing,
-    /// To nobody; all are taken to exist.
+    /// No cluster; all ServiceAccounts are assumed to exist.
     All,
 }
 
-/// A cluster in which ServiceAccounts may be taken to exist: those that SidecarSets name, and for merged ones the
-/// objects that the controller would make.
+/// A cluster in which ServiceAccounts may be assumed to exist: those that SidecarSets name, and for merged ones the
+/// objects that the controller would create.
 pub struct Accounts {
     cluster: Arc<dyn Cluster>,
     assume: Assume,
-    /// What was made for Pods so far, by kind, namespace and name.
+    /// The merged objects created for Pods so far, by kind, namespace and name.
     made: Mutex<BTreeMap<(String, String, String), Value>>,
     notes: Mutex<Notes>,
 }
@@ -49,7 +49,7 @@ struct Notes {
     told: BTreeSet<Note>,
 }
 
-/// Something about a ServiceAccount that was asked for. [`fmt::Display`] says it in a sentence.
+/// A note about a ServiceAccount that was looked up. [`fmt::Display`] writes it as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     namespace: String,
@@ -58,18 +58,18 @@ pub struct Note {
 }
 
 impl Accounts {
-    /// The ServiceAccounts of `cluster`.
+    /// Returns the ServiceAccounts of `cluster`.
     pub fn new(cluster: Arc<dyn Cluster>, assume: Assume) -> Self {
         Self { cluster, assume, made: Mutex::default(), notes: Mutex::default() }
     }
 
-    /// Makes the merged objects that a policy with these settings asks for when it gets `request`, where they are
-    /// assumed; `rest` is asked for everything else. Requests that are about something else need none.
+    /// Creates the merged objects that a policy with these settings looks up for `request`, if they are assumed; reads
+    /// all other objects from `rest`. Does nothing for a request that does not create a Pod.
     pub fn prepare(&self, request: &Value, settings: &Settings, rest: &dyn Cluster) {
         if self.assume == Assume::Nothing {
             return;
         }
-        // A request that cannot be decoded is for the policy to refuse.
+        // The policy refuses a request that cannot be decoded.
         let Ok(request) = Request::decode(request.clone()) else { return };
         if request.target() != Target::PodCreate {
             return;
@@ -85,7 +85,7 @@ impl Accounts {
         }
     }
 
-    /// What there is to say since the last call, each only once.
+    /// Returns the notes since the last call, each only once.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = lock(&self.notes);
         let new = std::mem::take(&mut notes.new);
@@ -97,7 +97,7 @@ impl Accounts {
         lock(&self.notes).new.insert(Note { namespace, name: resource.name.clone(), is_assumed });
     }
 
-    /// The object that is taken to exist. Of merged accounts only those that a Pod needs.
+    /// Returns the assumed object. Merged objects are assumed only if a Pod needs them.
     fn assumed(&self, resource: &ResourceRequest) -> Option<Value> {
         let ResourceRequest { kind, name, namespace, .. } = resource;
         if names::is_merged(name) {
@@ -112,7 +112,7 @@ impl Accounts {
     }
 }
 
-/// Accounts, with something else for everything else.
+/// A cluster with these accounts; all other objects come from `rest`.
 struct Aside<'a> {
     accounts: &'a Accounts,
     rest: &'a dyn Cluster,
@@ -138,7 +138,7 @@ impl Cluster for Accounts {
             return self.cluster.get(resource);
         }
         let found = match self.assume {
-            // Not asked at all: a session knows its questions by their order.
+            // Do not ask the cluster at all: a session replays its exchanges in order.
             Assume::All => Err(ClusterError::NotFound),
             Assume::Nothing | Assume::Missing => self.cluster.get(resource),
         };

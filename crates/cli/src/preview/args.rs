@@ -1,4 +1,4 @@
-//! Arguments of the commands that preview something.
+//! Arguments shared by the commands that preview the policy.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -11,14 +11,14 @@ use anyhow::bail;
 use crate::manifest::{self, Source};
 use crate::terminal::Terminal;
 
-/// Which manifests a command is about.
+/// The manifests to read.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Inputs {
     /// Files or folders with manifests, YAML or JSON; - for stdin, which is also read when it is a pipe and nothing
     /// else is given.
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// The same, as kubectl has it; may be repeated.
+    /// The same, under the name of kubectl's option; may be repeated.
     #[arg(short, long = "filename", value_name = "PATH")]
     pub filenames: Vec<PathBuf>,
     /// Also read the folders inside folders.
@@ -27,15 +27,15 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Whether nothing is named.
+    /// Whether no path is given.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() && self.filenames.is_empty()
     }
 
-    /// The paths, in the order of the command line's groups.
+    /// Returns the paths: first the positional ones, then those of `--filename`. Without any, returns `-` for stdin.
     ///
     /// # Errors
-    /// Where there is none and `stdin` is a terminal, on which nobody would know what to wait for.
+    /// If no path is given and `stdin` is a terminal: waiting for input there would look like a hang.
     pub fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
         let paths: Vec<PathBuf> = self.paths.iter().chain(&self.filenames).cloned().collect();
         if !paths.is_empty() {
@@ -48,10 +48,10 @@ impl Inputs {
     }
 }
 
-/// Reads what `parse` finds in files and folders; `None` where some of it cannot be parsed, all of which was said then.
+/// Reads files and folders with `parse`. Returns `None` if some cannot be parsed; the errors are printed before.
 ///
 /// # Errors
-/// Where a file cannot be read.
+/// If a file cannot be read.
 pub fn read<T>(
     paths: &[PathBuf],
     recursive: bool,
@@ -71,11 +71,11 @@ pub fn read<T>(
     Ok(is_sound.then_some(found))
 }
 
-/// What surrounds the manifests: the policy's settings and the cluster.
+/// The surroundings of the manifests: the policy's settings and the cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Situation {
-    /// A file or a folder with SidecarSets, and whatever else the cluster should have, such as Namespaces. Used like
-    /// what stands among the manifests, but not printed; may be repeated.
+    /// A file or a folder with SidecarSets and other objects of the cluster, such as Namespaces. Used like the
+    /// manifests, but not printed; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub sidecar_sets: Vec<PathBuf>,
     /// The policy's settings: a file of settings, or of the Kubewarden policy that has them.
@@ -84,25 +84,26 @@ pub struct Situation {
     /// The namespace of objects that name none.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
-    /// Labels of Namespaces that are in no manifest, for a namespaceSelector to look at.
+    /// Labels of Namespaces that are in no manifest, for namespaceSelectors.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value)]
     pub namespace_labels: Vec<(String, String)>,
-    /// Take the ServiceAccounts to exist that SidecarSets name and no manifest describes, and merged ones to be ready.
+    /// Assume that ServiceAccounts that SidecarSets name exist, even if no manifest describes them, and that merged
+    /// ones are ready.
     #[arg(long)]
     pub assume_service_accounts: bool,
 }
 
 impl Situation {
-    /// The labels of Namespaces that are in no manifest.
+    /// Returns the labels for Namespaces that are in no manifest.
     pub fn namespace_labels(&self) -> BTreeMap<String, String> {
         self.namespace_labels.iter().cloned().collect()
     }
 }
 
-/// `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 ///
 /// # Errors
-/// Where it is not written so.
+/// If the text has another form, or an empty key.
 pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

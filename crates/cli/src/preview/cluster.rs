@@ -1,4 +1,4 @@
-//! A cluster that holds what manifests describe.
+//! A cluster made of manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,11 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
-/// apiVersion, kind, namespace (empty where the manifest names none), name.
+/// apiVersion, kind, namespace (empty if the manifest names none), name.
 type Key = (String, String, String, String);
 
-/// Answers look-ups from manifests. A Namespace that none of them describes is taken to exist: a Pod cannot be
-/// created in one that does not.
+/// Answers look-ups from manifests. Assumes that every Namespace exists: the API server creates no Pod in a missing
+/// one.
 #[derive(Debug)]
 pub struct Manifests {
     objects: BTreeMap<Key, Value>,
@@ -23,10 +23,10 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// A cluster with these objects; of two with one name the later counts.
+    /// Returns a cluster with these objects; the last of several with the same name wins.
     ///
-    /// `namespace` is that of objects that name none, `namespace_labels` are those of Namespaces that are not among
-    /// the objects.
+    /// Objects that name no namespace are in `namespace`. Namespaces that are not among the objects have the labels
+    /// `namespace_labels`.
     pub fn new(
         objects: impl IntoIterator<Item = Value>,
         namespace: &str,
@@ -47,7 +47,7 @@ impl Manifests {
         }
     }
 
-    /// An object of the manifests.
+    /// Returns an object of the manifests.
     pub fn object(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
         let find = |namespace: &str| {
             let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
@@ -60,20 +60,20 @@ impl Manifests {
         }
     }
 
-    /// The Namespaces that were asked for and are in no manifest, each told once.
+    /// Returns the Namespaces that were looked up and are in no manifest, each only once.
     pub fn assumed(&self) -> Vec<String> {
         let assumed = std::mem::take(&mut *self.assumed.lock().unwrap_or_else(PoisonError::into_inner));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
     }
 
-    /// The labels of a Namespace. Where no manifest has it and they decide something, it counts as asked for.
+    /// Returns the labels of a Namespace. If they `decide` something and no manifest has it, it counts as looked up.
     pub fn namespace_labels(&self, name: &str, decide: bool) -> Option<json::Object> {
         let object = self.namespace(name, decide);
         json::object(&object, &["metadata", "labels"]).cloned()
     }
 
-    /// The API server labels every Namespace with its name.
+    /// Returns a Namespace with the label that the API server adds: its name.
     fn namespace(&self, name: &str, is_asked_for: bool) -> Value {
         let mut object = self.object("v1", "Namespace", None, name).unwrap_or_else(|| {
             if is_asked_for {

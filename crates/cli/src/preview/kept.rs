@@ -1,4 +1,4 @@
-//! The SidecarSets of the ConfigMap that `bundleRef` names, where the rules of the core are asked beside the module.
+//! The SidecarSets of the ConfigMap that `bundleRef` names, for commands that apply the rules outside the module.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,14 +7,14 @@ use pillion_bundle::config_map::{self, Unavailable};
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::time::Timestamp;
 
-/// The host's clock, which is the module's, too.
+/// Returns the time of the host's clock, which the module uses, too.
 pub fn now() -> Timestamp {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
-/// The same settings with every SidecarSet that is kept among their own, those of all shards included: rules find the ones
-/// that match. Where they cannot be had, the settings as they are, and why.
+/// Adds the SidecarSets of the `bundleRef` ConfigMap, those of all shards included, to the settings' own; the rules
+/// select the matching ones. If the ConfigMap is unavailable, returns the settings unchanged, with the reason.
 pub fn with_kept(mut settings: Settings, lookup: &dyn Lookup) -> (Settings, Option<Unavailable>) {
     let Some(at) = &settings.bundle_source.config_map else { return (settings, None) };
     match config_map::every_set(at, &settings.bundle_source, (lookup, now())) {

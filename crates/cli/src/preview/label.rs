@@ -1,9 +1,9 @@
-//! What people call an object.
+//! Names of objects in messages.
 
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-/// `Deployment shop/web`; without a namespace where the object has none and `namespace` is empty.
+/// Returns `Deployment shop/web`, or `Deployment web` if `namespace` is empty.
 pub fn label(object: &Value, namespace: &str) -> String {
     let text = |path: &[&str]| json::text(object, path).to_owned();
     let kind = match text(&["kind"]) {

@@ -1,4 +1,4 @@
-//! What the rules of the core are asked with, where a command asks them beside the module.
+//! Inputs of the rules for commands that apply them outside the module.
 
 use pillion_admission::pod::{Context, PodRequest};
 use pillion_admission::request::Request;
@@ -8,7 +8,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 
-/// Answers the rules' look-ups as the module's are answered.
+/// Answers look-ups of the rules in the same way as those of the module.
 #[derive(Clone, Copy)]
 pub struct Answers<'a>(pub &'a dyn Cluster);
 
@@ -31,7 +31,7 @@ impl Lookup for Answers<'_> {
     }
 }
 
-/// What a policy with these settings judges a Pod with. The time is none: nothing that is asked for depends on it.
+/// Returns the context for judging a Pod by these settings. The time is zero: nothing that commands read depends on it.
 pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a> {
     Context {
         sidecar_sets: &settings.sidecar_sets,
@@ -45,7 +45,7 @@ pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a
     }
 }
 
-/// The Pod of a request.
+/// Returns the Pod of a request.
 pub fn pod_request(request: &Request) -> PodRequest<'_> {
     PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object }
 }

@@ -1,5 +1,4 @@
-//! The policy's answer to Pods, asked before they exist: the built-in module with settings and a cluster that are put
-//! together from manifests.
+//! Previews of the policy's answers: runs the built-in module with settings and a cluster assembled from manifests.
 
 mod accounts;
 mod args;
@@ -28,41 +27,42 @@ pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
 pub use self::policy::{Heed, doubts};
 pub use self::settings::{Assembled, Given, Origin, assemble, of_files, of_text, with_policy};
+use crate::kinds;
 use crate::manifest::Manifest;
 use crate::module;
 use crate::report::locate;
 use crate::terminal::Terminal;
 use crate::workload::Template;
-use crate::workload::{admission, kinds, pod, shape};
+use crate::workload::{admission, pod, shape};
 
-/// Everything that decides about a Pod.
+/// A policy and a cluster that judge Pods.
 pub struct Preview {
     module: Module,
     settings: Value,
-    /// The same; absent where they cannot be decoded, and the module refuses them.
+    /// The decoded settings; `None` if they cannot be decoded, in which case the module refuses them.
     decoded: Option<Settings>,
     cluster: Arc<Manifests>,
     accounts: Arc<Accounts>,
     namespace: String,
-    /// The manifest of the Kubewarden policy that has the settings.
+    /// The manifest of the Kubewarden policy that contains the settings.
     policy: Option<Value>,
 }
 
-/// A Pod and what the policy says to it.
+/// A Pod and the policy's answer to it.
 #[derive(Debug)]
 pub struct Admission {
     /// The Pod as its controller or its author sends it.
     pub sent: Value,
     /// The Pod as the webhook sees it.
     pub before: Value,
-    /// The Pod after the policy; as before where it was refused.
+    /// The Pod after the policy; equal to `before` if refused.
     pub after: Value,
-    /// The answer.
+    /// The policy's answer.
     pub answer: ValidationResponse,
 }
 
 impl Preview {
-    /// A preview with this module; `settings` are the policy's.
+    /// Returns a preview with this module and the policy's settings.
     pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, situation: &Situation) -> Self {
         let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
         let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
@@ -70,28 +70,29 @@ impl Preview {
         Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone(), policy: None }
     }
 
-    /// The same under the Kubewarden policy that has the settings, given as its manifest.
+    /// Sets the manifest of the Kubewarden policy that contains the settings.
     #[must_use]
     pub fn under(self, policy: Option<Value>) -> Self {
         Self { policy, ..self }
     }
 
-    /// Says what Kubewarden makes of the answer to a Pod of `namespace`; `is_changed`: whether the module changes it.
+    /// Returns what Kubewarden does with the answer to a Pod of `namespace`; `is_changed`: whether the module changes
+    /// the Pod.
     pub fn heed(&self, pod: &Value, namespace: &str, is_changed: bool) -> Heed {
         let policy = self.policy.as_ref();
         policy.map(|policy| policy::heed(policy, (pod, namespace), &self.cluster, is_changed)).unwrap_or_default()
     }
 
-    /// Whether a policy server would start with the settings; if not, what the module says about them.
+    /// Whether a policy server would start with the settings; if not, returns the module's message.
     ///
     /// # Errors
-    /// Where the module gives no answer.
+    /// If the module gives no answer.
     pub fn check_settings(&self) -> anyhow::Result<Result<(), String>> {
         let verdict = self.module.validate_settings(&self.settings)?;
         Ok(if verdict.valid { Ok(()) } else { Err(verdict.message.unwrap_or_default()) })
     }
 
-    /// The namespace of an object.
+    /// Returns the namespace of an object, or the default one.
     pub fn namespace<'a>(&'a self, object: &'a Value) -> &'a str {
         match json::text(object, &["metadata", "namespace"]) {
             "" => &self.namespace,
@@ -99,10 +100,10 @@ impl Preview {
         }
     }
 
-    /// Asks the policy about the Pod of a template; `None` where the object has nothing at that place.
+    /// Asks the policy about the Pod of a template. Returns `None` if the object has nothing at the template's place.
     ///
     /// # Errors
-    /// Where the module gives no answer.
+    /// If the module gives no answer.
     pub fn admit(&self, object: &Value, template: &Template) -> anyhow::Result<Option<Admission>> {
         let Some((sent, before)) = self.pod(object, template) else { return Ok(None) };
         let mut answer = self.ask(&request::create(&before, self.namespace(object), template))?;
@@ -110,13 +111,13 @@ impl Preview {
         Ok(Some(Admission { sent, before, after, answer }))
     }
 
-    /// The request for the Pod of a template; `None` where the object has nothing at that place.
+    /// Returns the request for the Pod of a template, or `None` if the object has nothing at the template's place.
     pub fn request(&self, object: &Value, template: &Template) -> Option<Value> {
         let (_, pod) = self.pod(object, template)?;
         Some(request::create(&pod, self.namespace(object), template))
     }
 
-    /// The Pod of a template, as it is sent and as the webhook sees it.
+    /// Returns the Pod of a template, as its controller sends it and as the webhook sees it.
     fn pod(&self, object: &Value, template: &Template) -> Option<(Value, Value)> {
         let namespace = self.namespace(object);
         let sent = pod::of(object, template, namespace)?;
@@ -128,7 +129,7 @@ impl Preview {
     /// Asks the policy about a request.
     ///
     /// # Errors
-    /// Where the module gives no answer.
+    /// If the module gives no answer.
     pub fn ask(&self, request: &Value) -> anyhow::Result<ValidationResponse> {
         if let Some(settings) = &self.decoded {
             self.accounts.prepare(request, settings, self.cluster.as_ref());
@@ -136,30 +137,30 @@ impl Preview {
         Ok(self.module.validate(request, &self.settings, Arc::clone(&self.accounts) as _)?)
     }
 
-    /// Answers what the rules of the core look up as the module's look-ups are answered.
+    /// Returns a source of look-ups for the rules that answers as the module's does.
     pub fn answers(&self) -> Answers<'_> {
         Answers(self.accounts.as_ref())
     }
 
-    /// What there is to say about ServiceAccounts that the policy asked for since the last call.
+    /// Returns notes about ServiceAccounts that the policy looked up since the last call.
     pub fn notes(&self) -> Vec<Note> {
         self.accounts.notes()
     }
 
-    /// The Namespaces that the policy asked for since the last call and that no manifest describes.
+    /// Returns the Namespaces that the policy looked up since the last call and that no manifest describes.
     pub fn assumed(&self) -> Vec<String> {
         self.cluster.assumed()
     }
 }
 
-/// How long people wait before they wonder.
+/// Time without output before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The built-in module. Compiling it takes a while where no run before this one could keep the result; who looks at
-/// a terminal then is told.
+/// Returns the built-in module. Compiling takes a while unless an earlier run cached the result; in that case prints a
+/// message if `stderr` is a terminal.
 ///
 /// # Errors
-/// Where it cannot be loaded.
+/// If it cannot be loaded.
 pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
     if !std::io::stderr().is_terminal() {
         return module::load();
@@ -167,7 +168,7 @@ pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
     let (done, loaded) = mpsc::channel();
     let loading = std::thread::spawn(move || {
         let module = module::load();
-        // Nobody waits for this any more where the other side is gone.
+        // The receiver may have timed out and stopped waiting.
         let _ = done.send(());
         module
     });
@@ -177,8 +178,8 @@ pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
     loading.join().map_err(|_| anyhow::anyhow!("the built-in module cannot be loaded"))?
 }
 
-/// Whether the manifests that describe the situation can be read: all that stand beside the input, and whatever was
-/// meant to be a `SidecarSet`. What is wrong is told.
+/// Whether the manifests that describe the situation are valid: all those beside the input, and each intended
+/// `SidecarSet`. Prints the errors.
 pub fn is_understood<'a>(
     beside: &'a [Manifest],
     input: impl IntoIterator<Item = &'a Manifest>,
@@ -190,7 +191,7 @@ pub fn is_understood<'a>(
     };
     let mut is_understood = true;
     for manifest in beside.iter().chain(input.into_iter().filter(is_set)) {
-        // The settings that a SidecarSet becomes a part of say what is wrong with it.
+        // The settings report the errors of a SidecarSet that becomes part of them.
         let is_known = is_set(&manifest) && kinds::misspelt(&manifest.value).is_none();
         let problems = if is_known { Vec::new() } else { shape::problems(&manifest.value) };
         for problem in locate::told(manifest, &problems) {
@@ -201,7 +202,7 @@ pub fn is_understood<'a>(
     is_understood
 }
 
-/// The cluster that manifests describe.
+/// Returns the cluster that manifests describe.
 pub fn cluster_of<'a>(manifests: impl IntoIterator<Item = &'a Manifest>, situation: &Situation) -> Arc<Manifests> {
     let objects = manifests.into_iter().map(|manifest| manifest.value.clone());
     Arc::new(Manifests::new(objects, &situation.namespace, situation.namespace_labels()))

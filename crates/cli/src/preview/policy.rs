@@ -1,5 +1,5 @@
-//! Whether Kubewarden asks the policy about a Pod at all: what a ClusterAdmissionPolicy says beside its settings.
-//! `inject` and `explain` ask the same function, so that they agree.
+//! Whether Kubewarden asks the policy about a Pod at all, according to the rest of a ClusterAdmissionPolicy. `inject`
+//! and `explain` share this code, so that they agree.
 
 use pillion_explain::finding::{Finding, Kind};
 use pillion_explain::labels::{Labelled, POD};
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use super::cluster::Manifests;
 
-/// The effect of the module's answer to one Pod, as Kubewarden has it.
+/// How Kubewarden treats the module's answer to one Pod.
 #[derive(Debug, Default)]
 pub struct Heed {
-    /// Why the policy is not asked, or why its answer is only logged; empty where it counts.
+    /// Why Kubewarden does not ask the policy, or only logs its answer; empty if neither.
     pub ignored: Vec<Finding>,
-    /// Why the policy server refuses the Pod that the module has changed.
+    /// Why the policy server refuses the Pod that the module changes.
     pub forbidden: Option<Finding>,
 }
 
-/// Says what Kubewarden does under this policy, given as its manifest, with a Pod of `namespace`. `is_changed` says
+/// Returns how Kubewarden treats a Pod of `namespace` under this policy, given as its manifest. `is_changed` says
 /// whether the module changes the Pod.
 pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifests, is_changed: bool) -> Heed {
     let labels = cluster.namespace_labels(namespace, selects_by_labels(policy));
@@ -29,7 +29,7 @@ pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifest
     Heed { ignored, forbidden }
 }
 
-/// Whether the Namespace's own labels decide, beside the one with its name that every Namespace has.
+/// Whether the selector uses labels of the Namespace other than its name, which every Namespace has.
 fn selects_by_labels(policy: &Value) -> bool {
     let selector = kept_selector(policy);
     let labels = selector.as_ref().map_or_else(Vec::new, |selector| {
@@ -40,8 +40,8 @@ fn selects_by_labels(policy: &Value) -> bool {
     labels.iter().any(|key| *key != names::NAMESPACE_NAME_LABEL)
 }
 
-/// Every reason why a policy, given as its manifest, does nothing to a Pod in `namespace`, whose labels are those;
-/// empty where it does what the module says.
+/// Returns every reason why a policy, given as its manifest, has no effect on a Pod in `namespace`, a name with labels.
+/// Returns nothing if the module's answer takes effect.
 fn blockers(policy: &Value, pod: &Value, namespace: (&str, Option<&Object>)) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(own_namespace(policy, namespace.0));
@@ -61,7 +61,7 @@ fn blockers(policy: &Value, pod: &Value, namespace: (&str, Option<&Object>)) -> 
     findings
 }
 
-/// Why Kubewarden refuses a Pod that the module changes.
+/// Returns why Kubewarden refuses a Pod that the module changes.
 fn forbids_changes(policy: &Value) -> Option<Finding> {
     let mutates = json::at(policy, &["spec", "mutating"]);
     (mutates == Some(&Value::Bool(false))).then(|| Finding {
@@ -71,12 +71,12 @@ fn forbids_changes(policy: &Value) -> Option<Finding> {
     })
 }
 
-/// What keeps this command from knowing whether the policy is asked.
+/// Returns warnings about fields that this command does not evaluate, or that are missing.
 pub fn doubts(policy: &Value) -> Vec<String> {
     let conditions = json::items(policy, &["spec", "matchConditions"]);
     let unknown = (!conditions.is_empty())
         .then(|| "the policy's spec.matchConditions are not looked at; they may keep Pods from it".to_owned());
-    // The definition of the resource requires both, so that a policy without them is a draft.
+    // The definition of the resource requires both: a policy without them is a draft.
     let missing = [("rules", "Pods"), ("mutating", "changes")].into_iter().filter_map(|(field, what)| {
         let is_absent = json::at(policy, &["spec", field]).is_none_or(Value::is_null);
         is_absent
@@ -96,7 +96,7 @@ fn finding(field: &str, problem: &str, remedy: &str) -> Finding {
     }
 }
 
-/// An AdmissionPolicy is for its own namespace.
+/// Returns a finding if an AdmissionPolicy is in another namespace than the Pod.
 fn own_namespace(policy: &Value, namespace: &str) -> Option<Finding> {
     let own = json::text(policy, &["metadata", "namespace"]);
     let is_elsewhere = json::text(policy, &["kind"]) == "AdmissionPolicy" && !own.is_empty() && own != namespace;
@@ -128,8 +128,8 @@ fn rules(policy: &Value) -> Option<Finding> {
     (!is_covered).then(|| finding("rules", "none is about the creation of Pods", remedy))
 }
 
-/// The `namespaceSelector` as Kubewarden registers it: only with `matchExpressions`, unless the policy is also for
-/// Kubewarden's own namespace.
+/// Returns the `namespaceSelector` as Kubewarden registers it: only its `matchExpressions`, unless the policy also
+/// covers Kubewarden's own namespace.
 fn kept_selector(policy: &Value) -> Option<Value> {
     let mut selector = json::at(policy, &["spec", "namespaceSelector"])?.clone();
     if !json::flag(policy, &["spec", "allowInsideAdmissionControllerNamespace"])
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(said(&policy, namespace), [expected]);
     }
 
-    /// kubewarden.md, section 4.
+    /// HOST-14.
     #[test]
     fn match_labels_of_the_namespace_selector_are_dropped_by_kubewarden() {
         let mut policy = policy();

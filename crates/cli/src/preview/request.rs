@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::workload::Template;
 
-/// The AdmissionRequest for the creation of a Pod. Its uid follows from the object, so that the same input draws the
-/// same revision where a `SidecarSet` leaves it to chance.
+/// Returns the AdmissionRequest for the creation of a Pod. Derives its uid from the object, so that the same input
+/// draws the same revision if a `SidecarSet` selects one at random.
 pub(super) fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
     let name = json::text(pod, &["metadata", "name"]);
     let prefix = json::text(pod, &["metadata", "generateName"]);
@@ -25,7 +25,7 @@ pub(super) fn create(pod: &Value, namespace: &str, template: &Template) -> Value
     request
 }
 
-/// Pods of a workload are created by its controller, others by somebody who may.
+/// Returns the user who creates the Pod: the controller of its workload, or an administrator.
 fn user(template: &Template) -> Value {
     match &template.owner {
         None => json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}),

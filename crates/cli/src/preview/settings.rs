@@ -15,25 +15,25 @@ use crate::manifest::{self, Manifest, Source};
 use crate::rendering::process;
 use crate::report::locate;
 
-/// Settings and where their SidecarSets came from.
+/// Settings and the origins of their SidecarSets.
 #[derive(Debug)]
 pub struct Assembled {
     /// The settings.
     pub value: Value,
-    /// For each of `sidecarSets`, its manifest; `None` for those of the settings' file.
+    /// The manifest of each item of `sidecarSets`; `None` for items of the settings' own file.
     manifests: Vec<Option<Manifest>>,
-    /// The place of the settings themselves.
+    /// The place of the settings.
     origin: Option<Origin>,
 }
 
-/// Settings as they were given.
+/// Settings as given.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// The settings; null where there are none.
+    /// The settings; null if there are none.
     pub value: Value,
-    /// The manifest of the Kubewarden policy that has them.
+    /// The manifest of the Kubewarden policy that contains them.
     pub policy: Option<Value>,
-    /// Their place; absent where there are none.
+    /// Their place; `None` if there are none.
     pub origin: Option<Origin>,
 }
 
@@ -42,32 +42,32 @@ pub struct Given {
 pub struct Origin {
     /// The document.
     pub manifest: Manifest,
-    /// The path of the settings in it; empty where it is nothing else.
+    /// The path of the settings in the document; empty if the document is the settings.
     pub base: String,
 }
 
-/// Reads settings: an object of settings, or the policy of Kubewarden that has them.
+/// Reads settings: a settings object, or the Kubewarden policy that contains it.
 ///
-/// Of several policies in one file the one that is asked about Pods is taken.
+/// If a file has several policies, takes the one whose rules cover Pods.
 ///
 /// # Errors
-/// As [`with_policy`].
+/// Those of [`with_policy`].
 pub fn of_files(path: &Path) -> anyhow::Result<Value> {
     with_policy(path).map(|given| given.value)
 }
 
-/// [`of_files`], with where the settings stand, and the manifest of the policy where they stand in one.
+/// Returns the settings of [`of_files`] with their place, and the manifest of the policy that contains them, if any.
 ///
 /// # Errors
-/// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
+/// If the file cannot be read, has no settings, or has several candidate policies.
 pub fn with_policy(path: &Path) -> anyhow::Result<Given> {
     among(manifest::read(&[path.to_owned()], false)?, &path.display().to_string())
 }
 
-/// [`of_files`], for a text that somebody has read already; `name` is for messages.
+/// Like [`of_files`], for a text already read; `name` is for messages.
 ///
 /// # Errors
-/// As [`with_policy`].
+/// Those of [`with_policy`].
 pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
     among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|given| given.value)
 }
@@ -79,7 +79,7 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(|manifest| is_policy(manifest)).collect();
     let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
-    // `pillion manifest` writes a twin with the same settings, which injects nothing.
+    // `pillion manifest` writes an asserting twin with the same settings, which injects nothing.
     let is_twin = |policy: &&Manifest| json::text(&policy.value, &["spec", "settings", "role"]) == "Assert";
     let injecting: Vec<&Manifest> = for_pods.iter().copied().filter(|policy| !is_twin(policy)).collect();
     let candidates = [&injecting, &for_pods].into_iter().find(|some| !some.is_empty()).unwrap_or(&policies);
@@ -121,8 +121,8 @@ fn is_for_pods(policy: &Value) -> bool {
     resources.any(|resource| matches!(resource.as_str(), Some("pods" | "*")))
 }
 
-/// Adds the SidecarSets of manifests to settings, and their ControllerRevisions, since a `customVersion` is looked
-/// for nowhere else. A manifest that the settings have already, word for word, is not added again.
+/// Adds the SidecarSets of manifests to settings, and their ControllerRevisions: a `customVersion` is only looked up
+/// among those of the settings. Skips manifests that the settings already contain unchanged.
 pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a Manifest>) -> Assembled {
     if settings.is_null() {
         settings = json!({});
@@ -150,17 +150,17 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
     Assembled { value: settings, manifests: sources, origin: None }
 }
 
-/// Other controllers keep ControllerRevisions too, and their names need not be unique between namespaces.
+/// Other controllers store ControllerRevisions, too, and names may repeat between namespaces.
 fn is_revision_of_a_set(object: &Value, system_namespace: &str) -> bool {
     let namespace = json::text(object, &["metadata", "namespace"]);
     (namespace.is_empty() || namespace == system_namespace)
         && json::at(object, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some()
 }
 
-/// A list of the settings that manifests join, and what is in it.
+/// A list of the settings to which manifests are added.
 struct Joined {
     key: &'static str,
-    /// The objects by their text, so that none is compared with all others.
+    /// The objects in the list, serialized: a set is faster than comparing each object with all others.
     known: BTreeSet<String>,
 }
 
@@ -169,7 +169,7 @@ impl Joined {
         Self { key, known: json::items(settings, &[key]).iter().map(Value::to_string).collect() }
     }
 
-    /// Adds an object; `false` where it is there already, or where there is no list.
+    /// Adds an object. Returns `false` if it is there already, or if the list has the wrong type.
     fn add(&mut self, settings: &mut Value, object: &Value) -> bool {
         let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, self.key));
         match list {
@@ -183,26 +183,25 @@ impl Joined {
 }
 
 impl Assembled {
-    /// The same with the place of the settings, for messages.
+    /// Sets the place of the settings, for messages.
     #[must_use]
     pub fn read_from(self, origin: Option<Origin>) -> Self {
         Self { origin, ..self }
     }
 
-    /// Whether there is any `SidecarSet`.
+    /// Whether the settings have any `SidecarSet`, or a bundle.
     pub fn has_sidecar_sets(&self) -> bool {
         let has = |path: &[&str]| !json::text(&self.value, path).is_empty();
         !json::items(&self.value, &["sidecarSets"]).is_empty() || has(&["bundle"]) || has(&["bundleRef", "name"])
     }
 
-    /// Everything that is wrong with the settings, one line each, with the file and the line of the field where the
-    /// `SidecarSet` came from a manifest.
+    /// Returns all errors of the settings, one line each. Each names the file and the line of the field, if known.
     pub fn problems(&self) -> Vec<String> {
         let errors = Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate());
         errors.iter().map(|error| self.placed(error)).collect()
     }
 
-    /// `sidecarSets[1].spec...` as `sets.yaml:7: spec...`, where the second one stands there.
+    /// Replaces `sidecarSets[1].spec...` with `sets.yaml:7: spec...` if that item came from a manifest.
     fn placed(&self, error: &FieldError) -> String {
         let place = || {
             let (index, rest) = error.path.as_str().strip_prefix("sidecarSets[")?.split_once(']')?;

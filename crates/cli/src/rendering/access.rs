@@ -1,4 +1,4 @@
-//! What may be read and asked, each rule with its reason.
+//! The Roles of Pillion. Each rule carries its reason.
 
 use serde_json::{Value, json};
 
@@ -10,35 +10,35 @@ use super::needs::{Needs, Read};
 pub struct Grant {
     group: &'static str,
     resources: &'static [&'static str],
-    /// The only objects that it is for; empty: all.
+    /// The names of the objects that the rule covers; empty for all objects.
     names: Vec<String>,
     verbs: &'static [&'static str],
     why: &'static str,
 }
 
-/// A Role, or without a namespace a ClusterRole, and to whom it is given.
+/// A Role and its RoleBinding, or a ClusterRole and its `ClusterRoleBinding` if there is no namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// Of both the role and its binding.
+    /// The name of both the role and its binding.
     pub name: &'a str,
-    /// Where the grants hold; everywhere if `None`.
+    /// The namespace in which the grants hold; `None` for all namespaces.
     pub namespace: Option<&'a str>,
-    /// Of the labels.
+    /// The instance, for the labels.
     pub instance: &'a str,
     /// The namespace and the name of the ServiceAccount.
     pub subject: (&'a str, &'a str),
-    /// What it is for.
+    /// The comment of the role.
     pub about: &'a str,
 }
 
-/// What the server keeps and watches, where it is read at all: what most Pods need.
+/// The kinds that the server caches and watches if it reads them: most Pods need these objects.
 pub const WATCHED: [Read; 2] = [Read::Namespace, Read::ServiceAccount];
 
 const GET: &[&str] = &["get"];
 const WATCH: &[&str] = &["get", "list", "watch"];
 
 impl Grant {
-    /// A rule for all objects of a kind.
+    /// Returns a rule for all objects of some resources.
     pub fn new(
         group: &'static str,
         resources: &'static [&'static str],
@@ -48,7 +48,7 @@ impl Grant {
         Self { group, resources, names: Vec::new(), verbs, why }
     }
 
-    /// The same for objects of these names.
+    /// Limits the rule to objects of these names.
     #[must_use]
     pub fn of(mut self, names: &[&str]) -> Self {
         self.names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -64,7 +64,7 @@ impl Grant {
     }
 }
 
-/// What is read in every namespace, and asked. `watches`: by the server, which keeps what it reads often.
+/// Returns the rules for all namespaces. `watches`: whether the reader is the server, which caches [`WATCHED`].
 pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
     let verbs = |read: Read| if watches && WATCHED.contains(&read) { WATCH } else { GET };
     let mut grants = Vec::new();
@@ -91,7 +91,7 @@ pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
     grants
 }
 
-/// What is read in the `systemNamespace` of the settings.
+/// Returns the rules for the `systemNamespace` of the settings.
 pub fn in_system_namespace(needs: &Needs) -> Vec<Grant> {
     let mut grants = Vec::new();
     if needs.reads_whitelist {
@@ -106,14 +106,14 @@ pub fn in_system_namespace(needs: &Needs) -> Vec<Grant> {
     grants
 }
 
-/// What is read in the namespace of the compiled SidecarSets.
+/// Returns the rules for the namespace of the compiled SidecarSets.
 pub fn of_bundle() -> Vec<Grant> {
-    let why = "The compiled SidecarSets of the cluster. Where they are many they are in several ConfigMaps, whose names \
-               are not known beforehand.";
+    let why = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose names are \
+               not known beforehand.";
     vec![Grant::new("", &["configmaps"], GET, why)]
 }
 
-/// The role and its binding; nothing where nothing is granted.
+/// Returns the role and its binding, or nothing if there are no rules.
 pub fn documents(file: &'static str, access: Access<'_>, grants: &[Grant]) -> Vec<Document> {
     if grants.is_empty() {
         return Vec::new();
@@ -139,20 +139,20 @@ pub fn documents(file: &'static str, access: Access<'_>, grants: &[Grant]) -> Ve
     vec![role, Document::new(file, "", binding)]
 }
 
-/// Who reads what the settings need.
+/// The process that reads the objects which the settings need.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     /// The name of the installation.
     pub instance: &'a str,
     /// The namespace and the name of the ServiceAccount.
     pub subject: (&'a str, &'a str),
-    /// Whether it keeps what it reads often, and watches it.
+    /// Whether it caches and watches the kinds in [`WATCHED`].
     pub watches: bool,
     /// Whether the `systemNamespace` exists.
     pub has_system_namespace: bool,
 }
 
-/// The roles for what the settings need.
+/// Returns the roles for reading what the settings need.
 pub fn for_settings(file: &'static str, needs: &Needs, reader: Reader<'_>) -> Vec<Document> {
     let Reader { instance, subject, .. } = reader;
     let of = |name, namespace, about| Access { name, namespace, instance, subject, about };

@@ -1,28 +1,29 @@
-//! What the module answers, part by part: the requests, what is sent of them, and what it is for.
+//! The parts of the module's work: the requests of each part, which of them the API server sends, and the part's
+//! purpose.
 //!
-//! The parts together have the rules of `metadata.yml`; a test compares them.
+//! All parts together have the rules of `metadata.yml`; a test compares them.
 
 use pillion_identity::names::MERGED_PREFIX;
 use serde_json::{Value, json};
 
-/// Some requests that are answered together: a policy of Kubewarden, or a webhook.
+/// A group of requests that one Kubewarden policy or one webhook answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Part {
-    /// Pods are injected.
+    /// Injects SidecarSets into Pods.
     Pods,
-    /// The asserting twin: who holds which token, once everybody has changed the Pod.
+    /// The asserting twin: checks which container holds which token, after all mutating webhooks.
     Assert,
-    /// SidecarSets are defaulted, hashed and validated.
+    /// Defaults, hashes and validates SidecarSets.
     Sidecarsets,
-    /// What would steal or undo an identity is refused.
+    /// Refuses requests that would steal or undo an identity.
     Guards,
-    /// Secrets that hold tokens.
+    /// Checks Secrets that hold tokens.
     TokenSecrets,
-    /// The ServiceAccount settings of Gardener Shoots.
+    /// Checks the ServiceAccount settings of Gardener Shoots.
     Shoots,
 }
 
-/// Requests, as webhooks and policies name them.
+/// A rule of a webhook or policy: the requests that it covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     group: &'static str,
@@ -31,14 +32,14 @@ pub struct Rule {
     operations: &'static [&'static str],
 }
 
-/// What the API server asks itself before it sends a request.
+/// A match condition, which the API server evaluates before it sends a request.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// What the request has to be.
+    /// The name: what the request has to be.
     pub name: &'static str,
-    /// CEL.
+    /// The expression, in CEL.
     pub expression: String,
-    /// Why it is asked.
+    /// The reason for the condition.
     pub why: &'static str,
 }
 
@@ -65,7 +66,7 @@ const GUARDED: &[Rule] = &[
     rule("", V1, &["replicationcontrollers", "podtemplates"], WRITE),
     rule("apps", V1, &["deployments", "statefulsets", "daemonsets", "replicasets"], WRITE),
     rule("batch", V1, &["jobs", "cronjobs"], WRITE),
-    // A rule for resources that the cluster does not have is never asked.
+    // A rule may name resources that the cluster does not have.
     rule(
         "apps.kruise.io",
         KRUISE,
@@ -79,7 +80,7 @@ const SECRETS: &[Rule] = &[rule("", V1, &["secrets"], WRITE)];
 const SHOOTS: &[Rule] = &[rule("core.gardener.cloud", &["v1beta1"], &["shoots"], WRITE)];
 
 impl Rule {
-    /// As an entry of `rules`.
+    /// Returns the rule as an entry of `rules`.
     pub fn to_value(self) -> Value {
         json!({
             "apiGroups": [self.group],
@@ -91,11 +92,11 @@ impl Rule {
 }
 
 impl Part {
-    /// All of them, in the order in which they are rendered.
+    /// All parts, in rendering order.
     pub const ALL: [Self; 6] =
         [Self::Pods, Self::Assert, Self::Sidecarsets, Self::Guards, Self::TokenSecrets, Self::Shoots];
 
-    /// What it is called.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -107,7 +108,7 @@ impl Part {
         }
     }
 
-    /// The requests.
+    /// Returns the rules of the requests.
     pub fn rules(self) -> &'static [Rule] {
         match self {
             Self::Pods | Self::Assert => PODS,
@@ -118,17 +119,17 @@ impl Part {
         }
     }
 
-    /// Whether it changes what it is asked about. What does not is asked after everybody who does.
+    /// Whether the part can change an object. The API server calls the other parts after all mutating webhooks.
     pub fn mutates(self) -> bool {
         matches!(self, Self::Pods | Self::Sidecarsets | Self::TokenSecrets)
     }
 
-    /// Whether it is about Pods that are created, in the namespaces that are not left out.
+    /// Whether the part covers new Pods, outside the excluded namespaces.
     pub fn is_about_pods(self) -> bool {
         matches!(self, Self::Pods | Self::Assert)
     }
 
-    /// What it is for.
+    /// Returns the purpose, for a comment.
     pub fn about(self) -> &'static str {
         match self {
             Self::Pods => "Injects the SidecarSets of the settings into Pods, and gives them their ServiceAccounts.",
@@ -157,8 +158,8 @@ impl Part {
         }
     }
 
-    /// What the API server asks itself before it sends such a request. They need Kubernetes 1.28; without them more is
-    /// sent, and the answers are the same.
+    /// Returns the match conditions. They need Kubernetes 1.28. Without them the API server sends more requests, and
+    /// the answers are the same.
     pub fn conditions(self) -> Vec<Condition> {
         match self {
             Self::Pods | Self::Assert => vec![Condition {
@@ -187,11 +188,12 @@ fn not_the_control_plane() -> Condition {
                      'system:serviceaccount:kube-system:generic-garbage-collector',\n  \
                      'system:kube-controller-manager'\n])"
             .to_owned(),
-        why: "They delete what has to go. They would be let through, but not while nobody answers.",
+        why: "The guards let these deletions through anyway. Without this condition, they would fail while no server \
+              answers.",
     }
 }
 
-/// A webhook that validates sees the name that the API server generated.
+/// Covers merged objects. A validating webhook sees the name that the API server generated.
 fn merged_object() -> Condition {
     Condition {
         name: "is-a-merged-object",
@@ -200,13 +202,13 @@ fn merged_object() -> Condition {
              request.kind.kind == 'ServiceAccount' && request.operation == 'CREATE') ||\n\
              (oldObject == null ? object : oldObject).metadata.name.startsWith('{MERGED_PREFIX}')"
         ),
-        why: "Of Roles and RoleBindings, and of new ServiceAccounts, only merged ones matter. Without this, the API \
-              server could not even write its own while nobody answers.",
+        why: "Of Roles and RoleBindings, and of new ServiceAccounts, only merged ones matter. Without this condition, \
+              the API server could not even write its own Roles while no server answers.",
     }
 }
 
-/// The parts of a workload in which a `template` may be, then the templates' specs, and the patches of subsets. Fields
-/// that a kind does not have are absent, so that one expression can look at all kinds.
+/// Covers templates with a merged ServiceAccount. The expression collects the specs of all templates of a workload, and
+/// the patches of subsets. Fields that a kind lacks are absent, so one expression fits all kinds.
 fn merged_template() -> Condition {
     let named = |field: &str| format!("(has(pod.{field}) && pod.{field}.startsWith('{MERGED_PREFIX}'))");
     Condition {

@@ -1,39 +1,39 @@
-//! An object to be applied, with what it is for.
+//! An object to apply, with comments.
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use crate::yaml::{self, Tree};
 
-/// The widest line of a comment.
+/// The maximum width of a comment line.
 const COLUMNS: usize = 118;
-/// The label that every object of an installation has.
+/// The label that all objects of Pillion have.
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
-/// The label with the name of an installation.
+/// The label with the name of the installation.
 pub const INSTANCE: &str = "app.kubernetes.io/instance";
 /// The value of [`PART_OF`].
 pub const PILLION: &str = "pillion";
 
-/// One object, and comments for whoever reads it as YAML.
+/// One object, with comments for readers of its YAML.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The file that it belongs into, without the extension.
+    /// The name of its file, without the extension.
     pub file: &'static str,
-    /// What it is for: a few sentences.
+    /// The comment at the top: its purpose in a few sentences.
     pub about: String,
     /// The object.
     pub object: Value,
-    /// JSON pointers, and what is to be said about what stands there.
+    /// JSON pointers, each with the comment for that place.
     comments: Vec<(String, String)>,
 }
 
 impl Document {
-    /// An object without further comments.
+    /// Returns an object with only the comment at the top.
     pub fn new(file: &'static str, about: impl Into<String>, object: Value) -> Self {
         Self { file, about: about.into(), object, comments: Vec::new() }
     }
 
-    /// The same with a comment before what stands at a JSON pointer; empty ones say nothing.
+    /// Adds a comment before the value at a JSON pointer. An empty comment is ignored.
     #[must_use]
     pub fn with_comment(mut self, pointer: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -43,7 +43,7 @@ impl Document {
         self
     }
 
-    /// Kind, namespace and name, as kubectl shows them.
+    /// Returns kind, namespace and name, as kubectl shows them.
     pub fn title(&self) -> String {
         let text = |path: &[&str]| pillion_kubernetes::json::text(&self.object, path).to_owned();
         let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
@@ -53,10 +53,10 @@ impl Document {
         }
     }
 
-    /// The object as YAML with its comments.
+    /// Returns the object as YAML, with its comments.
     ///
     /// # Errors
-    /// Where a comment has no place in the object: a mistake of this program.
+    /// If the pointer of a comment points nowhere, which is a bug in this program.
     pub fn to_yaml(&self) -> anyhow::Result<String> {
         let tree = Tree::conventional(&self.object);
         let mut comments = vec![(0, self.about.as_str())];
@@ -70,7 +70,7 @@ impl Document {
     }
 }
 
-/// The line, from 0, on which a part of a printed tree starts.
+/// Returns the line, from 0, on which a part of a printed tree starts.
 fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
     let Some((token, rest)) = tokens.split_first() else { return Some(0) };
     let mut before = 0;
@@ -78,7 +78,7 @@ fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
         Tree::Map(entries) => {
             for (key, value) in entries {
                 if key == token {
-                    // What is below stands on the lines after the key.
+                    // The value starts on the line after its key.
                     return Some(if rest.is_empty() { before } else { before + 1 + line(value, rest)? });
                 }
                 before += yaml::document(&Tree::Map(vec![(key.clone(), value.clone())])).lines().count();
@@ -94,7 +94,7 @@ fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
     }
 }
 
-/// The text with comments before the lines of these numbers, which ascend.
+/// Inserts comments into a text, each before the line of its number. The numbers ascend.
 fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
     let mut out = String::new();
     let mut left = comments;
@@ -115,7 +115,7 @@ fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
     out
 }
 
-/// A comment on lines of so many characters.
+/// Wraps a comment at a number of columns.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -130,7 +130,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// `metadata` with the labels that Kubernetes recommends. `extra` are annotations; none are written where it has none.
+/// Returns `metadata` with the labels that Kubernetes recommends. `extra` are annotations, written if there are any.
 pub fn metadata(name: &str, namespace: Option<&str>, instance: &str, component: &str, extra: &Value) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), name.into());
@@ -154,7 +154,7 @@ fn labels(instance: &str, component: &str) -> Value {
     labels
 }
 
-/// The labels that do not change from one version to the next, for selectors.
+/// Returns the labels for selectors: the ones that stay the same in every version.
 pub fn selector(instance: &str, component: &str) -> Value {
     json!({
         "app.kubernetes.io/name": "pillion",
@@ -163,19 +163,19 @@ pub fn selector(instance: &str, component: &str) -> Value {
     })
 }
 
-/// The objects as one YAML text.
+/// Returns the objects as one YAML text.
 ///
 /// # Errors
-/// As [`Document::to_yaml`].
+/// See [`Document::to_yaml`].
 pub fn to_yaml<'a>(documents: impl IntoIterator<Item = &'a Document>) -> anyhow::Result<String> {
     let texts: Vec<String> = documents.into_iter().map(Document::to_yaml).collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
 }
 
-/// The objects as one JSON text: one as it is, several as a List.
+/// Returns the objects as one JSON text: a single object as it is, several objects as a List.
 ///
 /// # Errors
-/// None that a value could have.
+/// If serialization fails, which no JSON value causes.
 pub fn to_json<'a>(documents: impl IntoIterator<Item = &'a Document>) -> anyhow::Result<String> {
     let objects: Vec<Value> = documents.into_iter().map(|document| document.object.clone()).collect();
     let value = match <[Value; 1]>::try_from(objects) {

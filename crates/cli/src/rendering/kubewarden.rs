@@ -1,4 +1,4 @@
-//! Policies for Kubewarden, all of them the same module, and what its policy server may read.
+//! Renders Kubewarden policies, which all run the same module, and the roles of their policy server.
 
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
@@ -11,17 +11,18 @@ use super::needs::Read;
 use super::options::{Enforcement, Kubewarden};
 use super::{Input, Rendered};
 
-/// How long the API server waits for an answer, in seconds.
+/// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
-/// How long a policy may think, look-ups included; Kubewarden's default of 2 can end it after one.
+/// The time limit of an evaluation in seconds, including look-ups. Kubewarden's default of 2 can expire after one
+/// look-up.
 const EVALUATION: u32 = 5;
-/// What all policies of a policy server may have as their settings together: they are in one ConfigMap.
+/// The size limit for the settings of all policies of one policy server: they share one ConfigMap.
 const CONFIG_MAP: usize = 1 << 20;
 
-/// The objects for these settings.
+/// Returns the objects for these settings.
 ///
 /// # Errors
-/// The settings cannot be decoded, or have the role Assert.
+/// If the settings cannot be decoded or have the role Assert.
 pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;

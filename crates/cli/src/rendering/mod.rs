@@ -1,8 +1,9 @@
-//! The manifests that a cluster needs to run Pillion, from one file of settings: for Kubewarden ([`kubewarden`]), or
-//! with a server of its own ([`standalone`]); and the SidecarSet definition ([`crd`]).
+//! Renders the manifests that a cluster needs to run Pillion from one settings file: for Kubewarden ([`kubewarden`]) or
+//! with Pillion's own server ([`standalone`]); the controllers ([`controller`]); and the SidecarSet definition
+//! ([`crd`]).
 //!
-//! Everything here is a function of settings and options, so that the same input gives the same bytes. What is written
-//! can be applied again and again: no times, no empty lists, no values that the API server would write otherwise.
+//! The output depends only on settings and options, so the same input yields the same bytes. It can be applied
+//! repeatedly: it has no times, no empty lists, and no values that the API server would write differently.
 
 pub mod access;
 pub mod answers;
@@ -28,27 +29,26 @@ use self::needs::Needs;
 use self::options::{Common, FailurePolicy};
 use crate::yaml;
 
-/// What a ConfigMap may hold.
+/// The size limit of a ConfigMap, in bytes.
 const CONFIG_MAP: usize = 1 << 20;
 
-/// What is to be applied, and what has to be said about it.
+/// The result of a rendering: objects and notes.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// The objects, in the order in which they are best applied.
+    /// The objects, in the recommended order of application.
     pub documents: Vec<Document>,
-    /// What to know or to do, a sentence each.
+    /// Facts to know and things to do, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Settings as they were written and as they were decoded, and what they need.
+/// Settings in raw form, and what they need.
 struct Input {
     raw: Map<String, Value>,
     needs: Needs,
 }
 
 impl Input {
-    /// Settings that are valid. `any`: and what they would need with any other SidecarSets; `without`: but for these
-    /// parts.
+    /// Decodes settings. `any`: also include the needs of any other SidecarSets. `without`: the parts to leave out.
     fn of(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
         let decoded = match Settings::decode(settings.clone()) {
             Ok(decoded) => decoded,
@@ -68,7 +68,7 @@ impl Input {
         Ok(Self { raw, needs })
     }
 
-    /// What a part has as its settings: what it reads of them.
+    /// Returns the settings of a part: the ones that the part reads.
     fn settings_for(&self, part: Part) -> Value {
         let mut settings = match part {
             Part::TokenSecrets => {
@@ -93,10 +93,10 @@ impl Input {
         settings.into()
     }
 
-    /// The settings as the text of a ConfigMap.
+    /// Returns the settings as the text of a ConfigMap.
     ///
     /// # Errors
-    /// They are too large for one.
+    /// If they are too large for one.
     fn text(&self) -> anyhow::Result<String> {
         let text = yaml::document(&yaml::Tree::conventional(&Value::Object(self.raw.clone())));
         if text.len() >= CONFIG_MAP {
@@ -109,7 +109,7 @@ impl Input {
         Ok(text)
     }
 
-    /// What is worth saying whichever way Pillion runs.
+    /// Returns the notes that do not depend on how Pillion runs.
     fn notes(&self, common: &Common) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |is_so: bool, text: String| {
@@ -138,33 +138,33 @@ impl Input {
         }
         note(
             needs.has(Part::Pods) && common.failure_policy == FailurePolicy::Ignore,
-            "with --failure-policy Ignore, Pods start without their sidecars while nobody answers".to_owned(),
+            "with --failure-policy Ignore, Pods start without their sidecars while no server answers".to_owned(),
         );
         note(
             common.guard_failure_policy == FailurePolicy::Ignore,
-            "with --guard-failure-policy Ignore, nothing is guarded while nobody answers".to_owned(),
+            "with --guard-failure-policy Ignore, nothing is guarded while no server answers".to_owned(),
         );
         if let Some((key, value)) = &common.opt_out_label {
-            note(true, format!("whoever creates Pods can keep every sidecar out with the label {key}={value}"));
+            note(true, format!("creators of Pods can keep every sidecar out with the label {key}={value}"));
         }
         notes
     }
 }
 
-/// Every namespace but these.
+/// Selects every namespace except these.
 fn namespace_selector(excluded: &BTreeSet<&str>) -> Value {
     let excluded = json!({"key": names::NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded});
     json!({"matchExpressions": [excluded]})
 }
 
-/// The namespaces in which nothing is injected.
+/// Returns the namespaces without injection.
 fn excluded<'a>(common: &'a Common, needs: &'a Needs) -> BTreeSet<&'a str> {
     let mut excluded: BTreeSet<&str> = common.exclude_namespaces.iter().map(String::as_str).collect();
     excluded.extend(["kube-system", needs.system_namespace.as_str()]);
     excluded
 }
 
-/// Everything without a label.
+/// Selects every object without this label.
 fn object_selector((key, value): &(String, String)) -> Value {
     json!({"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]})
 }
@@ -177,7 +177,7 @@ fn conditions(conditions: &[Condition]) -> Value {
     conditions.iter().map(|condition| json!({"name": condition.name, "expression": condition.expression})).collect()
 }
 
-/// Why the conditions below a JSON pointer are asked, as comments.
+/// Adds the reason of each condition as a comment. `pointer` is the JSON pointer of their list.
 fn explain(document: Document, pointer: &str, conditions: &[Condition]) -> Document {
     conditions.iter().enumerate().fold(document, |document, (index, condition)| {
         document.with_comment(format!("{pointer}/{index}"), condition.why)

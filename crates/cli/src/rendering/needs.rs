@@ -1,4 +1,4 @@
-//! What settings need: which parts have something to do, and what these read.
+//! The needs of settings: which parts have work to do, and which kinds of objects they read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,31 +6,31 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
 use pillion_identity::declared::{Declared, Mode, OnConflict};
 use pillion_kubernetes::json;
-use pillion_sidecarset::revision::Selection;
+use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::answers::Part;
 
-/// A kind of objects that is read, one by name.
+/// A kind of object that is read by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
-    /// For a `namespaceSelector`, and before something of a namespace is kept from being deleted.
+    /// For a `namespaceSelector`, and before the policy refuses to delete an object of a namespace.
     Namespace,
-    /// The whitelist of `patchPodMetadata`, and bundles.
+    /// For the whitelist of `patchPodMetadata`, and for bundles.
     ConfigMap,
-    /// Revisions of SidecarSets.
+    /// For revisions of SidecarSets.
     ControllerRevision,
-    /// The accounts of sidecars and of token Secrets.
+    /// For the accounts of sidecars and of token Secrets.
     ServiceAccount,
-    /// Of merged accounts.
+    /// For merged accounts.
     Role,
-    /// Of merged accounts.
+    /// For merged accounts.
     RoleBinding,
 }
 
 impl Read {
-    /// `apiVersion` and kind.
+    /// Returns `apiVersion` and kind.
     pub fn kind(self) -> (&'static str, &'static str) {
         match self {
             Self::Namespace => ("v1", "Namespace"),
@@ -43,33 +43,33 @@ impl Read {
     }
 }
 
-/// What settings need.
+/// The needs of settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// What each part that has something to do reads.
+    /// The parts that have work to do, each with the kinds that it reads.
     pub parts: BTreeMap<Part, BTreeSet<Read>>,
-    /// Whether authors of SidecarSets, and their ServiceAccounts, are asked for what they may do.
+    /// Whether the policy asks what authors of SidecarSets and their ServiceAccounts may do.
     pub asks_authors: bool,
     /// Whether SidecarSets may have identities.
     pub has_identities: bool,
-    /// Where the whitelist and the revisions are.
+    /// The namespace of the whitelist and the revisions.
     pub system_namespace: String,
-    /// Whether the whitelist is read, and not a part of the settings.
+    /// Whether the whitelist is read from the cluster because the settings have none.
     pub reads_whitelist: bool,
-    /// `bundleRef`: the ConfigMap.
+    /// The ConfigMap of `bundleRef`.
     pub bundle: Option<ConfigMapName>,
 }
 
 impl Needs {
-    /// What these settings need, which were decoded to `settings`. `any`: and what they would need with any other
+    /// Returns the needs of `settings`, which were decoded from `raw`. `any`: also include the needs of any other
     /// SidecarSets.
     ///
     /// # Errors
-    /// The bundle in them is damaged.
+    /// If the bundle in the settings is damaged.
     pub fn of(raw: &Value, settings: &Settings, any: bool) -> anyhow::Result<Self> {
         let bundle = settings.bundle_source.config_map.as_ref();
         let sets = settings.all_sidecar_sets()?;
-        // Nobody knows what a bundle in the cluster will hold.
+        // The content of a bundle in the cluster is unknown, so assume any SidecarSets.
         let sets = Sets { known: &sets, settings, any: any || bundle.is_some() };
         let has_identities = settings.gates.service_account_injection;
         let reads_whitelist = settings.patch_pod_metadata_whitelist.is_none();
@@ -116,7 +116,7 @@ impl Needs {
         })
     }
 
-    /// The same without some parts.
+    /// Removes some parts.
     #[must_use]
     pub fn without(mut self, parts: &[Part]) -> Self {
         self.parts.retain(|part, _| !parts.contains(part));
@@ -125,22 +125,22 @@ impl Needs {
         self
     }
 
-    /// Whether a part has something to do.
+    /// Whether the part has work to do.
     pub fn has(&self, part: Part) -> bool {
         self.parts.contains_key(&part)
     }
 
-    /// Whether any part reads these.
+    /// Whether any part reads objects of this kind.
     pub fn reads(&self, read: Read) -> bool {
         self.parts.values().any(|reads| reads.contains(&read))
     }
 }
 
-/// The SidecarSets that can be injected.
+/// The SidecarSets that may be injected.
 struct Sets<'a> {
     known: &'a [SidecarSet],
     settings: &'a Settings,
-    /// Whether there may be others.
+    /// Whether there may be other SidecarSets than the known ones.
     any: bool,
 }
 
@@ -149,14 +149,14 @@ impl Sets<'_> {
         self.any || self.known.iter().any(is_it)
     }
 
-    /// One account alone is not merged.
+    /// Whether accounts may be merged, which takes at least two.
     fn may_merge(&self) -> bool {
         self.any || self.known.iter().filter(|set| merges(set)).count() > 1
     }
 
     fn names_a_revision_elsewhere(&self, set: &SidecarSet) -> bool {
-        match Selection::of(set) {
-            Some(Selection::Name(name)) => {
+        match RequestedRevision::of(set) {
+            Some(RequestedRevision::Name(name)) => {
                 !self.settings.controller_revisions.iter().any(|revision| revision.name() == name)
             }
             _ => false,
@@ -164,7 +164,7 @@ impl Sets<'_> {
     }
 }
 
-/// What a set says about its identity; nothing where that is wrong, which is not for here.
+/// Returns the identity that a set declares. An invalid declaration counts as none: other code reports it.
 pub(super) fn declared(set: &SidecarSet) -> Declared {
     Declared::of(set).unwrap_or_default()
 }

@@ -1,30 +1,30 @@
-//! What is asked of a rendering beside the settings.
+//! The options of a rendering, besides the settings.
 
 use clap::ValueEnum;
 use pillion_controller::selection::Item;
-use pillion_kubernetes::format;
+use pillion_kubernetes::name_validation;
 use pillion_sidecarset::image;
 
 use super::answers::Part;
 
-/// The module where none is named: where a release would have it.
+/// The default module: its address in a release.
 const MODULE: &str = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION"));
-/// The image where none is named: where a release would have it.
+/// The default image: its address in a release.
 const IMAGE: &str = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION"));
 
-/// What happens to a request while nobody answers.
+/// The handling of requests while no server answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum FailurePolicy {
-    /// It is refused.
+    /// Refuse them.
     #[default]
     Fail,
-    /// It is accepted as it is.
+    /// Accept them unchanged.
     Ignore,
 }
 
 impl FailurePolicy {
-    /// As it is written.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fail => "Fail",
@@ -33,60 +33,60 @@ impl FailurePolicy {
     }
 }
 
-/// Whether a policy refuses, or only says in its log what it would refuse.
+/// Whether a policy refuses requests, or only logs which ones it would refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enforcement {
-    /// It injects and refuses.
+    /// Inject and refuse.
     #[default]
     Protect,
-    /// It logs what it would refuse, and injects nothing.
+    /// Log what would be refused, and inject nothing.
     Monitor,
 }
 
-/// Where the server gets its certificate from.
+/// The source of the server's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Certificates {
-    /// It makes its own, keeps it in a Secret, and writes its CA into the webhook configurations.
+    /// The server makes its own, keeps it in a Secret, and writes its CA into the webhook configurations.
     #[default]
     SelfSigned,
     /// From cert-manager, which also writes the CA into the webhook configurations.
     CertManager,
-    /// From a Secret that is there.
+    /// From an existing Secret.
     Files,
 }
 
 /// Options of both ways to run Pillion.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
-    /// What the objects are called, or their names begin with; for a second installation beside the first.
+    /// Name of the objects, or prefix of their names; a second installation beside the first needs another one.
     #[arg(long, value_name = "NAME", default_value = "pillion", value_parser = service)]
     pub name: String,
-    /// Also grant what other SidecarSets than those of the settings could need, so that SidecarSets can be changed
-    /// without rendering anew.
+    /// Also grant what SidecarSets outside the settings could need, so that SidecarSets can change without a new
+    /// rendering.
     #[arg(long)]
     pub any_sidecar_sets: bool,
-    /// Parts to leave out. What the settings do not need is left out in any case.
+    /// Parts to leave out. Parts that the settings do not need are left out in any case.
     #[arg(long, value_name = "PART,...", value_delimiter = ',')]
     pub without: Vec<Part>,
-    /// Namespaces in which nothing is injected, beside kube-system and the settings' systemNamespace.
+    /// Namespaces without injection, besides kube-system and the settings' systemNamespace.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub exclude_namespaces: Vec<String>,
-    /// Inject nothing into Pods with this label. Whoever creates Pods can set it: sidecars are no longer mandatory.
+    /// Inject nothing into Pods with this label. Every creator of Pods can set it: sidecars are no longer mandatory.
     #[arg(long, value_name = "KEY=VALUE", value_parser = opt_out)]
     pub opt_out_label: Option<(String, String)>,
-    /// What becomes of Pods while nobody answers.
+    /// Refuse new Pods (Fail) or accept them unchanged (Ignore) while no server answers.
     #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
     pub failure_policy: FailurePolicy,
-    /// What becomes of everything else while nobody answers.
+    /// The same for all other requests.
     #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
     pub guard_failure_policy: FailurePolicy,
-    /// Leave out the Role for the systemNamespace: where that namespace does not exist, as without OpenKruise.
+    /// Leave out the Role for the systemNamespace, if that namespace does not exist, as without OpenKruise.
     #[arg(long)]
     pub no_system_role: bool,
 }
 
 impl Common {
-    /// What becomes of the requests of a part while nobody answers.
+    /// Returns the failure policy for the requests of a part.
     pub fn failure_policy(&self, part: Part) -> FailurePolicy {
         if part.is_about_pods() { self.failure_policy } else { self.guard_failure_policy }
     }
@@ -95,10 +95,10 @@ impl Common {
 /// Options for Kubewarden.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Kubewarden {
-    /// What both ways share.
+    /// The options of both ways.
     #[command(flatten)]
     pub common: Common,
-    /// The module, in the registry that it was pushed to; absent: that of the policy which has the settings, else a
+    /// The module in its registry; absent: the module of the policy that the settings come from, otherwise a
     /// placeholder that is not published yet.
     #[arg(long, value_name = "REFERENCE", value_parser = module_reference)]
     pub module: Option<String>,
@@ -111,7 +111,7 @@ pub struct Kubewarden {
     /// The namespace of the policy server.
     #[arg(short, long, value_name = "NAME", default_value = "kubewarden", value_parser = label)]
     pub namespace: String,
-    /// monitor: nothing is refused and nothing is injected, to begin with.
+    /// monitor: refuse nothing and inject nothing, for a first trial.
     #[arg(long, value_enum, default_value_t, value_name = "protect|monitor", hide_possible_values = true)]
     pub mode: Enforcement,
     /// Also render the SidecarSet definition, for a cluster without OpenKruise.
@@ -120,12 +120,12 @@ pub struct Kubewarden {
 }
 
 impl Kubewarden {
-    /// The module that the policies run.
+    /// Returns the module that the policies run.
     pub fn module(&self) -> &str {
         self.module.as_deref().unwrap_or(MODULE)
     }
 
-    /// A note about a module that was not named.
+    /// Returns a note if the options name no module.
     pub(super) fn note(&self) -> Option<String> {
         self.module.is_none().then(|| {
             format!(
@@ -139,23 +139,23 @@ impl Kubewarden {
 /// Options of a process of Pillion in the cluster.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Deployment {
-    /// The namespace that it is in.
+    /// The namespace of the process.
     #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
     pub namespace: String,
-    /// The image of pillion, in the registry that it was pushed to; absent: a placeholder that is not published yet.
+    /// The image of pillion in its registry; absent: a placeholder that is not published yet.
     #[arg(long, value_name = "IMAGE", value_parser = image_reference)]
     pub image: Option<String>,
-    /// How many replicas; with two or more, a PodDisruptionBudget keeps all but one. Of controllers, one works and the
-    /// others wait.
+    /// Number of replicas; with two or more, a PodDisruptionBudget keeps all but one. Of controllers, one replica works
+    /// and the others wait.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: u16,
-    /// Its PriorityClass; absent: the cluster's default.
+    /// The PriorityClass of its Pods; absent: the cluster's default.
     #[arg(long, value_name = "NAME", value_parser = subdomain)]
     pub priority_class: Option<String>,
     /// Ports of the API server, for the NetworkPolicy.
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
     pub api_server_ports: Vec<u16>,
-    /// Leave out the Namespace, where it is there already.
+    /// Leave out the Namespace, if it exists already.
     #[arg(long)]
     pub no_namespace: bool,
     /// Leave out the NetworkPolicy.
@@ -164,12 +164,12 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// The image that the Pods run.
+    /// Returns the image that the Pods run.
     pub fn image(&self) -> &str {
         self.image.as_deref().unwrap_or(IMAGE)
     }
 
-    /// A note about an image that was not named.
+    /// Returns a note if the options name no image.
     pub(super) fn note(&self) -> Option<String> {
         self.image.is_none().then(|| {
             format!(
@@ -183,25 +183,25 @@ impl Deployment {
 /// Options for Pillion's own server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Standalone {
-    /// What both ways share.
+    /// The options of both ways.
     #[command(flatten)]
     pub common: Common,
-    /// The server.
+    /// The options of the server's Deployment.
     #[command(flatten)]
     pub deployment: Deployment,
-    /// Where the certificate comes from.
+    /// The source of the certificate.
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     pub certificates: Certificates,
-    /// The Secret with tls.crt and tls.key: the one that is made, or with `files` the one that is there.
+    /// The Secret with tls.crt and tls.key; with `files` it has to exist.
     #[arg(long, value_name = "NAME", default_value = "pillion-serve-tls", value_parser = subdomain)]
     pub tls_secret: String,
     /// An issuer of cert-manager, such as ClusterIssuer/internal; absent: one with a CA of its own is rendered.
     #[arg(long, value_name = "KIND/NAME", value_parser = issuer)]
     pub issuer: Option<(String, String)>,
-    /// Leave out the SidecarSet definition, where OpenKruise or another installation has brought one.
+    /// Leave out the SidecarSet definition, if OpenKruise or another installation provides one.
     #[arg(long)]
     pub no_crd: bool,
-    /// The CA that signed the certificate, as `caBundle` wants it.
+    /// The CA that signed the certificate, in the form of `caBundle`.
     #[arg(skip)]
     pub ca_bundle: Option<String>,
 }
@@ -209,26 +209,26 @@ pub struct Standalone {
 /// Options for the controllers.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Controller {
-    /// What the objects are called, or their names begin with. serviceAccounts.controllerUser has it, too.
+    /// Name of the objects, or prefix of their names. serviceAccounts.controllerUser has to contain it, too.
     #[arg(long, value_name = "NAME", default_value = "pillion-controller", value_parser = label)]
     pub name: String,
     /// Which controllers run: `*` for those that are on by default, `<name>` for one more, `-<name>` for one less.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<Item>,
-    /// The namespaces in which sidecars have tokens of their own; without any, nothing may be done with Secrets, and
-    /// sidecar-tokens is left out.
+    /// Namespaces in which sidecars have tokens of their own; without any, sidecar-tokens and its access to Secrets are
+    /// left out.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub token_namespaces: Vec<String>,
-    /// The controllers.
+    /// The options of the controllers' Deployment.
     #[command(flatten)]
     pub deployment: Deployment,
 }
 
 fn label(text: &str) -> Result<String, String> {
-    format::dns_label(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+    name_validation::dns_label(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
 }
 
-/// A Service is called so, too: RFC 1035.
+/// A Service gets the same name, which RFC 1035 restricts.
 fn service(text: &str) -> Result<String, String> {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return Err("a name begins with a letter, since a Service has it".to_owned());
@@ -237,7 +237,7 @@ fn service(text: &str) -> Result<String, String> {
 }
 
 fn subdomain(text: &str) -> Result<String, String> {
-    format::dns_subdomain(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+    name_validation::dns_subdomain(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
 }
 
 fn image_reference(text: &str) -> Result<String, String> {
@@ -250,10 +250,11 @@ fn image_reference(text: &str) -> Result<String, String> {
     }
 }
 
-/// A module as Kubewarden takes it: an image reference, with `registry://` or without, or a URL.
+/// Checks a reference to a module as Kubewarden accepts it: an image reference, with or without `registry://`, or a
+/// URL.
 ///
 /// # Errors
-/// The text is something else; the error says what it should be.
+/// If the text is something else. The error says what it should be.
 pub fn module_reference(text: &str) -> Result<String, String> {
     let is_module = match text.split_once("://") {
         None | Some(("registry", _)) => image::tag(text.strip_prefix("registry://").unwrap_or(text)).is_some(),
@@ -268,7 +269,7 @@ pub fn module_reference(text: &str) -> Result<String, String> {
 
 fn opt_out(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
-    match format::qualified_name(key).or_else(|| format::label_value(value)) {
+    match name_validation::qualified_name(key).or_else(|| name_validation::label_value(value)) {
         Some(wrong) => Err(wrong.to_owned()),
         None => Ok((key.to_owned(), value.to_owned())),
     }

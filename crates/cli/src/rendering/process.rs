@@ -1,4 +1,4 @@
-//! A process of Pillion in the cluster: a Deployment, and what belongs to it.
+//! Renders a process of Pillion in the cluster: a Deployment and its related objects.
 
 use pillion_host::server::paths;
 use pillion_kubernetes::json;
@@ -8,47 +8,47 @@ use super::document::{Document, PART_OF, PILLION, metadata, selector};
 use super::insert;
 use super::options::Deployment;
 
-/// The file of the ServiceAccount and of what it may do.
+/// The file of the ServiceAccount and its roles.
 pub const RBAC: &str = "02-rbac";
-/// Where the settings are mounted. The whole folder, so that changes reach it.
+/// The folder where the settings are mounted. The whole folder is mounted, so that changes reach the process.
 pub const SETTINGS_FOLDER: &str = "/etc/pillion";
-/// The file in it.
+/// The settings file in that folder.
 pub const SETTINGS_FILE: &str = "settings.yaml";
-/// That of the image.
+/// The user and group of the image.
 const USER: u32 = 65532;
 
-/// What is the same for every object of a process.
+/// The properties that all objects of a process share.
 #[derive(Clone, Copy, Debug)]
 pub struct Process<'a> {
-    /// What the objects are called.
+    /// The name of the objects.
     pub name: &'a str,
-    /// `app.kubernetes.io/component`, and what comments call it.
+    /// The value of `app.kubernetes.io/component`, also used in comments.
     pub component: &'static str,
-    /// Where and how it runs.
+    /// The options of its Deployment.
     options: &'a Deployment,
 }
 
-/// What one kind of process needs of its container.
+/// The container of a process.
 #[derive(Clone, Debug)]
 pub struct Container {
     /// The command line, without `pillion`.
     pub arguments: Vec<String>,
-    /// Names and numbers of its ports; the one of the name `health` has the probes.
+    /// Names and numbers of its ports. The probes use the port named `health`.
     pub ports: Vec<(&'static str, u16)>,
-    /// `resources`.
+    /// The value of `resources`.
     pub resources: Value,
-    /// Volumes beside the settings: their names, where they are mounted, and what they are.
+    /// The volumes besides the settings: name, mount path and source.
     pub volumes: Vec<(&'static str, &'static str, Value)>,
-    /// Seconds from SIGTERM to SIGKILL.
+    /// The seconds between SIGTERM and SIGKILL.
     pub grace: u32,
 }
 
-/// The settings in a ConfigMap, in the form that their file has.
+/// Returns the path of the mounted settings file.
 pub fn mounted_settings() -> String {
     format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}")
 }
 
-/// The text of the settings in an object that [`Process::settings`] has rendered.
+/// Returns the text of the settings if `object` was rendered by [`Process::settings`].
 pub fn settings_in(object: &Value) -> Option<&str> {
     let is_ours = json::text(object, &["apiVersion"]) == "v1"
         && json::text(object, &["kind"]) == "ConfigMap"
@@ -56,14 +56,14 @@ pub fn settings_in(object: &Value) -> Option<&str> {
     json::at(object, &["data", SETTINGS_FILE]).and_then(Value::as_str).filter(|_| is_ours)
 }
 
-/// A note as the sentence that it is in a comment.
+/// Turns a note into a sentence for a comment.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 impl<'a> Process<'a> {
-    /// The one that is called `name`.
+    /// Returns the process named `name`.
     pub fn of(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
         Self { name, component, options }
     }
@@ -72,7 +72,7 @@ impl<'a> Process<'a> {
         metadata(name, namespace, self.name, self.component, &Value::Null)
     }
 
-    /// An object of the process in its namespace, with `rest` beside its metadata.
+    /// Returns an object in the namespace of the process, with `rest` besides its metadata.
     pub fn object(&self, api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
         let mut object = json!({
             "apiVersion": api_version, "kind": kind, "metadata": self.metadata(name, Some(&self.options.namespace)),
@@ -83,12 +83,12 @@ impl<'a> Process<'a> {
         object
     }
 
-    /// `spec.selector` of what is about its Pods.
+    /// Returns the selector of its Pods.
     pub fn pods(&self) -> Value {
         json!({"matchLabels": selector(self.name, self.component)})
     }
 
-    /// Its namespace.
+    /// Returns its namespace.
     pub fn namespace(&self) -> Document {
         let mut metadata = self.metadata(&self.options.namespace, None);
         if let Some(labels) = metadata.get_mut("labels") {
@@ -99,19 +99,19 @@ impl<'a> Process<'a> {
         Document::new("01-namespace", about, object)
     }
 
-    /// Under which it runs.
+    /// Returns its ServiceAccount.
     pub fn service_account(&self) -> Document {
         let rest = json!({"automountServiceAccountToken": false});
         let account = self.object("v1", "ServiceAccount", self.name, rest);
-        Document::new(RBAC, format!("Under which the {} runs.", self.component), account)
+        Document::new(RBAC, format!("The {}'s ServiceAccount.", self.component), account)
     }
 
-    /// The name of the ConfigMap with the settings.
+    /// Returns the name of the ConfigMap with the settings.
     fn settings_name(&self) -> String {
         format!("{}-settings", self.name)
     }
 
-    /// The settings.
+    /// Returns the ConfigMap with the settings.
     pub fn settings(&self, text: &str) -> Document {
         let config_map = self.object("v1", "ConfigMap", &self.settings_name(), json!({"data": {SETTINGS_FILE: text}}));
         let about = format!(
@@ -122,7 +122,7 @@ impl<'a> Process<'a> {
         Document::new("03-settings", about, config_map)
     }
 
-    /// The process itself.
+    /// Returns the Deployment.
     pub fn deployment(&self, container: &Container) -> Document {
         let labels = self.metadata("", None).get("labels").cloned().unwrap_or_default();
         let settings = json!({"name": "settings", "configMap": {"name": self.settings_name()}});
@@ -158,7 +158,7 @@ impl<'a> Process<'a> {
         let spec = json!({
             "replicas": self.options.replicas,
             "selector": self.pods(),
-            // A new one is there before an old one goes.
+            // A new Pod is ready before an old one stops.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         });
@@ -194,7 +194,7 @@ impl<'a> Process<'a> {
             "image": self.options.image(),
             "args": container.arguments,
             "ports": ports,
-            // It may have something to compile or to list first.
+            // The process may first have to compile a module or list objects.
             "startupProbe": probe(paths::HEALTHZ, 2, 30),
             "livenessProbe": probe(paths::HEALTHZ, 10, 3),
             "readinessProbe": probe(paths::READYZ, 5, 2),
@@ -208,12 +208,12 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// How many may be taken away at once.
+    /// Returns the PodDisruptionBudget.
     pub fn disruption_budget(&self) -> Document {
         let spec = json!({
             "maxUnavailable": 1,
             "selector": self.pods(),
-            // One that is broken anyway does not keep a node from being drained.
+            // A Pod that is not ready anyway does not block the drain of a node.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         });
         let budget = self.object("policy/v1", "PodDisruptionBudget", self.name, json!({"spec": spec}));
@@ -221,7 +221,7 @@ impl<'a> Process<'a> {
         Document::new("07-pod-disruption-budget", about, budget)
     }
 
-    /// Who talks to it on these ports, and that it talks to the API server.
+    /// Returns the NetworkPolicy: ingress on these ports, egress to the API server.
     pub fn network_policy(&self, listens: &[u16], about: String, from: &str) -> Document {
         let ports =
             |ports: &[u16]| -> Value { ports.iter().map(|port| json!({"protocol": "TCP", "port": port})).collect() };

@@ -38,7 +38,7 @@ fn command(finding: &Finding) -> String {
     format!("::{} {}::{}", finding.severity.as_str(), properties.join(","), data(&message))
 }
 
-/// What GitHub's runner would read as the end of a command.
+/// Escapes characters that end a command in GitHub's runner.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -1,4 +1,4 @@
-//! For editors and programs.
+//! The JSON format, for editors and programs.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Finding;
 
-/// A finding as it is printed; positions count from 1, columns in characters, the end is after the last character.
+/// A finding as printed. Positions count from 1, columns in characters; the end is after the last character.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {

@@ -1,4 +1,4 @@
-//! From the path of a field to the characters of a file.
+//! Converts the path of a field into a place in a file.
 
 use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
@@ -6,26 +6,26 @@ use serde_json::Value;
 use super::Place;
 use crate::manifest::{Manifest, token};
 
-/// What the caret stands under, where a field is there.
+/// The part of an existing field to point at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// The key: the field should not be there, or all of it is meant.
+    /// The key: the field is unexpected, or all of it is meant.
     Key,
-    /// The value, where it is a scalar; the key of a list or an object.
+    /// The value if it is a scalar; the key of a list or an object.
     Value,
 }
 
-/// The deepest part of an object that lies on a path.
+/// The deepest existing part of an object on a path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its JSON pointer.
     pub pointer: String,
-    /// Whether it is what the path names, and not something above a field that is not there.
+    /// Whether the part is the whole path, rather than a parent of a missing field.
     pub is_whole: bool,
 }
 
-/// Finds what a path names in an object. The text of a path does not tell where a key with dots or brackets ends, but
-/// the keys that are there do.
+/// Finds the part of an object at a path. The path alone does not show where a key with dots or brackets ends; the
+/// existing keys do.
 pub fn resolve(object: &Value, path: &str) -> Target {
     let mut best = Best { pointer: String::new(), left: path.len() };
     walk(object, path, &mut String::new(), &mut best);
@@ -37,7 +37,7 @@ struct Best {
     left: usize,
 }
 
-/// No deeper than the path is long, and the paths of decoded objects are short.
+/// The depth is bounded by the length of the path, which is short for decoded objects.
 fn walk(value: &Value, rest: &str, pointer: &mut String, best: &mut Best) {
     if rest.len() < best.left {
         best.left = rest.len();
@@ -57,7 +57,7 @@ fn walk(value: &Value, rest: &str, pointer: &mut String, best: &mut Best) {
             pointer.truncate(length);
         }
         Value::Object(entries) => {
-            // The longest key first: a key with dots is taken for one key before it is taken for several.
+            // Try the longest key first: prefer one key with dots to several keys.
             let mut candidates: Vec<(&String, &Value, &str)> =
                 entries.iter().filter_map(|(key, value)| Some((key, value, after(rest, key)?))).collect();
             candidates.sort_by_key(|(.., after)| after.len());
@@ -72,7 +72,7 @@ fn walk(value: &Value, rest: &str, pointer: &mut String, best: &mut Best) {
     }
 }
 
-/// What is left of a path behind `key`, as a field (`.key`, `key` at the root) or as an entry of a map (`[key]`).
+/// Returns the rest of a path after `key`: a field (`.key`, or `key` at the root) or an entry of a map (`[key]`).
 fn after<'a>(rest: &'a str, key: &str) -> Option<&'a str> {
     if let Some(inside) = rest.strip_prefix('[') {
         return inside.strip_prefix(key)?.strip_prefix(']');
@@ -81,8 +81,8 @@ fn after<'a>(rest: &'a str, key: &str) -> Option<&'a str> {
     (after.is_empty() || after.starts_with(['.', '['])).then_some(after)
 }
 
-/// The place of a field in the file of `manifest`: the field, else the nearest thing above it that is there. `shown`
-/// is the value that is wrong; where the field is a map or a list that holds it, it is what is pointed at.
+/// Returns the place of a field in the file of `manifest`, or of its nearest existing parent. `shown` is the invalid
+/// value: if the field is a map or a list that contains it, returns its place instead.
 pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> Place {
     let target = resolve(&manifest.value, path);
     let pointer = target.pointer.as_str();
@@ -105,7 +105,7 @@ pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> 
     }
 }
 
-/// Errors about an object, each behind the file and the line of its field.
+/// Returns errors about an object as texts, each after the file and line of its field.
 pub fn told(manifest: &Manifest, errors: &[FieldError]) -> Vec<String> {
     let said = |error: &FieldError| match error {
         FieldError { path, cause: Cause::Type, value: None, detail } => format!("{path}: {detail}"),
@@ -114,14 +114,14 @@ pub fn told(manifest: &Manifest, errors: &[FieldError]) -> Vec<String> {
     errors.iter().map(|error| format!("{}: {}", line(manifest, error), said(error))).collect()
 }
 
-/// The file and the line of the field that an error is about: `pods.yaml:7`.
+/// Returns the file and line of the field with an error, as in `pods.yaml:7`.
 pub fn line(manifest: &Manifest, error: &FieldError) -> String {
     let aim = if error.cause == Cause::Unknown { Aim::Key } else { Aim::Value };
     let place = place(manifest, &error.path, aim, error.value.as_deref());
     format!("{}:{}", place.source.name, place.start().line)
 }
 
-/// The key or the scalar `shown` in the map or list at `pointer`.
+/// Returns the place of the key or scalar `shown` in the map or list at `pointer`.
 fn inside(manifest: &Manifest, pointer: &str, value: &Value, shown: &str) -> Option<Place> {
     let span = match value {
         Value::Object(entries) => {
@@ -141,7 +141,7 @@ fn inside(manifest: &Manifest, pointer: &str, value: &Value, shown: &str) -> Opt
     Some(Place::new(&manifest.source, span))
 }
 
-/// An item of a list in block style, or a whole document, has no characters of its own: its first key stands for it.
+/// Points at the first key of a whole document or of an item of a block list, which have no range of their own.
 fn first_words(manifest: &Manifest, pointer: &str) -> Place {
     let start = manifest.value_at(pointer).map_or(0, |span| span.start);
     let line = manifest.source.text.get(start..).and_then(|text| text.lines().next()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Findings: what is wrong at a place of a text, and how people, editors and CI read it.
+//! Findings about places of a text, and their formats for people, editors and CI.
 
 mod github;
 mod json;
@@ -16,17 +16,17 @@ use clap::ValueEnum;
 
 pub use self::place::{Place, Position};
 
-/// How bad a finding is. Errors come first.
+/// The severity of a finding. Errors come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The policy refuses it.
+    /// The policy refuses the input.
     Error,
-    /// The policy takes it, and it may not do what is meant.
+    /// The policy accepts the input, but its effect may be unintended.
     Warning,
 }
 
 impl Severity {
-    /// The word in reports.
+    /// Returns the word in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -35,20 +35,20 @@ impl Severity {
     }
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where in the text.
+    /// The place in the text.
     pub place: Place,
     /// The field, as Kubernetes writes it: `spec.containers[0].image`; empty for the whole document.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it; empty where the message says it.
+    /// The remedy; empty if the message contains it.
     pub remedy: String,
-    /// The name of the `SidecarSet` that it is about; empty where it is about none.
+    /// The name of the `SidecarSet` with the problem; empty if none.
     pub sidecar_set: String,
 }
 
@@ -67,7 +67,7 @@ pub enum Format {
 /// Writes all findings.
 ///
 /// # Errors
-/// Where `out` takes no more.
+/// If `out` takes no more.
 pub fn write(findings: &[Finding], format: Format, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Text => text::write(findings, out),
@@ -76,8 +76,8 @@ pub fn write(findings: &[Finding], format: Format, out: &mut dyn Write) -> io::R
     }
 }
 
-/// Puts findings into the order of the files and lines, and leaves out what was found twice. `files` are the names of
-/// the files in the order in which they were given.
+/// Sorts findings by file, line and severity, and removes duplicates. `files` has the names of the files in the order
+/// given.
 pub fn sort(findings: &mut Vec<Finding>, files: &[String]) {
     let ranks: BTreeMap<&str, usize> = files.iter().enumerate().map(|(rank, file)| (file.as_str(), rank)).collect();
     let rank = |finding: &Finding| ranks.get(finding.place.source.name.as_str()).copied();

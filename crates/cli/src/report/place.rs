@@ -1,16 +1,16 @@
-//! Places of a text.
+//! Places in a text.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::manifest::Source;
 
-/// Some characters of a text.
+/// A range of characters in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The text.
     pub source: Arc<Source>,
-    /// The characters, as bytes of the text. Never empty, unless the text is.
+    /// The byte range of the characters. Not empty, unless the text has no visible character there.
     pub span: Range<usize>,
 }
 
@@ -24,13 +24,13 @@ pub struct Position {
 }
 
 impl Place {
-    /// The place of `span`; one that is empty or lies beyond the text is moved so that a caret can stand under it.
+    /// Creates a place. Moves an empty or out-of-range `span` so that a caret can point at it.
     pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let span = visible(&source.text, span);
         Self { source: Arc::clone(source), span }
     }
 
-    /// The character at a position; the end of the line, or of the text, where it is shorter.
+    /// Returns the place of the character at a position, or of the line's or text's end if it is shorter.
     pub fn at(source: &Arc<Source>, line: usize, column: usize) -> Self {
         let text = &source.text;
         let start = source.line_start(line);
@@ -39,17 +39,17 @@ impl Place {
         Self::new(source, start + offset..start + offset)
     }
 
-    /// Where it starts.
+    /// Returns the position of the first character.
     pub fn start(&self) -> Position {
         position(&self.source, self.span.start)
     }
 
-    /// Where it ends: the position after its last character.
+    /// Returns the position after the last character.
     pub fn end(&self) -> Position {
         position(&self.source, self.span.end)
     }
 
-    /// The line in which it starts, without the line break, and the part of it that is meant, as bytes of that line.
+    /// Returns the first line, without its line break, and the byte range of the place in it.
     pub fn first_line(&self) -> (&str, Range<usize>) {
         let text = &self.source.text;
         let before = text.get(..self.span.start).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// At least one character; trailing space and line breaks are left out.
+/// Returns a span of at least one character if possible, without trailing space and line breaks.
 fn visible(text: &str, span: Range<usize>) -> Range<usize> {
     let start = floor(text, span.start.min(text.len()));
     let end = floor(text, span.end.min(text.len()));
@@ -71,7 +71,7 @@ fn visible(text: &str, span: Range<usize>) -> Range<usize> {
     }
     match text.get(start..).and_then(|rest| rest.chars().next()) {
         Some(first) if first != '\n' && first != '\r' => start..start + first.len_utf8(),
-        // At the end of a line: its last character.
+        // At the end of a line, use its last character.
         _ => match text.get(..start).and_then(|before| before.chars().next_back()) {
             Some(last) if last != '\n' => start - last.len_utf8()..start,
             _ => start..start,

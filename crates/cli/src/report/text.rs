@@ -1,4 +1,4 @@
-//! For people.
+//! The text format, for people.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use super::{Finding, Severity};
 
-/// The widest line that is printed; longer ones are cut around what they are about.
+/// The maximum width of output; longer lines are cut around the place.
 const WIDTH: usize = 120;
 
 pub(super) fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
@@ -22,7 +22,7 @@ fn render(finding: &Finding, renderer: &Renderer) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    // One line of the text is all that is needed, however long the text is.
+    // Pass only one line: the renderer does not need the rest of the text, which may be long.
     let (line, span) = finding.place.first_line();
     let mut annotation = AnnotationKind::Primary.span(span);
     if !finding.path.is_empty() {
@@ -42,7 +42,7 @@ fn render(finding: &Finding, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// Values of manifests may hold anything; control characters would reach the terminal.
+/// Replaces control characters: values of manifests may contain some, which would reach the terminal.
 fn one_line(text: &str) -> String {
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }

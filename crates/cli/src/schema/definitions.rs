@@ -1,36 +1,37 @@
-//! From the core's tables of fields to JSON Schema.
+//! Turns the core's tables of fields into JSON Schema.
 
 use std::ptr;
 
 use pillion_identity::declared;
-use pillion_sidecarset::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Map, Value, json};
 
 use super::fields::{self, POLICY_RULE, Values};
 
-/// The type of `spec`, in both versions.
+/// The name of the type of `spec`, the same in both versions.
 const SPEC: &str = "SidecarSetSpec";
 
-/// What Kubernetes reads as a quantity; that it is not too large cannot be said here.
+/// The texts that Kubernetes reads as a quantity. A pattern cannot limit the value.
 const QUANTITY: &str = r"^\s*[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?\s*$";
-/// What Go reads as a time; that there is such a day cannot be said here.
+/// The texts that Go reads as a time. A pattern cannot check that the day exists.
 const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$";
 
-/// The types that a schema refers to, each once.
+/// The type definitions that a schema refers to, each once.
 #[derive(Default)]
 pub(super) struct Definitions {
-    known: Vec<(&'static Schema, String)>,
+    known: Vec<(&'static Table, String)>,
     written: Map<String, Value>,
 }
 
 impl Definitions {
-    /// The value of `$defs`.
+    /// Returns the value of `$defs`.
     pub(super) fn into_value(self) -> Value {
         Value::Object(self.written)
     }
 
-    /// A `SidecarSet` of either version: a manifest has to say what it is, everything else is a matter of its version.
+    /// Returns the schema of a `SidecarSet` of either version. A manifest has to state its version and kind; the
+    /// version decides the rest.
     pub(super) fn sidecar_set(&mut self) -> Value {
         let beta = self.reference(&SIDECAR_SET_V1BETA1);
         let alpha = self.reference(&SIDECAR_SET_V1ALPHA1);
@@ -48,7 +49,7 @@ impl Definitions {
         })
     }
 
-    /// A ControllerRevision.
+    /// Returns the schema of a ControllerRevision.
     pub(super) fn controller_revision(&mut self) -> Value {
         let revision = self.reference(&CONTROLLER_REVISION);
         json!({
@@ -60,15 +61,15 @@ impl Definitions {
         })
     }
 
-    /// A reference to a type, which is defined where it is not yet.
-    fn reference(&mut self, schema: &'static Schema) -> Value {
+    /// Returns a reference to a type, and defines the type on first use.
+    fn reference(&mut self, schema: &'static Table) -> Value {
         let known = self.known.iter().find(|(known, _)| ptr::eq(*known, schema)).map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| self.define(schema));
         json!({"$ref": format!("#/$defs/{name}")})
     }
 
-    fn define(&mut self, schema: &'static Schema) -> String {
-        // Two versions of one kind have one name.
+    fn define(&mut self, schema: &'static Table) -> String {
+        // Both versions of a kind have the same name, so the second gets a suffix.
         let is_taken = |name: &str| self.known.iter().any(|(_, known)| known == name);
         let name = if is_taken(schema.name) { format!("{}V1alpha1", schema.name) } else { schema.name.to_owned() };
         self.known.push((schema, name.clone()));
@@ -78,7 +79,7 @@ impl Definitions {
             .map(|field| (field.name.to_owned(), self.field(schema, field.name, field.kind)))
             .collect();
         if schema.name == SPEC {
-            // No table has these: they are in no hash and in no revision.
+            // No table has these fields, since no hash and no revision contains them.
             for field in declared::FIELDS {
                 let kind = if field.name == declared::PERMISSIONS.name {
                     json!({"type": ["array", "null"], "items": policy_rule()})
@@ -97,7 +98,7 @@ impl Definitions {
         name
     }
 
-    fn field(&mut self, owner: &Schema, name: &str, kind: Kind) -> Value {
+    fn field(&mut self, owner: &Table, name: &str, kind: Kind) -> Value {
         let mut schema = documented(self.kind(kind), owner.name, name);
         if let Some(schema) = schema.as_object_mut()
             && owner.name == SPEC
@@ -129,7 +130,7 @@ impl Definitions {
     }
 }
 
-/// The schema of a field with what is known of it beside its type.
+/// Adds a field's description, default and allowed values to its schema.
 fn documented(mut schema: Value, owner: &str, name: &str) -> Value {
     let Some((documented, schema_of)) = fields::of_field(owner, name).zip(schema.as_object_mut()) else {
         return schema;
@@ -153,7 +154,7 @@ fn documented(mut schema: Value, owner: &str, name: &str) -> Value {
     schema
 }
 
-/// A regular expression for these words, whatever the case of their letters.
+/// Returns a regular expression that matches these words in any case.
 fn any_case(words: &[&str]) -> String {
     let word = |word: &&str| -> String {
         let letters = word.chars();
@@ -167,7 +168,7 @@ fn text() -> Value {
     json!({"type": ["string", "null"]})
 }
 
-/// A PolicyRule of a SidecarSet. It belongs to a namespace, so it cannot name URLs (V6).
+/// Returns the schema of a PolicyRule of a SidecarSet. The rule belongs to a namespace, so it cannot name URLs (IDV-6).
 fn policy_rule() -> Value {
     let text = |length: u8| json!({"type": "string", "minLength": length});
     let some = json!({"type": "array", "items": text(0), "minItems": 1});
@@ -186,12 +187,12 @@ fn quantity() -> Value {
     json!({"type": ["string", "number", "null"], "minLength": 1, "pattern": QUANTITY})
 }
 
-/// An empty text and `null` are absent, so a default stands in for them.
+/// Returns the values of an `enum`. An empty text and `null` count as absent, so the default applies to them.
 fn only(values: &[&str]) -> Value {
     values.iter().map(|value| Value::from(*value)).chain([Value::from(""), Value::Null]).collect()
 }
 
-/// What is checked of plain containers only (V-9).
+/// Adds the rules that apply to plain containers only (VAL-9).
 fn plain_container(container: Option<&Value>) -> Value {
     let mut container = container.cloned().unwrap_or_default();
     if let Some(container) = container.as_object_mut() {

@@ -1,51 +1,51 @@
-//! What the fields of a `SidecarSet` mean. Fields of core/v1 that a `SidecarSet` treats as any Pod does are described
-//! where that helps while writing one; Kubernetes documents the rest.
+//! Descriptions of the fields of a `SidecarSet`. Fields of core/v1 that a `SidecarSet` treats as any Pod does are
+//! described if that helps to write one; Kubernetes documents the rest.
 
-/// What is known of a field beside its type.
+/// The documentation of a field, besides its type.
 pub(crate) struct Field {
     owner: &'static str,
     name: &'static str,
-    /// What it means.
+    /// The description.
     pub(crate) text: &'static str,
-    /// The value that stands in where it is absent, as JSON.
+    /// The default, as JSON.
     pub(crate) default: Option<&'static str>,
-    /// The values that it takes.
+    /// The allowed values.
     pub(crate) values: Values,
 }
 
-/// The texts that a field takes.
+/// The texts that a field accepts.
 #[derive(Clone, Copy)]
 pub(crate) enum Values {
-    /// Any.
+    /// Any text.
     Any,
-    /// These; anything else is an error.
+    /// These texts. Any other text is an error.
     Only(&'static [&'static str]),
-    /// These mean something; anything else is passed on, or ignored.
+    /// These texts have a meaning. Any other text is passed on or ignored.
     Known(&'static [&'static str]),
-    /// These, in capital letters or small ones; anything else is an error.
+    /// These texts, in upper or lower case. Any other text is an error.
     AnyCase(&'static [&'static str]),
 }
 
-/// `podInjectPolicy`, which only plain containers have to have.
+/// The values of `podInjectPolicy`, which are checked in plain containers only.
 pub(crate) const PLACES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
-/// `shareVolumePolicy.type`, which only plain containers have to have.
+/// The values of `shareVolumePolicy.type`, which are checked in plain containers only.
 pub(crate) const SHARE: [&str; 2] = ["enabled", "disabled"];
 const UPGRADES: [&str; 2] = ["ColdUpgrade", "HotUpgrade"];
 const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
 const BEHAVIORS: [&str; 2] = ["Refuse", "Merge"];
 const PATCHES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
 
-/// A type in one sentence; empty where its name says it.
+/// Returns the description of a type; empty if its name is enough.
 pub(crate) fn of_type(name: &str) -> &'static str {
     TYPES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-/// What is known of a field.
+/// Returns the documentation of a field.
 pub(crate) fn of_field(owner: &str, name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.owner == owner && field.name == name)
 }
 
-/// The fields of a type that are described, in the order of the table.
+/// Returns the documented fields of a type, in the order of the table.
 pub(crate) fn described(owner: &str) -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().filter(move |field| field.owner == owner)
 }
@@ -55,7 +55,7 @@ impl Field {
         self.name
     }
 
-    /// The values that mean something.
+    /// Returns the values that have a meaning.
     pub(crate) fn known(&self) -> &'static [&'static str] {
         match self.values {
             Values::Any => &[],
@@ -78,7 +78,7 @@ const fn field(owner: &'static str, name: &'static str, text: &'static str) -> F
     Field { owner, name, text, default: None, values: Values::Any }
 }
 
-/// The types that a `SidecarSet` adds to Kubernetes' own, in the order of the reference.
+/// The types that a `SidecarSet` adds to those of Kubernetes, in the order of the reference.
 pub(crate) const TYPES: [(&str, &str); 16] = [
     ("SidecarSet", "Which Pods get which sidecars."),
     ("SidecarSetSpec", "What is injected, and into which Pods."),
@@ -101,7 +101,7 @@ pub(crate) const TYPES: [(&str, &str); 16] = [
     (POLICY_RULE, "Permissions: every combination of the groups, resources, names and verbs, as in a Role."),
 ];
 
-/// The type of one of the `serviceAccountPermissions`, which Kubernetes has in its group for RBAC.
+/// The type of an entry of `serviceAccountPermissions`, which Kubernetes defines in its RBAC group.
 pub(crate) const POLICY_RULE: &str = "PolicyRule";
 
 const FIELDS: [Field; 72] = [
@@ -178,9 +178,9 @@ const FIELDS: [Field; 72] = [
         "`Always` makes an init container a native sidecar. Not for plain containers.",
     )
     .values(Values::Known(&["Always"])),
-    field("SidecarContainer", "terminationMessagePath", "Where the container's last words are read from.")
+    field("SidecarContainer", "terminationMessagePath", "The file from which the termination message is read.")
         .default("\"/dev/termination-log\""),
-    field("SidecarContainer", "terminationMessagePolicy", "Whether the log stands in for missing last words.")
+    field("SidecarContainer", "terminationMessagePolicy", "Whether the log replaces a missing termination message.")
         .default("\"File\"")
         .values(Values::Only(&["File", "FallbackToLogsOnError"])),
     field("SidecarContainer", "env", "Variables. `IS_INJECTED` is added; `transferEnv` adds more."),
@@ -296,11 +296,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use pillion_identity::declared;
-    use pillion_sidecarset::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+    use pillion_sidecarset::tables::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 
     use super::*;
 
-    fn collect(schema: &Schema, into: &mut BTreeSet<(&'static str, &'static str)>) {
+    fn collect(schema: &Table, into: &mut BTreeSet<(&'static str, &'static str)>) {
         for field in schema.fields {
             into.insert((schema.name, field.name));
             if let Kind::Object(schema) | Kind::Objects(schema) = field.kind {
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Everything that the policy reads: what is in the tables, and the fields that no hash has.
+    /// Returns all fields that the policy reads: those in the tables, and those that no hash contains.
     fn known() -> BTreeSet<(&'static str, &'static str)> {
         let mut known = BTreeSet::new();
         collect(&SIDECAR_SET_V1BETA1, &mut known);

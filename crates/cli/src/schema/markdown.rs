@@ -1,4 +1,4 @@
-//! The reference for people.
+//! The settings reference in Markdown.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::fields::{self, Field, TYPES};
 use super::members;
 use crate::yaml::{self, Tree};
 
-/// The setting whose default is too long for a table.
+/// The setting whose default is too long for a table cell.
 const DENIED: &str = "denyPermissions";
 
-/// Everything about the settings: the table, and below it what each of them holds.
+/// Returns the whole settings reference: the table, then a section for each setting.
 pub fn reference() -> String {
     let mut out = format!("# Settings\n\n{}", settings());
     for (name, schema) in members("") {
@@ -30,7 +30,7 @@ pub fn reference() -> String {
     out
 }
 
-/// The settings as a table.
+/// Returns the table of the settings.
 pub fn settings() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for (name, schema) in members("") {
@@ -40,7 +40,7 @@ pub fn settings() -> String {
     out
 }
 
-/// The gates.
+/// Returns the table of the feature gates.
 pub fn gates() -> String {
     let mut out = String::from("| gate | effect when `true` |\n| --- | --- |\n");
     for (gate, schema) in members("featureGates") {
@@ -49,7 +49,7 @@ pub fn gates() -> String {
     out
 }
 
-/// The keys of `serviceAccounts`.
+/// Returns the table of the keys of `serviceAccounts`.
 pub fn service_accounts() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for (name, schema) in members("serviceAccounts") {
@@ -59,14 +59,14 @@ pub fn service_accounts() -> String {
     out
 }
 
-/// What no SidecarSet may grant, unless `denyPermissions` says otherwise.
+/// Returns the permissions that no SidecarSet may grant by default, the default of `denyPermissions`.
 pub fn deny_permissions() -> String {
     let rules =
         members("serviceAccounts").find(|(name, _)| *name == DENIED).and_then(|(_, schema)| schema.get("default"));
     block(&json!({"serviceAccounts": {DENIED: rules}}))
 }
 
-/// An example of a setting, if it has one.
+/// Returns an example of a setting, if it has one.
 pub fn example(name: &str) -> Option<String> {
     let (_, schema) = members("").find(|(setting, _)| *setting == name)?;
     Some(block(&json!({name: schema.get("examples")?.get(0)?})))
@@ -76,18 +76,18 @@ fn block(settings: &Value) -> String {
     format!("```yaml\n{}```\n", yaml::document(&Tree::conventional(settings)))
 }
 
-/// What a schema says of its values in words, on one line.
+/// Returns the description of a schema.
 fn description(schema: &'static Value) -> &'static str {
     schema.get("description").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The values that an enumeration has; none for other types.
+/// Returns the values of an enumeration, or none for other types.
 pub fn choices(schema: &Value) -> Vec<&str> {
     let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     choices.filter_map(|choice| choice.get("const")?.as_str()).collect()
 }
 
-/// A type in words.
+/// Returns a type in words.
 fn kind(schema: &Value) -> String {
     let choices = choices(schema);
     if !choices.is_empty() {
@@ -101,14 +101,14 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// The type of the values that are not `null`.
+/// Returns the name of a type, ignoring `null`.
 fn name(schema: &Value) -> &str {
     let kind = schema.get("type").unwrap_or(&Value::Null);
     let first = kind.as_array().and_then(|kinds| kinds.first()).unwrap_or(kind);
     first.as_str().unwrap_or_default()
 }
 
-/// The value that stands in for an absent one.
+/// Returns the default of a setting.
 fn default(schema: &Value) -> String {
     match schema.get("default") {
         None => "none".to_owned(),
@@ -117,7 +117,7 @@ fn default(schema: &Value) -> String {
     }
 }
 
-/// The annotations that stand for fields of a `SidecarSet`.
+/// Returns the table of the annotations that can replace fields of a `SidecarSet`.
 pub fn annotations() -> String {
     let mut out = String::from("| field of `spec` | annotation |\n| --- | --- |\n");
     for field in declared::FIELDS {
@@ -126,7 +126,7 @@ pub fn annotations() -> String {
     out
 }
 
-/// The fields of a `SidecarSet`, type by type.
+/// Returns the tables of the fields of a `SidecarSet`, one table per type.
 pub fn sidecar_set() -> String {
     let mut out = String::new();
     for (name, text) in TYPES {
@@ -149,7 +149,7 @@ fn meaning(field: &Field) -> String {
     if are_told { field.text.to_owned() } else { format!("{} One of {}.", field.text, values.join(", ")) }
 }
 
-/// A default, which is JSON; empty where there is none.
+/// Returns a default in Markdown. The default is JSON, or empty if there is none.
 fn shown(default: &str) -> String {
     match default {
         "" => "none".to_owned(),
@@ -157,7 +157,7 @@ fn shown(default: &str) -> String {
     }
 }
 
-/// JSON as YAML would have it where that is a text.
+/// Returns JSON as YAML writes it: texts lose their quotes.
 fn plain(json: &str) -> &str {
     json.trim_matches('"')
 }

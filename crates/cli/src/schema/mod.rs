@@ -1,10 +1,10 @@
 //! The JSON Schema (draft 2020-12) of the policy's settings and of the manifests in them, for editors and CI, and the
-//! reference for people that is made of it. The schema of the settings comes from the types that the policy decodes them
-//! into; that of the manifests, which stay JSON, from the core's tables of fields.
+//! Markdown reference made from it. The types that the policy decodes settings into yield the schema of the settings;
+//! the core's tables of fields yield that of the manifests, which stay JSON.
 //!
-//! A schema says what has the right shape: whatever the policy takes is valid, and nearly whatever it refuses while it
-//! decodes is not. What a schema cannot say (unique names, conflicts, expressions) is for `pillion check`. There is one
-//! exception: the fields of identities are described as they have to be once their feature gate is on.
+//! A schema checks the shape only. Everything that the policy accepts is valid; nearly everything that it rejects while
+//! decoding is invalid. Other rules (unique names, conflicts, expressions) are checked by `pillion check`. There is one
+//! exception: the schema describes the identity fields as their feature gate requires them.
 
 mod definitions;
 pub(crate) mod fields;
@@ -13,7 +13,7 @@ pub mod markdown;
 use std::sync::LazyLock;
 
 use pillion_admission::settings;
-use pillion_sidecarset::schema::SIDECAR_SET_V1BETA1;
+use pillion_sidecarset::tables::SIDECAR_SET_V1BETA1;
 use serde_json::Value;
 
 use self::definitions::Definitions;
@@ -22,12 +22,13 @@ const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 static OF_SETTINGS: LazyLock<Value> = LazyLock::new(settings_with_manifests);
 
-/// The schema of the settings.
+/// Returns the schema of the settings.
 pub fn of_settings() -> Value {
     OF_SETTINGS.clone()
 }
 
-/// The settings, or what one of them holds: the names, by alphabet, and their schemas.
+/// Returns the names, sorted, and schemas of the settings, or of the members of one setting. An empty name selects the
+/// settings themselves.
 pub fn members(setting: &str) -> impl Iterator<Item = (&'static str, &'static Value)> {
     let root = OF_SETTINGS.get("properties");
     let properties = match setting {
@@ -56,7 +57,7 @@ fn settings_with_manifests() -> Value {
     schema
 }
 
-/// The schema of a `SidecarSet` manifest of either version.
+/// Returns the schema of a `SidecarSet` manifest of either version.
 pub fn of_sidecar_set() -> Value {
     let mut definitions = Definitions::default();
     let mut schema = definitions.sidecar_set();

@@ -1,27 +1,27 @@
-//! What the API server does to a Pod before a webhook sees it, as far as injection depends on it.
+//! Changes of the API server to a Pod before webhooks see it, as far as injection depends on them.
 //!
-//! Defaults of containers and volumes, since sidecars may copy variables and mounts and are compared with what is
-//! there; the ServiceAccount with its token and pull secrets, for the same reasons; requests from limits, since
-//! `resourcesPolicy` counts them. Left out is what nothing looks at: priorities, tolerations, limits of the namespace, and what
+//! These are: defaults of containers and volumes, since sidecars may copy variables and mounts and are compared with
+//! existing ones; the ServiceAccount with its token and pull secrets, for the same reasons; requests from limits, since
+//! `resourcesPolicy` counts them. Left out: priorities, tolerations, limits of the namespace, and other webhooks.
 //! other webhooks do.
 
-use pillion_admission::identity;
+use pillion_admission::pod_identity;
 use pillion_kubernetes::json::{self, Object};
 use pillion_sidecarset::sidecar_set::defaults;
 use serde_json::{Value, json};
 
-/// Where tokens are mounted.
+/// The mount path of tokens.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The volume with the token. The API server draws the five letters.
+/// The volume with the token. The API server generates the last five letters.
 const TOKEN_VOLUME: &str = "kube-api-access-xxxxx";
-/// What the defaults of a sidecar have more than those of a container.
+/// Fields that the sidecar defaults add beyond those of a plain container.
 const SIDECAR_FIELDS: [&str; 3] = ["podInjectPolicy", "shareVolumePolicy", "upgradeStrategy"];
 
-/// Fills in a Pod. `service_account` finds a ServiceAccount of the Pod's namespace by its name.
+/// Fills in a Pod. `service_account` returns a ServiceAccount of the Pod's namespace by its name.
 ///
-/// A mirror Pod, of which a kubelet only tells, may not have one.
+/// A mirror Pod, which only represents a static Pod of a kubelet, may not have a ServiceAccount.
 pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
-    let is_mirror = identity::is_mirror(pod);
+    let is_mirror = pod_identity::is_mirror(pod);
     let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) else { return };
     let lists: Vec<(&str, Value)> = ["initContainers", "containers", "volumes"]
         .into_iter()
@@ -46,7 +46,7 @@ pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
     }
 }
 
-/// A request that is missing is what the limit is.
+/// Sets missing requests to the limits.
 fn requests_from_limits(container: &mut Object) {
     let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
@@ -57,7 +57,7 @@ fn requests_from_limits(container: &mut Object) {
     }
 }
 
-/// The ServiceAccount that every Pod has, its pull secrets where the Pod has none, and its token.
+/// Adds the ServiceAccount, its pull secrets if the Pod has none, and its token.
 fn service_account(spec: &mut Object, find: impl Fn(&str) -> Option<Value>) {
     let named = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).and_then(Value::as_str);
     let name = named.filter(|name| !name.is_empty()).unwrap_or("default").to_owned();
@@ -76,7 +76,7 @@ fn service_account(spec: &mut Object, find: impl Fn(&str) -> Option<Value>) {
     }
 }
 
-/// Mounts the token into containers that have nothing at its place.
+/// Mounts the token into containers that have no other mount at its path.
 fn mount_token(spec: &mut Object) {
     let is_token = |volume: &&Value| json::text(volume, &["name"]).starts_with("kube-api-access-");
     let volumes = spec.get("volumes").and_then(Value::as_array);
@@ -105,8 +105,8 @@ fn mount_token(spec: &mut Object) {
     }
 }
 
-/// Whether a volume or a mount is that of the token that [`apply`] adds. The API server adds both to every Pod, so a
-/// manifest must not have them.
+/// Whether a volume or a mount belongs to the token that [`apply`] adds. The API server adds both to every Pod, so
+/// manifests must not contain them.
 pub fn is_token(item: &Value) -> bool {
     json::text(item, &["name"]) == TOKEN_VOLUME
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a1_9_a_mirror_pod_gets_no_service_account() {
+    fn sap9_a_mirror_pod_gets_no_service_account() {
         let annotations = json!({"kubernetes.io/config.mirror": "x"});
         let mut pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "a"}]}});
         apply(&mut pod, |_| None);
@@ -191,7 +191,8 @@ mod tests {
         assert_eq!(applied(&exported, None), exported);
     }
 
-    /// What kube-apiserver made of `kubectl run`, in a cluster whose default ServiceAccount has a pull secret.
+    /// Compares with a request recorded from kube-apiserver after `kubectl run`. The default ServiceAccount has a pull
+    /// secret.
     #[test]
     fn the_api_server_does_the_same() {
         let recorded = include_str!("../../../../test_data/pod-create-review.json");

@@ -1,18 +1,18 @@
-//! Brings what a policy did to a Pod back to where the Pod came from.
+//! Applies the policy's changes to a Pod to the object that the Pod came from.
 //!
-//! Between a template and the Pod that the policy sees lie the controller and the API server, who fill in a lot. A
-//! preview must not print that: it belongs to the cluster, and applying it would freeze it. So only what differs
-//! between the Pod before and after the policy is carried over.
+//! The controller and the API server fill in many fields between a template and the Pod that the policy sees. A preview
+//! must not print them: they depend on the cluster, and applying the output would freeze them. So only differences
+//! between the Pod before and after the policy are carried over.
 
 use serde_json::{Map, Value};
 
 use super::admission;
 
-/// `original` with the changes between `before` and `after`; `before` is what became of `original`, whose lists are
-/// at the start of those of `before`.
+/// Returns `original` with the changes between `before` and `after`. `before` is `original` with fields filled in;
+/// items of its lists start with those of `original`.
 ///
-/// Whatever is the same before and after is as it is in `original`, absent where it is absent there. The token that
-/// the API server mounts is never carried over: it would mount a second one.
+/// Values that do not change stay as in `original`, absent if absent there. Never carries over the token that the API
+/// server mounts: applying the output would mount a second one.
 pub fn carry(original: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return original.clone();
@@ -36,7 +36,7 @@ fn object(original: &Value, before: &Map<String, Value>, after: &Map<String, Val
             (None, Some(old)) => carry(&Value::Null, old, new),
             (_, None) => without_token(new),
         };
-        // A list of which nothing but the token was taken away was never there.
+        // A list that is empty without the token is absent from the original.
         if carried.contains_key(key) || !is_empty(&value) || is_empty(new) {
             carried.insert(key.clone(), value);
         }
@@ -45,8 +45,8 @@ fn object(original: &Value, before: &Map<String, Value>, after: &Map<String, Val
     carried
 }
 
-/// Whether this is the deprecated alias of `serviceAccountName`, which nobody wrote: the API server fills it in, before
-/// and after.
+/// Whether this is the deprecated alias of `serviceAccountName` as filled in by the API server rather than written by
+/// the author.
 fn is_filled_in_alias(key: &str, original: &Value, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
     let is_written = original.get(key).is_some() || !before.contains_key(key);
     key == "serviceAccount" && !is_written && after.get(key) == after.get("serviceAccountName")
@@ -55,7 +55,7 @@ fn is_filled_in_alias(key: &str, original: &Value, before: &Map<String, Value>, 
 fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
     let original = original.as_array().map_or(&[][..], Vec::as_slice);
     let mut used = vec![false; before.len()];
-    // The items before this one are all used: most lists keep their order, and are gone through once.
+    // All items before this index are used. Most lists keep their order, so one pass suffices.
     let mut first = 0;
     let mut carried = Vec::with_capacity(after.len());
     for new in after {
@@ -71,8 +71,8 @@ fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
             Some((index, old)) => match original.get(index) {
                 Some(original) => carried.push(carry(original, old, new)),
                 None if admission::is_token(new) => {}
-                // Filled in by the API server, as the pull secrets of a ServiceAccount: written out, the list of the
-                // manifest would replace them.
+                // Filled in by the API server, for example pull secrets of a ServiceAccount. Print them, too: the list
+                // in the manifest would replace them.
                 None => carried.push(new.clone()),
             },
             None => carried.push(without_token(new)),
@@ -81,13 +81,13 @@ fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
     carried
 }
 
-/// Containers, volumes and variables have names; of mounts several may have one.
+/// Whether two items have the same name. Mounts must also have the same path, since several may use one volume.
 fn is_same_item(one: &Value, other: &Value) -> bool {
     let name = one.get("name").filter(|name| name.is_string());
     name.is_some() && name == other.get("name") && one.get("mountPath") == other.get("mountPath")
 }
 
-/// A value that the policy made, without the mounts of the token that it shared.
+/// Returns a value added by the policy without copies of the token's volumes and mounts.
 fn without_token(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.iter().map(without_token).collect()),

@@ -1,11 +1,10 @@
-//! Where objects carry Pods, and what becomes of those Pods before a webhook sees them.
+//! Pod templates in objects, and the Pods that controllers create from them.
 //!
-//! An object is a workload if it has a Pod template under a key named `template` or `...Template`, also where its kind is
-//! not known. Kinds that are known must have one ([`shape`]).
+//! An object is a workload if it has a Pod template under a key named `template` or `...Template`, even if its kind is
+//! unknown. Known kinds must have one ([`shape`]).
 
 pub mod admission;
 pub mod carry;
-pub mod kinds;
 pub mod pod;
 pub mod shape;
 
@@ -14,20 +13,19 @@ use serde_json::Value;
 
 use crate::manifest::token;
 
-/// How deep templates are looked for. The deepest that is known is at 6, in the list of a `JobSet`.
+/// The maximum depth of the search for templates. The deepest known one is at 6, in the list of a `JobSet`.
 const DEPTH: usize = 10;
 
-/// A place in an object that describes a Pod.
+/// The place of a Pod template in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Its JSON pointer: `""` for a Pod, `/spec/template` for most workloads.
+    /// The JSON pointer: `""` for a Pod, `/spec/template` for most workloads.
     pub pointer: String,
-    /// The apiVersion and the kind of what creates the Pod: a Deployment's Pods are made by a `ReplicaSet`. `None` for
-    /// a Pod of its own.
+    /// The apiVersion and kind of the Pod's owner, such as `ReplicaSet` for the Pods of a Deployment. `None` for a Pod.
     pub owner: Option<(String, String)>,
 }
 
-/// Kinds whose Pods are made by an object of another kind that they make.
+/// Kinds that create Pods through another kind, with the apiVersion and kind of the Pods' owner.
 const MADE_BY: [(&str, &str, &str); 4] = [
     ("Deployment", "apps/v1", "ReplicaSet"),
     ("Rollout", "apps/v1", "ReplicaSet"),
@@ -35,7 +33,7 @@ const MADE_BY: [(&str, &str, &str); 4] = [
     ("JobSet", "batch/v1", "Job"),
 ];
 
-/// Keys of templates of objects that make Pods.
+/// Keys of nested templates, with the apiVersion and kind of the Pods' owner below them.
 const MADE_BELOW: [(&str, &str, &str); 6] = [
     ("jobTemplate", "batch/v1", "Job"),
     ("broadcastJobTemplate", "apps.kruise.io/v1beta1", "BroadcastJob"),
@@ -45,7 +43,7 @@ const MADE_BELOW: [(&str, &str, &str); 6] = [
     ("deploymentTemplate", "apps/v1", "ReplicaSet"),
 ];
 
-/// The Pods that an object describes, in the order of their pointers; none where it is no Pod and no workload.
+/// Returns the Pod templates of an object, in the order of their pointers; empty if it is neither a Pod nor a workload.
 pub fn templates(object: &Value) -> Vec<Template> {
     let kind = json::text(object, &["kind"]);
     let api_version = json::text(object, &["apiVersion"]);
@@ -82,7 +80,7 @@ fn search(value: &Value, pointer: &mut String, owner: (&str, &str), depth: usize
             for (index, item) in items.iter().enumerate() {
                 pointer.push('/');
                 pointer.push_str(&index.to_string());
-                // Lists of Pod templates are rare, but Volcano's tasks and JobSet's jobs are lists of their parents.
+                // Lists of Pod templates are rare, but Volcano and JobSet have lists of objects with a template.
                 search(item, pointer, owner, depth, found);
                 pointer.truncate(length);
             }
@@ -95,7 +93,7 @@ fn is_named_as_template(key: &str) -> bool {
     key == "template" || key.ends_with("Template")
 }
 
-/// A Pod template has a `spec` with containers.
+/// Whether a value is a Pod template: its key is named like one, and its `spec` has named containers.
 fn is_template(key: &str, value: &Value) -> bool {
     let containers = json::items(value, &["spec", "containers"]);
     is_named_as_template(key)

@@ -1,14 +1,14 @@
-//! The Pod that a controller makes of a template.
+//! The Pod that a controller creates from a template.
 
 use pillion_kubernetes::json;
 use serde_json::{Map, Value, json};
 
 use super::Template;
 
-/// Stands where a controller writes something that depends on the cluster: a hash, a uid.
+/// Placeholder for cluster-dependent values of a controller: a hash, a uid.
 const UNKNOWN: &str = "preview";
 
-/// Labels that controllers add, by the kind that makes the Pod.
+/// Labels that controllers add, by the kind of the Pod's owner.
 const LABELS: [(&str, &[&str]); 4] = [
     ("ReplicaSet", &["pod-template-hash"]),
     ("StatefulSet", &["controller-revision-hash"]),
@@ -16,17 +16,17 @@ const LABELS: [(&str, &[&str]); 4] = [
     ("Job", &["controller-uid", "batch.kubernetes.io/controller-uid"]),
 ];
 
-/// The Pod of a template of `object`, as its controller sends it to the API server: the template's labels,
-/// annotations, finalizers and spec, the namespace, the owner, and the labels that the controller adds. A Pod stays
-/// as it is; only its namespace is filled in, as the API server does it.
+/// Returns the Pod of a template of `object` as its controller sends it to the API server: the template's labels,
+/// annotations, finalizers and spec, the namespace, the owner, and the controller's labels. A Pod stays unchanged,
+/// except for a missing namespace, which the API server fills in.
 ///
-/// `None` where the object has nothing at that place.
+/// Returns `None` if the object has nothing at the template's place.
 pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value> {
     let source = object.pointer(&template.pointer)?;
     let Some((api_version, kind)) = &template.owner else {
         let mut pod = source.clone();
         if json::text(&pod, &["metadata", "namespace"]).is_empty()
-            // A Pod whose metadata is no object is for the policy to refuse.
+            // The policy refuses a Pod whose metadata is not an object.
             && let Some(metadata) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "metadata"))
         {
             metadata.insert("namespace".to_owned(), namespace.into());
@@ -48,7 +48,7 @@ pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value>
     });
     metadata.insert("ownerReferences".to_owned(), json!([owner]));
     if kind == "StatefulSet" {
-        // The one kind whose Pods have a name when they are created.
+        // Only StatefulSets create Pods with a name of their own.
         let start = json::at(object, &["spec", "ordinals", "start"]).and_then(Value::as_u64).unwrap_or_default();
         metadata.insert("name".to_owned(), format!("{name}-{start}").into());
     }

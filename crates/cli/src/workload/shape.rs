@@ -1,21 +1,21 @@
 //! The shape of manifests: errors for which the API server refuses them before it asks a policy.
 //!
-//! A workload whose Pod template cannot be read must not be taken for an object that makes no Pods.
+//! A workload with an invalid Pod template must not pass for an object that creates no Pods.
 
 use pillion_admission::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
-use pillion_sidecarset::schema::{
+use pillion_sidecarset::tables::{
     self, Field,
     Kind::{self, Any, Bool, Int32, Int64, Object, Objects, QuantityMap, Text, TextMap},
-    Omit, Schema,
+    Omit, Table,
 };
 use serde_json::Value;
 
-use super::kinds::{self, did_you_mean};
+use crate::kinds::{self, did_you_mean};
 
-/// Every error in metadata and Pod templates for which the API server refuses an object; none for objects that are not
-/// Kubernetes'.
+/// Returns all errors in metadata and Pod templates for which the API server refuses an object; empty for objects that
+/// are not Kubernetes objects.
 pub fn problems(object: &Value) -> Vec<FieldError> {
     let is_text = |key: &str| json::at(object, &[key]).is_some_and(Value::is_string);
     if !is_text("kind") {
@@ -29,9 +29,9 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     let kind = kinds::of(object);
-    // The metadata of a Pod is looked at with the Pod.
+    // The metadata of a Pod is checked with the Pod.
     if let Some(metadata) = object.get("metadata").filter(|_| kind.is_none_or(|kind| !kind.steps.is_empty())) {
-        types(metadata, &schema::OBJECT_META, &FieldPath::new("metadata"), &mut errors);
+        types(metadata, &tables::OBJECT_META, &FieldPath::new("metadata"), &mut errors);
     }
     errors.extend(list(object));
     if let Some(kind) = kind {
@@ -43,8 +43,8 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The error in an object that has an apiVersion and metadata, and no kind. A bare AdmissionRequest has an object
-/// for its kind, and no apiVersion.
+/// Returns the error of an object with an apiVersion and metadata, but no kind. A bare AdmissionRequest is exempt: its
+/// kind is an object, and it has no apiVersion.
 fn no_kind(object: &Value) -> Option<FieldError> {
     let entries = object.as_object()?;
     if !json::at(object, &["apiVersion"]).is_some_and(Value::is_string) || !entries.contains_key("metadata") {
@@ -57,8 +57,8 @@ fn no_kind(object: &Value) -> Option<FieldError> {
     }
 }
 
-/// Errors that the API server lets pass, and that may change what was meant: fields whose names are almost those of
-/// others, and places of unknown kinds that look like Pod templates.
+/// Returns errors that the API server tolerates and that may be mistakes: misspelt optional fields, and invalid Pod
+/// templates in objects of unknown kinds.
 pub fn doubts(object: &Value) -> Vec<FieldError> {
     let Some(kind) = kinds::of(object) else {
         let mut found = Vec::new();
@@ -69,14 +69,14 @@ pub fn doubts(object: &Value) -> Vec<FieldError> {
         return found;
     };
     let Ok((value, path)) = template(object, kind) else { return Vec::new() };
-    let parts = [("", &POD_TEMPLATE), ("metadata", &schema::OBJECT_META), ("spec", &POD_SPEC)];
+    let parts = [("", &POD_TEMPLATE), ("metadata", &tables::OBJECT_META), ("spec", &POD_SPEC)];
     let mut found = Vec::new();
-    for (key, schema) in parts {
+    for (key, table) in parts {
         let path = FieldPath::new(&path);
         let (part, path) = if key.is_empty() { (Some(value), path) } else { (value.get(key), path.child(key)) };
         let Some(entries) = part.and_then(Value::as_object) else { continue };
-        for name in entries.keys().filter(|name| schema.field(name).is_none()) {
-            let absent = schema.fields.iter().map(|field| field.name).filter(|known| !entries.contains_key(*known));
+        for name in entries.keys().filter(|name| table.field(name).is_none()) {
+            let absent = table.fields.iter().map(|field| field.name).filter(|known| !entries.contains_key(*known));
             if let Some(meant) = nearest(name, absent) {
                 found.push(unknown(&path, name, meant));
             }
@@ -89,7 +89,7 @@ fn unknown(path: &FieldPath<'_>, name: &str, meant: &str) -> FieldError {
     FieldError::new(path.child(name), Cause::Unknown, did_you_mean(meant))
 }
 
-/// The error for a required field that is absent: the key that was meant to be it, or that there is none.
+/// Returns the error for a missing required field: the misspelt key, or that there is none.
 fn missing(entries: &json::Object, wanted: &[&str], path: &FieldPath<'_>, detail: &str) -> FieldError {
     let misspelt = entries
         .keys()
@@ -101,7 +101,7 @@ fn missing(entries: &json::Object, wanted: &[&str], path: &FieldPath<'_>, detail
     })
 }
 
-/// The Pod template of an object of this kind, and where it stands.
+/// Returns the Pod template of an object of this kind, and its path.
 fn template<'a>(object: &'a Value, kind: &kinds::Kind) -> Result<(&'a Value, String), FieldError> {
     let mut value = object;
     let mut path = String::new();
@@ -120,14 +120,14 @@ fn template<'a>(object: &'a Value, kind: &kinds::Kind) -> Result<(&'a Value, Str
     Ok((value, path))
 }
 
-/// The types of all fields of `value` that `schema` knows, as the API server decodes them.
-fn types(value: &Value, schema: &'static Schema, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
+/// Checks the types of the fields of `value` in `table`, as the API server decodes them.
+fn types(value: &Value, table: &'static Table, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if !value.is_null() {
-        schema::decode(&mut value.clone(), schema, path, errors);
+        tables::decode(&mut value.clone(), table, path, errors);
     }
 }
 
-/// Adds every error in a Pod or a Pod template.
+/// Adds all errors in a Pod or a Pod template.
 fn pod(value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     types(value, &POD_TEMPLATE, path, errors);
     let Some(entries) = value.as_object() else { return };
@@ -140,7 +140,7 @@ fn pod(value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
                 named(json::items(spec.get(key).unwrap_or(&Value::Null), &[]), &path_of_spec.child(key), errors);
             }
         }
-        // Its type is told of already.
+        // `types` already reported the wrong type.
         Some(_) => {}
     }
 }
@@ -157,7 +157,7 @@ fn containers(spec: &json::Object, path: &FieldPath<'_>, errors: &mut Vec<FieldE
     }
 }
 
-/// Items of a list that must have names.
+/// Checks that the items of a list have names.
 fn named(items: &[Value], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let empty = json::Object::new();
     for (index, item) in items.iter().enumerate() {
@@ -174,7 +174,7 @@ fn named(items: &[Value], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The `List` of v1 whose items cannot be read.
+/// Returns the error in the items of a v1 `List`.
 fn list(object: &Value) -> Option<FieldError> {
     let entries = object.as_object()?;
     let is_list = json::text(object, &["apiVersion"]) == "v1" && json::text(object, &["kind"]) == "List";
@@ -186,7 +186,7 @@ fn list(object: &Value) -> Option<FieldError> {
     }
 }
 
-/// Values of an object of an unknown kind that look like Pod templates, and are none.
+/// Adds errors of values in an object of an unknown kind that look like Pod templates and are invalid.
 fn search(value: &Value, path: &FieldPath<'_>, depth: usize, found: &mut Vec<FieldError>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {
@@ -228,20 +228,20 @@ const fn field(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, omit: Omit::Absent }
 }
 
-/// A Pod template; a Pod has the same parts.
-static POD_TEMPLATE: Schema = Schema {
+/// The fields of a Pod template, which a Pod has, too.
+static POD_TEMPLATE: Table = Table {
     name: "PodTemplateSpec",
-    fields: &[field("metadata", Object(&schema::OBJECT_META)), field("spec", Object(&POD_SPEC))],
+    fields: &[field("metadata", Object(&tables::OBJECT_META)), field("spec", Object(&POD_SPEC))],
 };
 
-/// The spec of a Pod, as Kubernetes 1.34 has it. Its own structs are not looked into, other than containers and volumes.
-static POD_SPEC: Schema = Schema {
+/// The fields of a Pod's spec in Kubernetes 1.34. Of nested objects, only those of containers and volumes are checked.
+static POD_SPEC: Table = Table {
     name: "PodSpec",
     fields: &[
         field("activeDeadlineSeconds", Int64),
         field("affinity", Any),
         field("automountServiceAccountToken", Bool),
-        field("containers", Objects(&schema::SIDECAR_CONTAINER)),
+        field("containers", Objects(&tables::SIDECAR_CONTAINER)),
         field("dnsConfig", Any),
         field("dnsPolicy", Text),
         field("enableServiceLinks", Bool),
@@ -254,7 +254,7 @@ static POD_SPEC: Schema = Schema {
         field("hostname", Text),
         field("hostnameOverride", Text),
         field("imagePullSecrets", Objects(&REFERENCE)),
-        field("initContainers", Objects(&schema::SIDECAR_CONTAINER)),
+        field("initContainers", Objects(&tables::SIDECAR_CONTAINER)),
         field("nodeName", Text),
         field("nodeSelector", TextMap),
         field("os", Any),
@@ -278,11 +278,11 @@ static POD_SPEC: Schema = Schema {
         field("terminationGracePeriodSeconds", Int64),
         field("tolerations", Any),
         field("topologySpreadConstraints", Any),
-        field("volumes", Objects(&schema::VOLUME)),
+        field("volumes", Objects(&tables::VOLUME)),
     ],
 };
 
-static REFERENCE: Schema = Schema { name: "LocalObjectReference", fields: &[field("name", Text)] };
+static REFERENCE: Table = Table { name: "LocalObjectReference", fields: &[field("name", Text)] };
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! YAML as kubectl prints it: block style, lists not indented, texts quoted where they could be read as anything else.
+//! Writes YAML as kubectl prints it: block style, lists not indented, texts quoted if a parser could misread them.
 
 mod scalar;
 #[cfg(test)]
@@ -7,9 +7,9 @@ mod tree;
 
 pub use self::tree::Tree;
 
-/// One document, with a line feed at its end and without a marker at its start.
+/// Returns one document. It ends with a line feed and starts without a marker.
 ///
-/// Reading it with [`crate::manifest`] gives the same value again.
+/// Reading the document with [`crate::manifest`] yields an equal value.
 pub fn document(tree: &Tree) -> String {
     let mut out = String::new();
     match tree {
@@ -23,7 +23,7 @@ pub fn document(tree: &Tree) -> String {
     out
 }
 
-/// The entries, each on lines of its own. The first line is not indented: what stands before it decides.
+/// Writes the entries of a map, each on lines of its own. The caller has already indented the first line.
 fn map(entries: &[(String, Tree)], indent: usize, out: &mut String) {
     for (index, (key, value)) in entries.iter().enumerate() {
         if index > 0 {
@@ -68,7 +68,7 @@ fn list(items: &[Tree], indent: usize, out: &mut String) {
     }
 }
 
-/// What fits behind a key or a dash; `indent` is that of the lines that a text of several lines needs.
+/// Writes a value that fits behind a key or a dash. `indent` applies to the further lines of a multi-line text.
 fn leaf(tree: &Tree, indent: usize, out: &mut String) {
     match tree {
         Tree::Map(_) => out.push_str("{}"),

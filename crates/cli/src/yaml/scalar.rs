@@ -1,23 +1,23 @@
-//! Scalars, quoted so that every parser of YAML 1.1 or 1.2 reads what was meant.
+//! Writes scalars, quoted so that every parser of YAML 1.1 or 1.2 reads the same value.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Words that some parser takes for a boolean, null or a number, in lower case.
+/// Words, in lower case, that some parser reads as a boolean, null or a number.
 const RESERVED: [&str; 22] = [
     "y", "yes", "n", "no", "true", "false", "on", "off", "null", "~", "nan", "inf", "infinity", ".nan", ".inf",
     "+.inf", "-.inf", "+inf", "-inf", "+nan", "-nan", "none",
 ];
-/// Numbers of any base, dates, times and versions are made of these.
+/// The characters of numbers of any base, dates, times and versions.
 const NUMERIC: &str = "0123456789abcdefABCDEFxXoO_.+-: TtZz";
 
-/// Writes a scalar; the lines of a text with line feeds are indented.
+/// Writes a scalar. `indent` applies to the lines of a multi-line text.
 pub(super) fn value(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::String(text) if is_block(text) => block(text, indent, out),
         Value::String(text) => line(text, out),
-        // The literal of a number is YAML, too.
+        // The literal of a JSON number is valid YAML.
         other => out.push_str(&other.to_string()),
     }
 }
@@ -27,12 +27,12 @@ pub(super) fn key(text: &str, out: &mut String) {
     line(text, out);
 }
 
-/// A text on one line.
+/// Writes a text on one line.
 fn line(text: &str, out: &mut String) {
     if is_plain(text) {
         out.push_str(text);
     } else if text.contains(['"', '\\']) && text.chars().all(is_printable) {
-        // Mostly JSON, as in annotations, which single quotes leave readable.
+        // Such a text is mostly JSON, as in annotations. Single quotes keep it readable.
         out.push('\'');
         out.push_str(&text.replace('\'', "''"));
         out.push('\'');
@@ -61,14 +61,14 @@ fn double_quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A text of several lines that can stand as it is, behind `|`.
+/// Whether a text has several lines and can be written verbatim behind `|`.
 fn is_block(text: &str) -> bool {
-    // Otherwise the indentation of the first line would be taken for that of the block.
+    // A parser would take leading spaces of the first line for the indentation of the block.
     let starts_plainly = !text.starts_with([' ', '\t', '\n']);
     text.contains('\n')
         && starts_plainly
         && text.chars().all(|char| char == '\n' || char == '\t' || is_printable(char))
-        // A line of spaces at the end would count as an empty one to some parsers.
+        // Some parsers read a final line of spaces as an empty line.
         && !text.trim_end_matches('\n').ends_with([' ', '\t'])
 }
 
@@ -87,11 +87,11 @@ fn block(text: &str, indent: usize, out: &mut String) {
             out.push_str(line);
         }
     }
-    // The last line feed is written by whoever ends the line.
+    // The caller that ends the line writes the last line feed.
     out.extend(std::iter::repeat_n('\n', end.saturating_sub(1)));
 }
 
-/// Whether a text means itself without quotes.
+/// Whether a text without quotes is read as itself.
 fn is_plain(text: &str) -> bool {
     let Some(first) = text.chars().next() else { return false };
     let second = text.chars().nth(1);
@@ -115,7 +115,7 @@ fn looks_numeric(text: &str, first: char) -> bool {
     starts && text.chars().all(|char| NUMERIC.contains(char))
 }
 
-/// Whether YAML allows a character outside of escapes and everyone sees it. Breaks of lines are not among them.
+/// Whether YAML allows the character unescaped and it is visible. Line breaks do not count.
 fn is_printable(char: char) -> bool {
     !char.is_control()
         && !matches!(char, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -132,7 +132,7 @@ fn json_keeps_the_order_and_the_literals_of_numbers() {
     assert_eq!(serde_json::to_string(&tree).unwrap(), text.replace(' ', ""));
 }
 
-/// Texts that YAML has traps for, beside any.
+/// Generates texts: arbitrary ones and ones that YAML parsers tend to misread.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "\\PC{0,12}",

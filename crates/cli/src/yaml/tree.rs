@@ -1,4 +1,4 @@
-//! JSON whose objects keep an order. `serde_json`'s maps are sorted, and people's manifests are not.
+//! JSON whose objects keep an order. `serde_json` sorts the keys of a map, unlike hand-written manifests.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::manifest::{self, Manifest};
 
-/// A value whose entries stand in the order in which they are printed.
+/// A value whose entries are in printing order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
     /// Null, a boolean, a number or a text.
@@ -19,13 +19,13 @@ pub enum Tree {
     Map(Vec<(String, Tree)>),
 }
 
-/// Keys that come first, in this order. Whatever else there is stands in between, by name.
+/// Keys that come first, in this order. Other keys follow by name.
 const FIRST: [&str; 7] = ["apiVersion", "kind", "metadata", "name", "generateName", "namespace", "image"];
 /// Keys that come last.
 const LAST: [&str; 1] = ["status"];
 
 impl Tree {
-    /// The order in which objects are mostly written: what says what it is first, the rest by name.
+    /// Orders a value conventionally: the identifying keys first, the others by name.
     pub fn conventional(value: &Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.iter().map(Self::conventional).collect()),
@@ -39,7 +39,7 @@ impl Tree {
         }
     }
 
-    /// The order in which a manifest's text has its keys.
+    /// Orders the value of a manifest as its text does.
     pub fn of(manifest: &Manifest) -> Self {
         Self::placed(&manifest.value, manifest, &mut String::new())
     }
@@ -49,7 +49,8 @@ impl Tree {
         let mut below = |key: &str, value: &Value| {
             pointer.push('/');
             pointer.push_str(&manifest::token(key));
-            // An item of a list may have its kind from the list.
+            // In a List, the items may inherit `apiVersion` and `kind`, which then have no place in the text and come
+            // first.
             let absent = if FIRST.iter().take(2).any(|first| *first == key) { 0 } else { usize::MAX };
             let place = manifest.key_at(pointer).map_or(absent, |range| range.start);
             let tree = Self::placed(value, manifest, pointer);
@@ -76,8 +77,8 @@ impl Tree {
         }
     }
 
-    /// `value` in the order of this tree, where it has the same parts; parts that it has not come after them, in the
-    /// conventional order. Items of lists are the same where they are equal or have the same name.
+    /// Returns `value` in the order of this tree. Parts that this tree lacks follow in the conventional order. Items of
+    /// lists correspond if they are equal or have the same name.
     #[must_use]
     pub fn order(&self, value: &Value) -> Self {
         match (self, value) {
@@ -98,7 +99,7 @@ impl Tree {
             (Self::List(old), Value::Array(new)) => Self::List(
                 new.iter()
                     .enumerate()
-                    // Most items stand where they stood.
+                    // Most items keep their index, so try that one first.
                     .map(|(index, item)| {
                         match old.get(index).into_iter().chain(old).find(|tree| tree.is_same_item(item)) {
                             Some(tree) => tree.order(item),
@@ -128,7 +129,7 @@ impl Tree {
         }
     }
 
-    /// Whether it is this value in some order.
+    /// Whether the tree equals the value, regardless of order.
     fn is(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Scalar(scalar), value) => scalar == value,

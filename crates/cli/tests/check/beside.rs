@@ -1,10 +1,10 @@
-//! Settings in a folder, and SidecarSets beside them.
+//! Settings in a folder, with SidecarSets next to them.
 
 use rstest::rstest;
 
 use crate::support::{agent, check, folder, lines, set};
 
-/// The exit code and `stderr` of `pillion inject` for the folder `sets` and these settings.
+/// Returns the exit code and `stderr` of `pillion inject` for the folder `sets` with these settings.
 fn inject(here: &std::path::Path, settings: &str) -> (i32, String) {
     let output = assert_cmd::Command::cargo_bin("pillion")
         .unwrap()
@@ -48,7 +48,7 @@ fn misspelt_settings_in_a_folder_get_a_suggestion() {
     );
 }
 
-/// `check` says of a SidecarSet beside settings what `inject --settings` says.
+/// `check` judges a SidecarSet next to settings like `inject --settings`.
 #[rstest]
 #[case::not_among_them("sidecarSets: []\n", &agent("a"), 0)]
 #[case::an_identity(
@@ -70,7 +70,7 @@ fn a_sidecar_set_beside_settings_counts_as_inject_counts_it(
     assert_eq!(answer.code, code, "{}{}", answer.out, answer.err);
     assert!(!answer.out.contains("will not be injected"), "{}", answer.out);
     let (injected, said) = inject(here.path(), "settings.yaml");
-    // Settings that are invalid are nothing to inject with.
+    // Invalid settings cannot be used for injection.
     assert_eq!(injected == 2, code == 1, "{said}");
 }
 
@@ -96,7 +96,7 @@ fn policies_do_not_inject_what_stands_beside_them() {
     assert!(answer.out.contains("it will not be injected"), "{}", answer.out);
 }
 
-/// With several files of settings, each is for the SidecarSets of its own folder.
+/// With several settings files, each applies to the SidecarSets in its own folder.
 #[test]
 fn settings_are_for_their_own_folder_where_there_are_several() {
     let on = "featureGates: {SidecarSetServiceAccountInjection: true}\nserviceAccounts: {protectedNamespaces: []}\n";

@@ -1,4 +1,4 @@
-//! What SidecarSets say of ServiceAccounts.
+//! The ServiceAccount fields of SidecarSets.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::support::{agent, check, folder, found, json_set, lines, set};
 
 const RULE: &str = "{apiGroups: [''], resources: [pods], verbs: [get]}";
 
-/// A SidecarSet that can only be in `team-a`.
+/// Returns a SidecarSet that is restricted to `team-a`.
 fn closed(spec: &str) -> String {
     set(
         "a",
@@ -21,7 +21,7 @@ fn settings(gate: bool, rules: &Value, sets: &[Value]) -> Value {
     })
 }
 
-/// A SidecarSet that names an account; `spec` is put beside it.
+/// Returns a SidecarSet that names an account, with the other fields of `spec`.
 fn naming(name: &str, account: &str, spec: &Value) -> Value {
     let mut set = json_set(name, spec);
     set["spec"]["serviceAccountName"] = account.into();
@@ -32,7 +32,7 @@ fn everywhere() -> Value {
     json!({"protectedNamespaces": []})
 }
 
-/// Without the places, which are all on the one line of a JSON file.
+/// Returns the findings without their places, which are all on the one line of a JSON file.
 fn said(settings: &Value) -> Vec<String> {
     found(&settings.to_string())
         .iter()
@@ -47,15 +47,15 @@ fn said(settings: &Value) -> Vec<String> {
 
 #[rstest]
 #[case::nothing_is_wrong("  serviceAccountName: logs\n", &[])]
-#[case::v2_default("  serviceAccountName: default\n", &[
+#[case::idv2_default("  serviceAccountName: default\n", &[
     "error 9:23 spec.serviceAccountName: Invalid value: \"default\": every Pod has \"default\" -> name an account of the \
      sidecar's own"
 ])]
-#[case::v8_mode("  serviceAccountName: logs\n  serviceAccountMode: SidecarOnly\n", &[
+#[case::idv8_mode("  serviceAccountName: logs\n  serviceAccountMode: SidecarOnly\n", &[
     "error 10:23 spec.serviceAccountMode: Unsupported value: \"SidecarOnly\" -> did you mean \"SidecarsOnly\"? Supported \
      are \"SidecarsOnly\", \"Isolate\", \"Pod\""
 ])]
-#[case::v6_verbs(
+#[case::idv6_verbs(
     "  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions:\n  - \
      {apiGroups: [''], resources: [pods]}\n",
     &["error 12:5 spec.serviceAccountPermissions[0].verbs: Required value: give at least one verb"]
@@ -65,20 +65,20 @@ fn said(settings: &Value) -> Vec<String> {
      {apiGroups: [''], resource: [pods], verbs: [get]}\n",
     &["error 12:23 spec.serviceAccountPermissions[0].resource: Unknown field \"resource\" -> did you mean \"resources\"?"]
 )]
-#[case::v7_permissions_without_use(&format!("  serviceAccountName: logs\n  serviceAccountPermissions: [{RULE}]\n"), &[
+#[case::idv7_permissions_without_use(&format!("  serviceAccountName: logs\n  serviceAccountPermissions: [{RULE}]\n"), &[
     "warning 10:3 spec.serviceAccountPermissions: spec.serviceAccountPermissions is only used where \
      spec.behaviorWhenServiceAccountInjection is Merge"
 ])]
-#[case::v7_merging_nothing("  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: Merge\n", &[
+#[case::idv7_merging_nothing("  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: Merge\n", &[
     "warning 10:40 spec.behaviorWhenServiceAccountInjection: spec.behaviorWhenServiceAccountInjection is Merge, but \
      spec.serviceAccountPermissions is empty: nothing of \"logs\" reaches a merged ServiceAccount"
 ])]
-#[case::v7_permissions_of_nobody(
+#[case::idv7_permissions_of_nobody(
     &format!("  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions: [{RULE}]\n"),
     &["error 10:3 spec.serviceAccountPermissions: Forbidden: permissions belong to a ServiceAccount -> set \
        spec.serviceAccountName"]
 )]
-#[case::g3_names_of_what_is_to_be_created(
+#[case::mrg3_names_of_what_is_to_be_created(
     "  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions:\n  - \
      {apiGroups: [''], resources: [pods], verbs: [create, get], resourceNames: [a]}\n",
     &["warning 12:5 spec.serviceAccountPermissions[0]: \"create\" with resourceNames is never granted: it names no object"]
@@ -87,11 +87,11 @@ fn said(settings: &Value) -> Vec<String> {
     "warning 10:23 spec.serviceAccountMode: with the default settings: Forbidden: mode Pod would give the app the \
      permissions of \"logs\" -> use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"
 ])]
-#[case::p4_what_nobody_may_grant(
+#[case::esc4_what_nobody_may_grant(
     "  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions:\n  - \
      {apiGroups: [''], resources: [secrets], verbs: [get]}\n",
     &["warning 12:5 spec.serviceAccountPermissions[0]: with the default settings: Forbidden: grants get secrets, which \
-       reaches * secrets -> nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions"]
+       reaches * secrets -> no sidecar may get that; grant less, or change serviceAccounts.denyPermissions"]
 )]
 #[case::a_misspelt_field("  serviceAcountName: logs\n", &[
     "warning 9:3 spec.serviceAcountName: unknown field; nothing reads it -> did you mean \"serviceAccountName\"?"
@@ -164,7 +164,7 @@ fn e1_a_selector_that_may_match_protected_namespaces_gets_a_warning() {
     &["error sidecarSets[0].spec.namespaceSelector: Forbidden: no sidecar gets a ServiceAccount in the protected namespace \
        \"kube-system\" -> leave the namespace out, or change serviceAccounts.protectedNamespaces"]
 )]
-#[case::v5_not_allowed(
+#[case::idv5_not_allowed(
     &json!({"allowed": [{"namespaces": ["*"], "names": ["mesh-*"]}], "protectedNamespaces": []}), naming("a", "logs", &json!({})),
     &["error sidecarSets[0].spec.serviceAccountName: Forbidden: ServiceAccount \"logs\" is not allowed in any namespace -> \
        add it to serviceAccounts.allowed"]
@@ -192,13 +192,13 @@ fn settings_say_what_is_allowed(#[case] rules: &Value, #[case] set: Value, #[cas
 ])]
 #[case::no_pod(&json!({"selector": {"matchLabels": {"logs": "none"}}}), &[])]
 #[case::isolated(&json!({"serviceAccountMode": "Isolate"}), &[])]
-fn v4_conflicts_are_errors_where_they_are_certain(#[case] other: &Value, #[case] expected: &[&str]) {
+fn idv4_conflicts_are_errors_where_they_are_certain(#[case] other: &Value, #[case] expected: &[&str]) {
     let sets = [naming("a", "logs", &json!({})), naming("b", "mesh", other)];
     assert_eq!(said(&settings(true, &everywhere(), &sets)), expected);
 }
 
 #[test]
-fn v4_sidecar_sets_of_files_are_held_against_those_of_settings() {
+fn idv4_sidecar_sets_of_files_are_held_against_those_of_settings() {
     let isolated = json!({"selector": {"matchLabels": {"mesh": "on"}}});
     let here = folder(&[
         ("settings.json", &settings(true, &everywhere(), &[naming("a", "logs", &json!({}))]).to_string()),
@@ -218,11 +218,11 @@ fn v4_sidecar_sets_of_files_are_held_against_those_of_settings() {
 }
 
 #[test]
-fn v1_without_the_gate_a_warning_says_what_is_missing() {
+fn idv1_without_the_gate_a_warning_says_what_is_missing() {
     let message = "sidecarSets[0].spec.serviceAccountName: the SidecarSet is injected without its ServiceAccount: the \
                    feature gate SidecarSetServiceAccountInjection is off -> turn it on in featureGates, or remove what is \
                    said of ServiceAccounts";
-    // What it says is not looked at: it has no effect.
+    // The other fields are not checked, since they have no effect.
     let set = naming("a", "default", &json!({"serviceAccountMode": "Pod"}));
     assert_eq!(said(&settings(false, &json!({}), &[set])), [format!("warning {message}")]);
     let mut annotated = json_set("a", &json!({}));
@@ -233,7 +233,7 @@ fn v1_without_the_gate_a_warning_says_what_is_missing() {
 }
 
 #[test]
-fn v1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
+fn idv1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
     let off = settings(false, &json!({}), &[json_set("a", &json!({}))]).to_string();
     let on = settings(true, &everywhere(), &[json_set("a", &json!({}))]).to_string();
     let here = folder(&[("off.json", &off), ("on.json", &on), ("a.yaml", &closed("  serviceAccountName: logs\n"))]);
@@ -246,18 +246,18 @@ fn v1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
         ]
     );
     assert_eq!(check(here.path(), &["off.json", "a.yaml"], "").code, 1);
-    // A field that is there already may stay.
+    // A field that exists already may stay.
     assert_eq!(found(&["off.json", "a.yaml", "--old", "a.yaml", "-o", "json"]), [""; 0]);
-    // One file of settings with the gate is enough.
+    // One settings file with the gate is enough.
     assert_eq!(found(&["off.json", "on.json", "a.yaml", "-o", "json"]), [""; 0]);
 }
 
-/// The policy that is asked about SidecarSets refuses one, whatever the policy for Pods would do with it.
+/// The policy for SidecarSets decides whether to refuse one, whatever the policy for Pods does with it.
 #[rstest]
 #[case::at_the_policy_for_sets(true, false, 1)]
 #[case::at_the_policy_for_pods(false, true, 0)]
 #[case::nowhere(true, true, 0)]
-fn v1_the_gate_of_the_policy_that_admits_sets_counts(#[case] pods: bool, #[case] sets: bool, #[case] errors: usize) {
+fn idv1_the_gate_of_the_policy_that_admits_sets_counts(#[case] pods: bool, #[case] sets: bool, #[case] errors: usize) {
     let policy = |name: &str, group: &str, resource: &str, gate: bool| {
         let rule = json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["CREATE", "UPDATE"]});
         let mut settings = settings(gate, &everywhere(), &[]);
@@ -299,11 +299,11 @@ fn misspelt_settings_are_told_what_they_could_be(#[case] text: &str, #[case] rem
 ])]
 #[case::some("[{apiGroups: [''], resources: [nodes], verbs: ['*']}]", &[])]
 #[case::absent("null", &[])]
-fn p4_lists_that_deny_nothing_are_found(#[case] list: &str, #[case] expected: &[&str]) {
+fn esc4_lists_that_deny_nothing_are_found(#[case] list: &str, #[case] expected: &[&str]) {
     assert_eq!(found(&format!("sidecarSets: []\nserviceAccounts: {{denyPermissions: {list}}}\n")), expected);
 }
 
-/// A Role `reader`, and that the account `logs` of a namespace has a Role.
+/// Returns a Role `reader`, and a RoleBinding that gives a Role to the account `logs` of a namespace.
 fn bound(role: &str, namespace: &str, subject: &str) -> String {
     let group = "rbac.authorization.k8s.io";
     format!(
@@ -314,13 +314,13 @@ fn bound(role: &str, namespace: &str, subject: &str) -> String {
     )
 }
 
-/// A5-5: a merged account gets what is listed, and nothing that is bound to those it stands for.
+/// IDC-5: a merged account gets the listed permissions, and none that are bound to the accounts it replaces.
 #[rstest]
 #[case::what_is_not_listed("Merge", "reader", "team-a", &["list pods (RoleBinding \"logs\")"])]
 #[case::a_role_in_no_file("Merge", "other", "team-a", &[])]
 #[case::elsewhere("Merge", "reader", "team-b", &[])]
 #[case::not_merged("Refuse", "reader", "team-a", &[])]
-fn a5_5_what_is_bound_and_not_listed_is_told(
+fn idc5_what_is_bound_and_not_listed_is_told(
     #[case] behavior: &str,
     #[case] role: &str,
     #[case] namespace: &str,

@@ -30,7 +30,7 @@ fn set(policy: &mut Value, pointer: &str, value: Value) {
     }
 }
 
-/// The errors of a policy, without their places.
+/// Returns the errors in a policy, without their places.
 fn errors(policy: &Value) -> Vec<String> {
     let found = found(&policy.to_string());
     found.iter().filter_map(|line| Some(line.strip_prefix("error ")?.split_once(' ')?.1.to_owned())).collect()
@@ -142,7 +142,7 @@ fn too_many_conditions_are_an_error() {
 #[test]
 fn misspelt_settings_are_judged_all_the_same() {
     let found = errors(&with("/spec/setings", json!({"systemNamespace": 5})));
-    // Beside `settings`, they are another unknown field.
+    // Next to `settings`, the field is just another unknown one.
     assert_eq!(found.len(), 1, "{found:#?}");
     let mut alone = with("/spec/setings", json!({"systemNamespace": 5}));
     alone["spec"].as_object_mut().unwrap().remove("settings");

@@ -1,4 +1,4 @@
-//! `pillion check`, as people run it.
+//! `pillion check`, as users run it.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod beside;
@@ -146,7 +146,7 @@ fn all_sidecar_sets_are_validated_where_one_cannot_be_decoded() {
     let settings = json!({"sidecarSets": [broken, canary, invalid]});
     let found = found(&settings.to_string());
     let places: Vec<&str> = found.iter().map(|line| line.split(' ').nth(2).unwrap()).collect();
-    // The canary's base is there; that it is broken is said once.
+    // The canary's base exists. The error in the base is reported once.
     assert_eq!(places, ["sidecarSets[0].spec:", "sidecarSets[2].spec.containers[0].image:"], "{found:#?}");
 }
 
@@ -217,7 +217,7 @@ fn settings_are_read_as_such_where_that_is_asked_for() {
     assert_eq!(check(here.path(), &["a.yaml"], "").code, 2);
     assert_eq!(check(here.path(), &["--settings", "a.yaml"], "").code, 1);
     assert_eq!(check(here.path(), &["--settings", "empty.yaml"], "").code, 0);
-    // Given once more, it is still one file.
+    // A file that is given twice counts once.
     let answer = check(here.path(), &["a.yaml", "--settings", "a.yaml"], "");
     assert!(answer.err.starts_with("2 errors, 0 warnings in 1 settings file"), "{}", answer.err);
     let answer = check(here.path(), &["--settings", "list.yaml"], "");
@@ -244,7 +244,7 @@ fn workflows_get_annotations() {
     );
 }
 
-/// A file that cannot be read is in every list.
+/// A file that cannot be read is in every machine-readable list.
 #[test]
 fn programs_are_told_of_files_that_cannot_be_read() {
     let here = folder(&[("a.yaml", &set("a", &agent("a"))), ("empty/.keep", "")]);

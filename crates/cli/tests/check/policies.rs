@@ -1,11 +1,11 @@
-//! How policies run the module.
+//! Policies: the way in which they run the module.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::{found, json_set};
 
-/// A policy in YAML with this `spec` and SidecarSets in flow style.
+/// Returns a policy in YAML with this `spec`, and with SidecarSets in flow style.
 fn policy(kind: &str, spec: &str, sets: &Value) -> String {
     format!(
         "apiVersion: policies.kubewarden.io/v1\nkind: {kind}\nmetadata: {{name: p, namespace: n}}\nspec:\n  module: \
@@ -86,7 +86,7 @@ fn settings_that_do_not_fit_are_found() {
     let large = found(&json!({"sidecarSets": [set]}).to_string());
     assert_eq!(large.len(), 1);
     assert!(large[0].starts_with("warning 1:1 : these settings have 6"), "{large:?}");
-    // Two policies of one server share what there is.
+    // Two policies of one server share the limit.
     let policies = [
         policy("ClusterAdmissionPolicy", "  mutating: true\n", &json!([set])),
         policy("ClusterAdmissionPolicy", "  mutating: true\n", &json!([set])),

@@ -1,4 +1,4 @@
-//! Policies around identities: what injects, what guards, and the twin that asserts.
+//! Policies that identities need: the injecting policy, the guards, and the asserting twin.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const KRUISE: [&str; 3] = [
     "CREATE UPDATE",
 ];
 
-/// A policy of this name that is asked about `rules` and may read everything.
+/// Returns a policy of this name with these `rules` that may read everything.
 pub fn policy(name: &str, rules: &[[&str; 3]], settings: &Value) -> Value {
     let words = |text: &str| text.split(' ').map(Value::from).collect::<Value>();
     let rules: Vec<Value> = rules
@@ -55,7 +55,7 @@ pub fn with(mut policy: Value, field: &str, value: Value) -> Value {
     policy
 }
 
-/// Settings with the gate on and a SidecarSet for each account.
+/// Returns settings with the gate on and a SidecarSet for each account.
 fn settings(accounts: &[(&str, Value)]) -> Value {
     let sets: Vec<Value> = accounts
         .iter()
@@ -89,7 +89,7 @@ pub fn twin(settings: &Value) -> Value {
     with(policy("twin", &[PODS], &settings), "mutating", json!(false))
 }
 
-/// What is found, without severities and places: `path: message -> remedy`.
+/// Returns the findings without severities and places: `path: message -> remedy`.
 pub fn said(policies: &[Value]) -> Vec<String> {
     let text: Vec<String> = policies.iter().map(|policy| format!("---\n{policy}\n")).collect();
     let found = found(&text.concat());
@@ -97,7 +97,7 @@ pub fn said(policies: &[Value]) -> Vec<String> {
     found.iter().map(|line| line.splitn(3, ' ').nth(2).unwrap().to_owned()).collect()
 }
 
-/// Everything that identities need, in policies of their own.
+/// Returns all policies that identities need, one for each purpose.
 pub fn complete(settings: &Value) -> [Value; 4] {
     [
         policy("pods", &[PODS], settings),
@@ -155,13 +155,13 @@ fn settings_that_nobody_is_asked_for_protect_nothing(#[case] setting: &str, #[ca
     );
     assert_eq!(with_rules(&[]), Vec::from_iter(Some(expected).filter(|_| needs_a_rule)));
     assert_eq!(with_rules(&[["", "serviceaccounts", "DELETE"]]), [""; 0]);
-    // A policy that is asked, but has other settings, protects nothing either.
+    // A policy with the right rules but other settings protects nothing either.
     let deaf = policy("guards", &[["", "serviceaccounts", "DELETE"]], &of_logs());
     let injecting = policy("pods", &[PODS, EPHEMERAL, SECRETS], &settings);
     assert_eq!(!said(&[injecting, deaf, twin(&settings)]).is_empty(), needs_a_rule);
 }
 
-/// What is missing where the policy may read nothing.
+/// Returns the kinds that a policy with these rules would have to read.
 fn unreadable(rules: &[[&str; 3]], settings: &Value) -> Vec<String> {
     let all = said(&[with(policy("p", rules, settings), "contextAwareResources", json!([]))]);
     all.into_iter()
@@ -184,7 +184,7 @@ fn accounts_are_read_for_pods() {
 }
 
 #[test]
-fn g5_merged_accounts_are_read_with_their_roles() {
+fn mrg5_merged_accounts_are_read_with_their_roles() {
     let why = "SidecarSets \"logs\" and \"mesh\" merge their ServiceAccounts, but the policy may not read \
                rbac.authorization.k8s.io/v1";
     let mut found = unreadable(&[PODS], &merging());
@@ -194,14 +194,14 @@ fn g5_merged_accounts_are_read_with_their_roles() {
         found[1..],
         ["Role", "RoleBinding"].map(|kind| format!("{why} {kind}; such requests are refused with 503"))
     );
-    // One that would merge, but meets nobody, merges nothing.
+    // A SidecarSet that would merge but shares no Pods with another merges nothing.
     let mut apart = merging();
     apart["sidecarSets"][1]["spec"]["selector"] = json!({"matchLabels": {"logs": "none"}});
     assert_eq!(unreadable(&[PODS], &apart).len(), 1);
 }
 
 #[test]
-fn v3_accounts_are_read_for_sidecar_sets() {
+fn idv3_accounts_are_read_for_sidecar_sets() {
     let mut settings = settings(&[]);
     let of_accounts = |settings: &Value| {
         let mut found = unreadable(&[SETS], settings);
@@ -233,7 +233,7 @@ fn guards_read_accounts_and_namespaces() {
 #[case::too_short(json!(5), Some("here ends within 5"))]
 #[case::enough(json!(10), None)]
 #[case::more(json!(30), None)]
-fn p3_questions_about_authors_take_time(#[case] seconds: Value, #[case] limit: Option<&str>) {
+fn esc3_questions_about_authors_take_time(#[case] seconds: Value, #[case] limit: Option<&str>) {
     let expected: Vec<String> = limit
         .map(|limit| {
             format!(
@@ -248,7 +248,7 @@ fn p3_questions_about_authors_take_time(#[case] seconds: Value, #[case] limit: O
         with(policy, "timeoutSeconds", json!(30))
     };
     assert_eq!(said(&[with_time(&settings(&[]))]), expected);
-    // Without the gate, authors are asked about where the settings say so.
+    // Without the gate, the policy asks about authors if the settings require it.
     let create_pods = json!({"sidecarSets": [], "serviceAccounts": {"requireCreatePods": true}});
     assert_eq!(said(&[with_time(&create_pods)]), expected);
 }
@@ -256,14 +256,14 @@ fn p3_questions_about_authors_take_time(#[case] seconds: Value, #[case] limit: O
 #[rstest]
 #[case::pods(
     PODS,
-    "the policy only monitors: nothing is injected, nobody gets an identity, nothing is refused",
+    "the policy only monitors: nothing is injected, no sidecar gets an identity, nothing is refused",
     "Pods start without their sidecars and identities",
     Some("every Pod that would get a sidecar is refused")
 )]
 #[case::sets(
     SETS,
     "the policy only monitors: nothing is refused",
-    "SidecarSets are stored whatever they grant and whoever writes them",
+    "SidecarSets are stored without a check of their permissions and authors",
     Some("every SidecarSet without its defaults and hash is refused")
 )]
 #[case::secrets(
@@ -321,7 +321,7 @@ fn sidecar_sets_are_in_no_namespace() {
     );
 }
 
-/// As the API server's own matcher has it.
+/// Rules match resources as in the API server's own matcher.
 #[rstest]
 #[case::star("*", false)]
 #[case::everything("*/*", true)]

@@ -1,4 +1,4 @@
-//! Shoots, tried before they are applied.
+//! Shoots, checked before they are applied.
 
 use rstest::rstest;
 
@@ -38,7 +38,7 @@ fn w5_consequences_are_warnings_at_their_place() {
     assert!(found[0].starts_with("warning 7:7 spec.kubernetes.kubeAPIServer.serviceAccountConfig: "), "{found:#?}");
 }
 
-/// A change of the issuer, against the Shoot before it.
+/// The issuer changes, compared with the previous Shoot.
 #[rstest]
 #[case::w1_is_warned_of("", 0, "warning")]
 #[case::w1_is_refused("shoots: {enabled: true, migration: Deny}\n", 1, "error")]
@@ -59,7 +59,7 @@ fn a_shoot_is_judged_against_the_one_before(#[case] settings: &str, #[case] code
     assert!(w1.starts_with(severity), "{w1}");
     let is_off = settings.starts_with("shoots: {migration");
     assert_eq!(answer.err.contains("note: Shoots are judged as if shoots.enabled were true"), is_off, "{}", answer.err);
-    // Without the one before, nothing is given up.
+    // Without the previous Shoot, no issuer is removed.
     let alone: Vec<&str> = args.iter().copied().filter(|arg| !["--old", "old.yaml"].contains(arg)).collect();
     assert_eq!(check(here.path(), &alone, "").out, "[]\n");
 }

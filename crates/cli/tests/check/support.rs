@@ -1,4 +1,4 @@
-//! Running the command, and manifests to run it on.
+//! Runs the command, and provides manifests for it.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What is found in one text on stdin: severity, line, column, path and message, then the remedy.
+/// Returns the findings for a text on stdin: severity, line, column, path and message, then the remedy.
 pub fn found(text: &str) -> Vec<String> {
     let here = folder(&[]);
     lines(&check(here.path(), &["-", "-o", "json"], text).out)
@@ -65,7 +65,7 @@ pub fn lines(json: &str) -> Vec<String> {
         .collect()
 }
 
-/// A SidecarSet in YAML; `spec` is put below its selector.
+/// Returns a SidecarSet in YAML. `spec` follows its selector.
 pub fn set(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata:\n  name: {name}\nspec:\n  selector:\n    \

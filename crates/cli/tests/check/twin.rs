@@ -45,7 +45,7 @@ fn edited(mut value: Value, pointer: &str, new: Value) -> Value {
     "spec.settings.serviceAccounts: serviceAccounts is not that of the injecting policy \"pods\": the twin judges Pods by \
      what they did not get -> give both the same"
 )]
-fn b10_a_twin_is_held_against_the_policy_that_injects(#[case] twin: Value, #[case] expected: &str) {
+fn tok10_a_twin_is_held_against_the_policy_that_injects(#[case] twin: Value, #[case] expected: &str) {
     let mut policies = complete(&of_logs());
     policies[3] = twin;
     let said = said(&policies);
@@ -56,7 +56,7 @@ fn b10_a_twin_is_held_against_the_policy_that_injects(#[case] twin: Value, #[cas
 }
 
 #[test]
-fn b10_a_policy_that_only_asserts_is_no_injecting_one() {
+fn tok10_a_policy_that_only_asserts_is_no_injecting_one() {
     assert_eq!(
         said(&[twin(&of_logs())]),
         [
@@ -67,7 +67,7 @@ fn b10_a_policy_that_only_asserts_is_no_injecting_one() {
 }
 
 #[test]
-fn b10_the_twin_reads_what_the_injecting_policy_reads() {
+fn tok10_the_twin_reads_what_the_injecting_policy_reads() {
     let twin = with(twin(&of_logs()), "contextAwareResources", json!([]));
     let said = said(&[policy("pods", &[PODS, EPHEMERAL, SECRETS], &of_logs()), twin]);
     assert_eq!(said.len(), 1, "{said:#?}");

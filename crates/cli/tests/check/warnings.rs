@@ -1,4 +1,4 @@
-//! What is accepted and may not be meant.
+//! Warnings: input that is accepted but may be unintended.
 
 use std::fs;
 
@@ -167,7 +167,7 @@ fn revisions_are_looked_for() {
     let here = folder(&[("a.json", &asking.to_string()), ("r.json", &revision.to_string())]);
     let answer = check(here.path(), &["."], "");
     assert_eq!((answer.code, answer.out.as_str()), (0, ""));
-    // A controller looks for it where the settings say so, and without one no Pod can have it.
+    // A controller looks for the revision if the settings have a `bundleRef`. Otherwise no Pod can get it.
     let asking = json_set("a", &json!({"injectionStrategy": {"revision": {"customVersion": "v9"}}}));
     for (settings, code, message) in [
         (
@@ -182,7 +182,7 @@ fn revisions_are_looked_for() {
         assert!(answer.out.contains(message), "{settings}: {}", answer.out);
         assert_eq!(answer.code, code, "{}", answer.out);
     }
-    // The settings are valid, and yet no Pod can have it.
+    // The settings are valid, but no Pod can get the revision.
     let asking = json_set("a", &json!({"injectionStrategy": {"revision": {"customVersion": "v9"}}}));
     let found = found(&json!({"sidecarSets": [asking]}).to_string());
     assert_eq!(found.len(), 1);

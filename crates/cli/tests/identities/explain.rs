@@ -1,4 +1,4 @@
-//! `pillion explain`: who gets which token, and why not.
+//! `pillion explain`: the token of each container, and the reasons.
 
 use std::fs;
 

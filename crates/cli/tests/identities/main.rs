@@ -1,4 +1,4 @@
-//! ServiceAccounts of sidecars in `pillion inject`, `explain` and `run`, as people use them.
+//! ServiceAccounts of sidecars in `pillion inject`, `explain` and `run`, as users run them.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod explain;
@@ -29,7 +29,7 @@ spec:
       volumes: [{name: data, emptyDir: {}}]
 ";
 
-/// A SidecarSet with a container of its name; `fields` are lines of its spec.
+/// Returns a SidecarSet with a container of the same name. `fields` are lines of its spec.
 fn set(name: &str, fields: &str) -> String {
     format!(
         "---
@@ -43,7 +43,7 @@ spec:
     )
 }
 
-/// Two sets with accounts `log-agent` and `metrics` that merge.
+/// Returns two SidecarSets with accounts `log-agent` and `metrics` that merge.
 fn merging() -> String {
     let fields = |account: &str, resource: &str| {
         format!(
@@ -63,7 +63,7 @@ fn accounts(names: &[&str]) -> String {
     names.iter().map(account).collect()
 }
 
-/// Runs a command on the Deployment, SidecarSets and whatever else, with the gate on.
+/// Runs a command on the Deployment, SidecarSets and other manifests, with the gate on.
 fn preview(command: &str, others: &str, args: &[&str]) -> Run {
     preview_on(WEB, command, others, args)
 }
@@ -248,7 +248,7 @@ fn a_pod_with_an_account_of_its_own_keeps_it_and_a_warning_says_so() {
     assert_eq!(run.json()["spec"]["serviceAccountName"], "own");
 }
 
-/// Applying the output must not be undone, or doubled, when its Pods are admitted.
+/// The admission of the output's Pods must neither undo the injection nor repeat it.
 #[rstest]
 #[case::sidecars_only("  serviceAccountName: log-agent\n")]
 #[case::isolate("  serviceAccountName: log-agent\n  serviceAccountMode: Isolate\n")]
@@ -261,9 +261,9 @@ fn what_came_out_with_an_identity_comes_out_again(#[case] fields: &str) {
     assert!(twice.err.contains("already has agent/agent, with the ServiceAccounts agent/log-agent"), "{}", twice.err);
 }
 
-/// B3: the app's part stays byte-identical.
+/// TOK-3: the app's part stays byte-identical.
 #[test]
-fn b3_in_mode_isolate_the_app_stays_as_it_is() {
+fn tok3_in_mode_isolate_the_app_stays_as_it_is() {
     let others = set("agent", "  serviceAccountName: log-agent\n  serviceAccountMode: Isolate\n");
     let run = preview("inject", &others, &["--diff", "--assume-service-accounts"]);
     assert_eq!(run.code, 0, "{}", run.err);

@@ -1,4 +1,4 @@
-//! `pillion run`: identities with kwctl's session files, and assumed by flag.
+//! `pillion run`: identities with kwctl's session files, and with assumed accounts.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ contextAwareResources:
 - {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding}
 ";
 
-/// A folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
+/// Returns a folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (metadata, _) = Metadata::from_yaml(METADATA).unwrap();
@@ -40,7 +40,7 @@ impl Run {
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// The code and the message of a refusal.
+    /// Returns the code and the message of a refusal.
     fn refusal(&self) -> (u64, String) {
         let status = self.response()["status"].clone();
         (status["code"].as_u64().unwrap_or_default(), status["message"].as_str().unwrap_or_default().to_owned())
@@ -68,7 +68,7 @@ fn replayed(folder: &Path, request: &Value, settings: &Value, exchanges: &[Strin
     run(folder, request, settings, &args)
 }
 
-/// The creation of something in namespace `shop` by `ann`.
+/// Returns a request in which `ann` creates an object in namespace `shop`.
 fn creation(group: &str, version: &str, kind: &str, resource: &str, object: &Value) -> Value {
     json!({
         "uid": "u", "operation": "CREATE", "namespace": "shop", "object": object,
@@ -106,7 +106,8 @@ fn settings(sets: &[Value]) -> Value {
     json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": sets})
 }
 
-/// A look-up in namespace `shop`, in the words of kwctl's session files, and its answer: an object or an error.
+/// Returns a look-up in namespace `shop`, in the format of kwctl's session files, with its answer: an object or an
+/// error.
 fn get(kind: &str, name: &str, answer: Result<Value, &str>) -> String {
     let response = match answer {
         Ok(object) => format!("    type: Success\n    payload: '{object}'\n"),
@@ -127,7 +128,8 @@ fn get(kind: &str, name: &str, answer: Result<Value, &str>) -> String {
     )
 }
 
-/// A SubjectAccessReview: `ann` may or may not do `verb` on `resource` (`pods`, `serviceaccounts/token`).
+/// Returns a SubjectAccessReview that allows or denies `ann` to do `verb` on `resource` (`pods`,
+/// `serviceaccounts/token`).
 fn can_i((namespace, verb, group, resource, name): (&str, &str, &str, &str, &str), allowed: bool) -> String {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, "null"));
     format!(
@@ -162,7 +164,7 @@ fn account(metadata: &Value) -> Value {
 }
 
 #[test]
-fn v3_an_account_that_a_session_has_is_given_to_the_sidecar() {
+fn idv3_an_account_that_a_session_has_is_given_to_the_sidecar() {
     let found = get("ServiceAccount", "log-agent", Ok(account(&json!({"name": "log-agent"}))));
     let folder = folder();
     let run = replayed(folder.path(), &pod(), &settings(&[set("agent", "log-agent")]), &[found]);
@@ -182,7 +184,7 @@ fn v3_an_account_that_a_session_has_is_given_to_the_sidecar() {
     Ok(account(&json!({"name": "log-agent", "deletionTimestamp": "2026-01-02T03:04:05Z"}))),
     403, "ServiceAccount \"log-agent\" is being deleted in namespace \"shop\""
 )]
-fn v3_a_pod_is_refused_where_the_session_says_that_its_account_is(
+fn idv3_a_pod_is_refused_where_the_session_says_that_its_account_is(
     #[case] answer: Result<Value, &str>,
     #[case] code: u64,
     #[case] message: &str,
@@ -196,7 +198,8 @@ fn v3_a_pod_is_refused_where_the_session_says_that_its_account_is(
     assert_eq!(run.err, "");
 }
 
-/// A SidecarSet for namespace `shop` alone that `ann` wants to create; accounts have to exist, E5 asks nothing.
+/// Returns a request of `ann` to create a SidecarSet for namespace `shop` only, and settings in which accounts have to
+/// exist and E5 causes no questions.
 fn wanted() -> (Value, Value) {
     let mut set = set("agent", "log-agent");
     set["spec"]["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": "shop"}});
@@ -232,7 +235,7 @@ const CREATE_PODS: (&str, &str, &str, &str, &str) = ("shop", "create", "", "pods
     &[can_i(EVERYTHING, true)], Some(Err(FORBIDDEN)),
     "ServiceAccount \"log-agent\" could not be read in namespace \"shop\": not allowed"
 )]
-fn p1_the_author_is_asked_about_in_a_session(
+fn esc1_the_author_is_asked_about_in_a_session(
     #[case] reviews: &[String],
     #[case] existence: Option<Result<(), &str>>,
     #[case] message: &str,
@@ -249,9 +252,9 @@ fn p1_the_author_is_asked_about_in_a_session(
     assert_eq!(run.err, "", "every answer was asked for");
 }
 
-/// P3: nobody to ask is no yes.
+/// ESC-3: without an answer, the request is refused.
 #[test]
-fn p3_a_review_that_the_session_does_not_have_refuses() {
+fn esc3_a_review_that_the_session_does_not_have_refuses() {
     let (request, settings) = wanted();
     let folder = folder();
     let (code, text) = replayed(folder.path(), &request, &settings, &["[]\n".to_owned()]).refusal();
@@ -281,7 +284,7 @@ fn accounts_are_not_assumed_unasked() {
     assert_eq!(code, 503, "{text}");
 }
 
-/// A session knows its questions by their order: those about accounts are not asked, all others are.
+/// A session identifies questions by their order. Questions about accounts are not asked, all others are.
 #[test]
 fn accounts_are_assumed_beside_a_session_which_answers_the_rest() {
     let folder = folder();
@@ -306,7 +309,7 @@ fn accounts_are_assumed_beside_a_session_which_answers_the_rest() {
     assert!(!run.err.contains("not been replayed"), "{}", run.err);
 }
 
-/// So a session for `kwctl run` can be made without a cluster.
+/// This makes a session for `kwctl run` without a cluster.
 #[test]
 fn what_is_assumed_is_recorded() {
     let folder = folder();

@@ -1,4 +1,5 @@
-//! The manifests of `deploy/` ask for and grant what metadata.yml lists, and metadata.yml lists what the policy answers.
+//! The manifests in `deploy/` request and grant what metadata.yml lists, and metadata.yml lists the requests that the
+//! policy handles.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// Group, kind, resource and subresource of what the policy might be asked about.
+/// Group, kind and resource, with subresource, of requests that may reach the policy.
 const KINDS: [(&str, &str, &str); 31] = [
     ("", "Pod", "pods"),
     ("", "Pod", "pods/ephemeralcontainers"),
@@ -55,8 +56,8 @@ const KINDS: [(&str, &str, &str); 31] = [
     ("seedmanagement.gardener.cloud", "ManagedSeedSet", "managedseedsets"),
 ];
 
-/// What the policy has rules for, and no less: a request that does not reach it is not guarded. Gardens and
-/// `ManagedSeedSet`s are for those who ask for them, since their CRDs are in few clusters.
+/// The metadata lists every request that the policy has rules for: a request that does not reach the policy is not
+/// guarded. Gardens and `ManagedSeedSet`s are opt-in, since few clusters have their CRDs.
 #[test]
 fn the_metadata_lists_what_the_policy_answers() {
     let listed: BTreeSet<(String, String, String)> = combinations(&yaml("metadata.yml")["rules"], &RULE)
@@ -82,7 +83,7 @@ fn the_metadata_lists_what_the_policy_answers() {
     }
 }
 
-/// The policies of `deploy/` together are the policy of the metadata; Shoots are for Gardener only.
+/// The policies of `deploy/` together have the rules of the metadata, except for Shoots, which only Gardener has.
 #[test]
 fn the_policies_share_the_rules_of_the_metadata() {
     let mut asked = BTreeSet::new();
@@ -103,7 +104,7 @@ fn the_policies_read_what_the_metadata_lists() {
     assert_eq!(read, sorted(&yaml("metadata.yml")["contextAwareResources"]));
 }
 
-/// Every Role and `ClusterRole` of `deploy/rbac.yaml`.
+/// Returns all Roles and `ClusterRole`s of `deploy/rbac.yaml`.
 fn roles() -> Vec<Value> {
     let objects = objects("rbac.yaml", &text("deploy/rbac.yaml"));
     objects.into_iter().filter(|object| object["rules"].is_array()).collect()
@@ -171,9 +172,10 @@ fn combined_rules() -> usize {
 fn a_policy_holds_where_it_matters(#[values("pods", "assert", "guards", "token-secrets", "sidecarsets")] name: &str) {
     let policy = policy(name);
     let spec = &policy["spec"];
-    // E12: whatever fails open guards nothing.
+    // E12: a policy that fails open guards nothing.
     assert_eq!((&spec["failurePolicy"], &spec["mode"]), (&json!("Fail"), &json!("protect")));
-    // What is injected and what only writes a UID; everything else is a validating webhook, which runs last.
+    // These policies mutate: two inject or set defaults, one writes a UID. The others are validating webhooks, which
+    // run last.
     assert_eq!(spec["mutating"], json!(matches!(name, "pods" | "sidecarsets" | "token-secrets")));
     assert_eq!(spec["backgroundAudit"], yaml("metadata.yml")["backgroundAudit"]);
     let seconds = |field: &str| spec[field].as_u64().unwrap();
@@ -184,7 +186,7 @@ fn a_policy_holds_where_it_matters(#[values("pods", "assert", "guards", "token-s
     assert_eq!(settings.role, if name == "assert" { Role::Assert } else { Role::Inject });
 }
 
-/// Who injects, who guards and who asserts has to know the same SidecarSets and rules.
+/// The injecting policy, the guards and the twin have to know the same SidecarSets and rules.
 #[rstest]
 fn the_policies_that_know_sidecar_sets_have_the_same_settings(#[values("assert", "guards", "sidecarsets")] name: &str) {
     let mut settings = policy(name)["spec"]["settings"].clone();

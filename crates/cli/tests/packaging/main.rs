@@ -1,5 +1,5 @@
-//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml,
-//! deploy/ and the versions of the crates.
+//! The published files of the policy agree: metadata.yml, artifacthub-pkg.yml, questions-ui.yml, deploy/ and the
+//! versions of the crates.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ fn annotation(metadata: &Value, name: &str) -> String {
 #[case::command_line("crates/cli/Cargo.toml")]
 fn a_release_has_one_version(#[case] manifest: &str) {
     let manifest = text(manifest);
-    // The release workflow finds the version in this way, and must find one.
+    // The release workflow finds the version like this, and must find exactly one.
     let versions: Vec<_> = manifest.lines().filter_map(|line| line.strip_prefix("version = ")).collect();
     let version = annotation(&yaml("metadata.yml"), "io.kubewarden.policy.version");
     assert_eq!(versions, [format!("\"{version}\"")]);
@@ -50,7 +50,7 @@ fn the_changelog_speaks_of_the_version() {
     );
 }
 
-/// What `kwctl scaffold artifacthub` makes of metadata.yml; only the time is the author's to choose.
+/// The file equals the output of `kwctl scaffold artifacthub` for metadata.yml, except for the time.
 #[test]
 fn artifact_hub_is_told_what_the_metadata_says() {
     let metadata = yaml("metadata.yml");
@@ -95,7 +95,7 @@ fn artifact_hub_is_told_what_the_metadata_says() {
     assert_eq!(sorted(&resources), sorted(&metadata["contextAwareResources"]));
 }
 
-/// A list that is written as YAML into a string.
+/// Parses a list that is a string of YAML.
 fn rules(list: &str) -> Value {
     of_yaml("annotation", &format!("list:\n{list}"))["list"].clone()
 }
@@ -104,7 +104,7 @@ fn sorted(list: &Value) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(Value::to_string).collect()
 }
 
-/// All questions with those below them.
+/// Returns all questions, including nested ones.
 fn questions(of: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     for key in ["questions", "subquestions", "sequence_questions"] {
@@ -131,7 +131,7 @@ fn every_question_can_be_shown() {
     }
 }
 
-/// Fields of a list's items are stored under their own name, so a dot would be part of a key.
+/// The form stores fields of list items under their own name, so a dot would become a part of the key.
 #[test]
 fn fields_of_items_have_names_without_dots() {
     for question in questions(&yaml("questions-ui.yml")) {
@@ -141,7 +141,7 @@ fn fields_of_items_have_names_without_dots() {
     }
 }
 
-/// Everything that the form would store if nobody changed what it suggests, with one item in every list.
+/// Returns the settings that the form stores with its suggestions unchanged, with one item in every list.
 fn suggested(questions: &Value) -> Value {
     let mut settings = json!({});
     for question in questions["questions"].as_array().unwrap() {
@@ -154,7 +154,7 @@ fn suggested(questions: &Value) -> Value {
 }
 
 fn store(settings: &mut Value, question: &Value) {
-    // A list that starts with something is stored as it is.
+    // A list with a default is stored as it is.
     let is_empty = question["default"].as_array().is_some_and(Vec::is_empty);
     let value = match question["sequence_questions"].as_array().filter(|_| is_empty) {
         Some(fields) => {
@@ -190,7 +190,7 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(sorted(settings.service_accounts), sorted(Rules { allowed: vec![everything], ..Rules::default() }));
 }
 
-/// The schemas of what the form asks for: every setting, those that hold others one by one.
+/// Returns the schemas of the settings in the form. Settings that contain others appear member by member.
 fn wanted() -> BTreeMap<String, Value> {
     let of_settings = members("").flat_map(|(setting, schema)| match setting {
         "bundleRef" | "featureGates" | "serviceAccounts" | "shoots" => {
@@ -201,7 +201,7 @@ fn wanted() -> BTreeMap<String, Value> {
     of_settings.collect()
 }
 
-/// Every setting is asked for, and nothing else.
+/// The form asks for every setting, and for nothing else.
 #[test]
 fn the_form_asks_for_every_setting() {
     let form = yaml("questions-ui.yml");
@@ -211,7 +211,7 @@ fn the_form_asks_for_every_setting() {
     assert_eq!(asked, wanted.keys().map(String::as_str).collect());
 }
 
-/// A choice offers what the schema lists, and the form starts with what the policy does without it.
+/// The form offers the choices of the schema, and suggests the policy's defaults.
 #[test]
 fn the_form_offers_what_the_schema_says() {
     let wanted = wanted();

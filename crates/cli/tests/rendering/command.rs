@@ -1,4 +1,4 @@
-//! The command, as people use it.
+//! `pillion manifest`, as users run it.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn pillion(args: &[&str]) -> assert_cmd::Command {
     command
 }
 
-/// Exit code, `stdout` and `stderr`.
+/// Returns the exit code, `stdout` and `stderr`.
 fn run(args: &[&str], stdin: &str) -> (i32, String, String) {
     let output = pillion(args).write_stdin(stdin).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -34,7 +34,7 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
     "#);
 }
 
-/// The rendered policies, by name.
+/// Returns the modules of the rendered policies, without adjacent duplicates.
 fn modules(out: &str) -> Vec<String> {
     let objects = super::objects("out", out);
     let modules = objects.iter().filter_map(|object| object.pointer("/spec/module")?.as_str().map(str::to_owned));
@@ -79,7 +79,7 @@ fn an_image_that_is_not_named_is_a_placeholder_and_says_so(#[case] what: &str) {
     assert!(!err.contains("placeholder") && !out.contains("placeholder"), "{err}");
 }
 
-/// Renders into a folder and answers what is in it and `stderr`.
+/// Renders into a folder, and returns its file names and `stderr`.
 fn render_into(folder: &std::path::Path, args: &[&str], settings: &str) -> (Vec<String>, String) {
     let (code, _, err) =
         run(&[args, &["--settings", "-", "--output-dir", folder.to_str().unwrap()]].concat(), settings);
@@ -96,7 +96,7 @@ fn files_that_are_not_needed_any_longer_are_removed() {
     let on = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
     let (all, _) = render_into(folder.path(), &["kubewarden"], on);
     assert!(all.contains(&"policy-guards.yaml".to_owned()), "{all:?}");
-    // Of another installation, by hand, and of another kind of rendering.
+    // Files of another installation, hand-written files, and files of another kind of rendering.
     let guards = fs::read_to_string(folder.path().join("policy-guards.yaml")).unwrap();
     fs::write(folder.path().join("policy-other.yaml"), guards.replace("instance: pillion", "instance: other")).unwrap();
     fs::write(folder.path().join("policy-mine.yaml"), "kind: ConfigMap\n").unwrap();
@@ -114,7 +114,7 @@ fn files_that_are_not_needed_any_longer_are_removed() {
         ]
     );
     assert!(err.contains("removed ") && err.contains("policy-guards.yaml: an earlier run wrote it"), "{err}");
-    // The definition stays: with it, all SidecarSets would go.
+    // The definition stays, because its deletion would delete all SidecarSets.
     render_into(folder.path(), &["kubewarden", "--crd"], "{}");
     let (left, _) = render_into(folder.path(), &["kubewarden", "-o", "json"], "{}");
     assert_eq!(
@@ -142,7 +142,7 @@ fn a_server_and_policies_in_one_folder_leave_each_other_alone() {
     assert!(!both.contains(&"08-network-policy.yaml".to_owned()) && err.contains("08-network-policy.yaml"), "{both:?}");
 }
 
-/// Their files have the same names.
+/// Two installations have files of the same names.
 #[test]
 fn files_of_another_installation_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ sidecarSets:
     serviceAccountName: logs
 ";
 
-/// Files that `manifest` writes are read by every command that takes settings.
+/// Every command that takes settings can read the files that `manifest` writes.
 #[rstest]
 fn what_is_written_can_be_read_again(
     #[values("kubewarden", "standalone", "controller")] what: &str,

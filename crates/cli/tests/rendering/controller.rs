@@ -10,7 +10,7 @@ fn controller(settings: &Value, flags: &[&str]) -> Rendered {
     rendering::controller::render(settings, &options_of::<options::Controller>(flags)).unwrap()
 }
 
-/// Two SidecarSets that are merged.
+/// Returns settings with two SidecarSets that merge.
 fn merging() -> Value {
     let rule = |verb: &str| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]);
     let set = |name: &str, verb: &str| {
@@ -50,9 +50,9 @@ fn what_has_nothing_to_do_does_not_run(#[case] settings: Value, #[case] flags: &
     assert_eq!(arguments(&rendered)[1], format!("--controllers={running}"));
 }
 
-/// Whoever holds these grants anything to anybody.
+/// A holder of these verbs can grant any permission to anyone.
 #[test]
-fn p6_no_role_escalates_or_binds() {
+fn e15_esc6_no_role_escalates_or_binds() {
     let every = "*,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
     let rendered = controller(&merging(), &["--token-namespaces", "shop", "--controllers", every]);
     for document in &rendered.documents {
@@ -83,7 +83,7 @@ fn secrets_are_read_everywhere_only_by_those_that_cannot_do_without(#[case] cont
 }
 
 #[test]
-fn p6_merged_accounts_get_what_the_settings_give_and_what_labelled_roles_allow() {
+fn esc6_merged_accounts_get_what_the_settings_give_and_what_labelled_roles_allow() {
     let rendered = controller(&merging(), &[]);
     let granted = object(&rendered, "ClusterRole pillion-controller-settings");
     assert_eq!(granted["rules"], json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]));
@@ -103,4 +103,23 @@ fn the_controller_is_the_one_that_the_policy_lets_write() {
     let (namespace, name) = (account["metadata"]["namespace"].as_str(), account["metadata"]["name"].as_str());
     let user = format!("system:serviceaccount:{}:{}", namespace.unwrap(), name.unwrap());
     assert_eq!(user, pillion_admission::settings::Settings::default().service_accounts.controller_user);
+}
+
+/// The bundle may be in the controllers' own namespace or in another one. The controllers write it in both.
+#[rstest]
+#[case::own_namespace("pillion-system", "Role pillion-system/pillion-controller")]
+#[case::another_namespace("bundles", "Role bundles/pillion-controller-bundle")]
+fn the_namespace_of_the_bundle_has_the_right_to_write_it(#[case] namespace: &str, #[case] role: &str) {
+    let mut settings = merging();
+    settings["bundleRef"]["namespace"] = namespace.into();
+    let rendered = controller(&settings, &[]);
+    let roles: Vec<String> = titles(&rendered).into_iter().filter(|title| title.starts_with("Role ")).collect();
+    let writes_config_maps = |title: &&String| {
+        let rules = object(&rendered, title)["rules"].as_array().unwrap();
+        rules.iter().any(|rule| {
+            rule["resources"] == json!(["configmaps"]) && rule["verbs"].as_array().unwrap().contains(&json!("patch"))
+        })
+    };
+    let writing: Vec<&String> = roles.iter().filter(writes_config_maps).collect();
+    assert_eq!(writing, [role], "{roles:?}");
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use pillion::rendering::crd::{Conversion, NAME, document};
 use pillion_identity::declared;
-use pillion_sidecarset::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::tables::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use pillion_testkit::{conformance, strategies};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -30,7 +30,7 @@ fn schema<'a>(definition: &'a Value, version: &str) -> &'a Value {
     &found["schema"]["openAPIV3Schema"]
 }
 
-/// As JSON Schema has it.
+/// Turns a structural schema into JSON Schema.
 fn plain(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
@@ -56,8 +56,8 @@ fn problems(object: &Value) -> Vec<String> {
     BETA.iter_errors(object).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// What the API server stores of a value: fields without a schema go, unless they are to be kept, and then so does all
-/// that is below them.
+/// Returns a value as the API server stores it: fields without a schema are removed, unless the schema keeps unknown
+/// fields. Everything below an unknown field that is kept is kept as well.
 fn pruned(value: &Value, schema: &Value) -> Value {
     let keeps = schema["x-kubernetes-preserve-unknown-fields"] == true;
     match value {
@@ -80,12 +80,12 @@ fn pruned(value: &Value, schema: &Value) -> Value {
 
 fn stored(object: &Value, version: &str) -> Value {
     let mut stored = pruned(object, schema(&converted(), version));
-    // The API server's own.
+    // The API server has its own schema of metadata.
     stored["metadata"] = object["metadata"].clone();
     stored
 }
 
-/// What apiextensions.k8s.io/v1 asks of a structural schema, and what we ask: a description.
+/// Checks the rules of apiextensions.k8s.io/v1 for structural schemas, and that each field has a description.
 fn check(schema: &Value, path: &str, is_field: bool, found: &mut Vec<String>) {
     const KEYS: [&str; 15] = [
         "type",
@@ -153,9 +153,9 @@ fn schemas_are_structural_and_every_field_is_described(#[case] definition: Value
     assert!(definition.to_string().len() < 200_000, "it has to fit into an annotation of kubectl apply");
 }
 
-/// A-1 to A-3.
+/// API-1 to API-3.
 #[test]
-fn a_1_a_3_it_is_openkruises_definition_from_outside() {
+fn api1_api3_it_is_openkruises_definition_from_outside() {
     let definition = union();
     let spec = &definition["spec"];
     assert_eq!((&spec["scope"], &spec["group"]), (&json!("Cluster"), &json!("apps.kruise.io")));
@@ -204,9 +204,9 @@ fn conversion_needs_a_server_or_fields_of_both_versions() {
     }
 }
 
-/// Values, defaults and requirements that the API server knows of, by their paths below `spec`: those of A-5.
+/// API-5: the values, defaults and requirements that the API server enforces, by their paths below `spec`.
 #[test]
-fn a_5_defaults_enums_and_requirements() {
+fn api5_defaults_enums_and_requirements() {
     fn collect(schema: &Value, path: &str, found: &mut Vec<String>) {
         for key in ["enum", "default", "required"] {
             if let Some(value) = schema.get(key) {
@@ -244,10 +244,10 @@ fn a_5_defaults_enums_and_requirements() {
     "#);
 }
 
-/// Every field of the tables that are not core/v1's is there.
+/// The definition has every field of the tables, except for those of core/v1 types.
 #[test]
 fn every_field_that_the_policy_knows_is_there() {
-    fn missing(table: &Schema, schema: &Value, path: &str, found: &mut Vec<String>) {
+    fn missing(table: &Table, schema: &Value, path: &str, found: &mut Vec<String>) {
         for field in table.fields {
             let path = format!("{path}.{}", field.name);
             let Some(property) = schema["properties"].get(field.name) else {
@@ -317,15 +317,15 @@ fn the_sets_of_the_examples_are_accepted(#[files("../../examples/*/sidecarset.ya
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Nothing that the policy reads is refused or pruned.
+    /// The definition neither refuses nor prunes a field that the policy reads.
     #[test]
     fn sets_as_users_write_them_are_accepted_and_stored(set in strategies::sidecar_set("a"), named in strategies::naming_sidecar_sets()) {
         for set in named.iter().chain([&set]) {
             let mut set = set.clone();
-            // In a cluster they have these.
+            // In a cluster, every object has these fields.
             set["apiVersion"] = json!("apps.kruise.io/v1beta1");
             set["kind"] = json!("SidecarSet");
-            // Beside the containers and volumes, fields of tomorrow are pruned, as by OpenKruise's definition.
+            // Unknown fields outside of containers and volumes are pruned, as by OpenKruise's definition.
             set["spec"].as_object_mut().unwrap().remove("fieldOfTomorrow");
             prop_assert_eq!(problems(&set), Vec::<String>::new());
             prop_assert_eq!(stored(&set, "v1beta1"), set);
@@ -333,7 +333,7 @@ proptest! {
     }
 }
 
-/// What OpenKruise's webhook accepted had passed its definition, and passes this one.
+/// OpenKruise's webhook accepted these sets after they passed its definition. They pass this one, too.
 #[test]
 fn recorded_sets_are_accepted() {
     let validators = ["v1alpha1", "v1beta1"].map(|version| (version, validator(version)));

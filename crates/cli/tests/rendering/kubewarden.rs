@@ -1,4 +1,4 @@
-//! Policies for Kubewarden.
+//! Kubewarden policies.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,16 +16,16 @@ use super::{
     RULE, combinations, for_kubewarden, granted, identities, metadata, object, plain, root, set, text, titles,
 };
 
-/// What the policy SDK generates (tools/kubewarden-crd).
+/// The schema that the policy SDK generates (tools/kubewarden-crd).
 static POLICY: LazyLock<Validator> = LazyLock::new(|| {
     let text = text("crates/cli/tests/rendering/cluster-admission-policy.schema.json");
     let mut schema: Value = serde_json::from_str(&text).unwrap();
-    // k8s-openapi-derive 0.28 makes a field of the object, and a required one, of the definition's `subresources`.
+    // k8s-openapi-derive 0.28 turns the definition's `subresources` into a required field of the object.
     schema["required"].as_array_mut().unwrap().retain(|field| field != "subresources");
     jsonschema::draft202012::new(&schema).unwrap()
 });
 
-/// What Kubewarden's own types say of an object; nothing for other objects.
+/// Returns the errors by the schema of Kubewarden's types; none for other objects.
 pub fn problems(object: &Value) -> Vec<String> {
     if object["kind"] != "ClusterAdmissionPolicy" {
         return Vec::new();
@@ -33,7 +33,7 @@ pub fn problems(object: &Value) -> Vec<String> {
     POLICY.iter_errors(object).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// The schema is kept beside the tests, since generating it would turn on a feature of k8s-openapi for everything.
+/// The schema is a file next to the tests, since generating it would turn on a feature of k8s-openapi for everything.
 #[test]
 fn the_schema_is_of_the_sdk_that_the_tests_have() {
     let line = |file: &str| {
@@ -53,7 +53,7 @@ fn the_schema_knows_a_wrong_policy() {
     assert_eq!(problems(&policy).len(), 2, "{:?}", problems(&policy));
 }
 
-/// `UPDATE_DEPLOY=1` writes the folder anew.
+/// `UPDATE_DEPLOY=1` rewrites the folder.
 #[test]
 fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,8 @@ fn the_policy_for_pods_reads_what_its_sets_need(#[case] spec: Value, #[case] rea
     }
 }
 
-/// What is merged is held against its Role and RoleBinding; one account alone, or an isolated one, is never merged.
+/// The policy compares merged accounts with their Role and RoleBinding. A single account or an isolated one is never
+/// merged.
 #[rstest]
 #[case::two(&["SidecarsOnly", "Pod"], true)]
 #[case::one_and_an_isolated_one(&["SidecarsOnly", "Isolate"], false)]
@@ -160,7 +161,7 @@ fn roles_are_read_for_merged_accounts(#[case] modes: &[&str], #[case] are_read: 
     assert_eq!((is_granted("roles"), is_granted("rolebindings")), (are_read, are_read));
 }
 
-/// A revision that the settings hold is not looked up, and neither is anything of a set without the feature gate.
+/// A revision in the settings is not looked up, and without the feature gate, neither is an account.
 #[test]
 fn what_the_settings_have_is_not_read() {
     let labels = json!({"kruise.io/sidecarset-name": "a"});
@@ -179,7 +180,7 @@ fn what_the_settings_have_is_not_read() {
     assert!(object(&rendered, "ClusterAdmissionPolicy pillion-pods")["spec"].get("contextAwareResources").is_none());
 }
 
-/// The rules of everything that can be rendered are those of the metadata, no more and no less.
+/// All parts that can be rendered together have exactly the rules of the metadata.
 #[test]
 fn all_parts_together_have_the_rules_of_the_metadata() {
     let mut settings = identities();
@@ -230,7 +231,7 @@ fn a_bundle_in_the_cluster_is_read_by_everybody_who_knows_sidecar_sets() {
     let reading: Vec<&str> =
         needs.parts.iter().filter(|(_, reads)| reads.contains(&Read::ConfigMap)).map(|(part, _)| part.name()).collect();
     assert_eq!(reading, ["pods", "assert", "sidecarsets", "guards"]);
-    // Nobody knows what will be in it.
+    // The content of the bundle is unknown.
     assert!(needs.reads(Read::Role) && needs.reads(Read::Namespace));
     let subject = ("kubewarden", "policy-server");
     let reader = Reader { instance: "pillion", subject, watches: false, has_system_namespace: false };
@@ -294,7 +295,7 @@ fn options_reach_the_policies() {
     assert_eq!(namespaces["values"], json!(["dns", "ingress", "kruise-system", "kube-system"]));
     let label = json!([{"key": "pillion.dev/injection", "operator": "NotIn", "values": ["off"]}]);
     assert_eq!(pods["objectSelector"]["matchExpressions"], label);
-    // Who is left out by the one is left out by the other.
+    // The twin excludes the same Pods as the injecting policy.
     let twin = &object(&rendered, "ClusterAdmissionPolicy second-assert")["spec"];
     for field in ["rules", "namespaceSelector", "objectSelector", "matchConditions", "contextAwareResources"] {
         assert_eq!(twin[field], pods[field], "{field}");
@@ -307,7 +308,7 @@ fn options_reach_the_policies() {
     assert_eq!(rendered.notes.len(), 4, "{:?}", rendered.notes);
 }
 
-/// `pillion check` has nothing against what is rendered.
+/// `pillion check` has no findings in the rendered manifests.
 #[rstest]
 #[case::sidecars_alone("test_data/settings-log-agent.json", &[])]
 #[case::isolate("examples/identity-isolate/settings.yaml", &[])]

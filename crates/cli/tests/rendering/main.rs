@@ -1,4 +1,4 @@
-//! `pillion manifest`: what is rendered is what the module needs, and can be applied again and again.
+//! `pillion manifest`: the output is what the module needs, and can be applied repeatedly.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod command;
@@ -19,7 +19,7 @@ use pillion::rendering::options::{Kubewarden, Standalone};
 use pillion::rendering::{self, Rendered};
 use serde_json::{Value, json};
 
-/// Options as they are on a command line.
+/// Parses options as on a command line.
 fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
     let flags = std::iter::once("pillion").chain(flags.iter().copied());
     let matches = T::augment_args(clap::Command::new("pillion")).try_get_matches_from(flags).unwrap();
@@ -43,7 +43,7 @@ fn object<'a>(rendered: &'a Rendered, title: &str) -> &'a Value {
     &found.unwrap_or_else(|| panic!("no {title} among {:?}", titles(rendered))).object
 }
 
-/// A SidecarSet with these fields beside the ones that it has to have.
+/// Returns a SidecarSet with the required fields and these.
 fn set(name: &str, spec: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -59,7 +59,7 @@ fn plain() -> Value {
     json!({"sidecarSets": [set("a", &json!({}))]})
 }
 
-/// Settings with an identity.
+/// Returns settings with an identity.
 fn identities() -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -73,7 +73,7 @@ fn metadata() -> Value {
     objects("metadata.yml", &text("metadata.yml")).remove(0)
 }
 
-/// What the roles of a rendering grant.
+/// Returns the permissions that the roles of a rendering grant.
 fn granted(rendered: &Rendered) -> BTreeSet<Vec<String>> {
     let roles = rendered.documents.iter().filter(|document| document.object["rules"].is_array());
     roles.flat_map(|role| combinations(&role.object["rules"], &GRANT)).collect()

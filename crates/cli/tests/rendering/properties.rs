@@ -1,21 +1,21 @@
-//! What holds for every rendering.
+//! Properties of every rendering.
 
 use std::collections::BTreeSet;
 
 use pillion::rendering::{Rendered, document};
-use pillion_kubernetes::format;
+use pillion_kubernetes::name_validation;
 use pillion_testkit::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{for_kubewarden, kubewarden, standalone};
 
-/// Settings with everything that decides what is rendered.
+/// Generates settings that vary in everything that affects the rendering.
 fn settings() -> impl Strategy<Value = Value> {
     let rules = (any::<bool>(), any::<bool>(), any::<bool>());
     (strategies::naming_sidecar_sets(), any::<bool>(), any::<bool>(), any::<bool>(), rules)
         .prop_map(|(mut sets, has_identities, has_shoots, has_whitelist, (default, in_use, create))| {
-            // Their numbers are none that YAML has.
+            // YAML cannot represent their numbers.
             sets.iter_mut().for_each(without_fields_of_tomorrow);
             let mut settings = json!({
                 "sidecarSets": sets,
@@ -59,14 +59,14 @@ fn flags() -> impl Strategy<Value = Vec<&'static str>> {
     proptest::sample::subsequence(flags, 0..=count)
 }
 
-/// Both renderings.
+/// Renders for Kubewarden and for Pillion's own server.
 fn both(settings: &Value, flags: &[&str]) -> [Rendered; 2] {
-    // The definition is the same every time, and long.
+    // The definition is always the same, and long.
     [for_kubewarden(settings, flags), standalone(settings, &[flags, &["--no-crd"]].concat())]
 }
 
-/// Nulls, and lists and objects that are empty, by their paths. Settings are the user's own; two fields mean something
-/// by being empty.
+/// Collects the paths of nulls and of empty lists and objects. Settings are exempt, since they are the user's own. Two
+/// fields have a meaning if they are empty.
 fn hollow(value: &Value, path: &str, found: &mut Vec<String>) {
     let means_something = ["/subresources/status", "/selfSigned"].iter().any(|end| path.ends_with(end));
     match value {
@@ -100,10 +100,10 @@ proptest! {
                 let object = &document.object;
                 prop_assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{object}");
                 let name = object["metadata"]["name"].as_str().unwrap();
-                prop_assert_eq!(format::dns_subdomain(name), None, "{}", name);
+                prop_assert_eq!(name_validation::dns_subdomain(name), None, "{}", name);
                 prop_assert!(seen.insert(document.title()), "{} twice", document.title());
                 let labels = object["metadata"]["labels"].as_object().unwrap();
-                prop_assert!(labels.len() >= 6 && labels.values().all(|it| format::label_value(it.as_str().unwrap()).is_none()));
+                prop_assert!(labels.len() >= 6 && labels.values().all(|it| name_validation::label_value(it.as_str().unwrap()).is_none()));
                 let mut found = Vec::new();
                 hollow(object, "", &mut found);
                 prop_assert_eq!(found, Vec::<String>::new(), "{}", document.title());
@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// The same settings give the same bytes; SidecarSets in another order change the settings alone.
+    /// The same settings yield the same bytes. The order of SidecarSets affects the settings only.
     #[test]
     fn order_does_not_matter(settings in settings(), flags in flags()) {
         let mut turned = settings.clone();

@@ -61,7 +61,7 @@ fn certificates_of_cert_manager() {
     );
 }
 
-/// Everything that the module answers is asked, on the path where it is answered, and nothing else is.
+/// The webhooks cover every request that the module handles, each with the right path, and no other request.
 #[test]
 fn webhooks_have_the_rules_of_the_metadata() {
     let mut settings = identities();
@@ -85,7 +85,7 @@ fn webhooks_have_the_rules_of_the_metadata() {
     "#);
 }
 
-/// What Kubewarden is asked, the server is asked under the same conditions.
+/// The server's webhooks have the same conditions as Kubewarden's policies.
 #[test]
 fn conditions_are_those_of_the_policies() {
     let mut settings = identities();
@@ -116,7 +116,7 @@ fn the_cluster_starts_without_the_server() {
     }
 }
 
-/// The server may do what the look-ups need, and change what is its own.
+/// The server may read what the look-ups need, and change its own objects.
 #[rstest]
 #[case::self_signed(&[], true)]
 #[case::cert_manager(&["--certificates", "cert-manager"], false)]
@@ -145,11 +145,11 @@ fn rights_are_for_look_ups_and_for_what_is_its_own(#[case] flags: &[&str], #[cas
     };
     assert_eq!(own, wanted);
     assert!(policies.is_subset(&looks));
-    // Watched is what every Pod needs.
+    // The server watches the kinds that most Pods need.
     let watched: BTreeSet<String> =
         granted(&rendered).into_iter().filter(|grant| reads(&grant[2])).map(|grant| grant[1].clone()).collect();
     assert_eq!(watched, BTreeSet::from(["namespaces", "serviceaccounts"].map(str::to_owned)));
-    // Whatever it may change, it may change by name; only creation has none.
+    // Permissions to change are limited to names. Only permissions to create are not.
     for document in rendered.documents.iter().filter(|it| it.object["rules"].is_array()) {
         for rule in document.object["rules"].as_array().unwrap() {
             let verbs = rule["verbs"].to_string();
@@ -161,7 +161,7 @@ fn rights_are_for_look_ups_and_for_what_is_its_own(#[case] flags: &[&str], #[cas
     }
 }
 
-/// The flags of the server, which say what it watches and where its CA goes.
+/// The server's flags: what it watches, and where it writes its CA.
 #[rstest]
 #[case::nothing_is_read(plain(), &[], &[
     "--cache-max-staleness=0s", "--certificates=self-signed", "--tls-secret=pillion-serve-tls",
@@ -189,14 +189,14 @@ fn the_server_is_told_what_concerns_it(#[case] settings: Value, #[case] flags: &
         "--service-name=pillion",
     ];
     assert_eq!(arguments, [&always[..], wanted].concat());
-    // What it watches it may list.
+    // The server may list what it watches.
     let watches = |resource: &str| granted(&rendered).contains(["", resource, "watch"].map(str::to_owned).as_slice());
     let is_watched = |kind: &str| arguments.iter().any(|it| it.starts_with("--cache-watch=") && it.contains(kind));
     assert_eq!(watches("namespaces"), is_watched("v1/Namespace"));
     assert_eq!(watches("serviceaccounts"), is_watched("v1/ServiceAccount"));
 }
 
-/// Pod Security `restricted`, which the namespace enforces.
+/// The Pod satisfies the Pod Security level `restricted`, which the namespace enforces.
 #[test]
 fn the_server_is_restricted() {
     let rendered = standalone(&plain(), &[]);
@@ -211,7 +211,7 @@ fn the_server_is_restricted() {
     assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
 }
 
-/// Every selector selects the server's Pods, and every name leads to something.
+/// Every selector matches the server's Pods, and every referenced object exists.
 #[test]
 fn the_parts_find_each_other() {
     let rendered = standalone(&plain(), &["--name", "injector", "--namespace", "ns"]);
@@ -225,7 +225,7 @@ fn the_parts_find_each_other() {
     ];
     for selector in selectors {
         assert!(selector.as_object().unwrap().iter().all(|(key, value)| labels.get(key) == Some(value)), "{selector}");
-        // An upgrade changes the version, and a selector cannot change.
+        // An upgrade changes the version label, and a selector is immutable.
         assert!(selector.get("app.kubernetes.io/version").is_none());
     }
     let pod = &deployment["spec"]["template"]["spec"];
@@ -296,7 +296,7 @@ fn settings_that_no_config_map_takes_are_refused() {
     assert!(error.to_string().contains("pillion bundle"), "{error}");
 }
 
-/// CEL is tried on the API server elsewhere; here, that it speaks of the kinds that the rules name.
+/// Another test evaluates the CEL expressions on an API server. This one checks that they name the kinds of the rules.
 #[test]
 fn conditions_speak_of_every_kind_that_is_guarded() {
     let conditions = Part::Guards.conditions();

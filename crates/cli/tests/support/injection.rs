@@ -36,7 +36,7 @@ kind:   Service
 metadata: {name: s}
 ";
 
-/// Runs `pillion inject` in a folder with these files; the time of injection is fixed.
+/// Runs `pillion inject` in a folder with these files, with a fixed time of injection.
 pub fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -47,12 +47,12 @@ pub fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
     run_in(folder.path(), args, stdin)
 }
 
-/// The same in a folder that is there.
+/// The same in an existing folder.
 pub fn run_in(folder: &Path, args: &[&str], stdin: &str) -> Run {
     pillion(folder, &[&["inject", "--now", "2026-01-02T03:04:05Z"], args].concat(), stdin)
 }
 
-/// The containers of the Pod spec at a pointer.
+/// Returns the names of the containers in the Pod spec at a pointer.
 pub fn containers(object: &Value, pointer: &str) -> Vec<String> {
     let containers = object.pointer(&format!("{pointer}/spec/containers")).and_then(Value::as_array).unwrap();
     containers.iter().map(|container| container["name"].as_str().unwrap().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Runs of the command line that the tests share.
+//! Runs the command line. Several tests share these helpers.
 #![allow(dead_code, clippy::panic, clippy::unwrap_used)] // Each test file uses its part; a panic is how a test fails.
 
 pub mod injection;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// How a run ended.
+/// The result of a run.
 pub struct Run {
     pub code: i32,
     pub out: String,
@@ -15,18 +15,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// The output without the lines of hashes.
+    /// Returns the output without the lines of hashes.
     pub fn readable(&self) -> String {
         self.out.lines().filter(|line| !line.contains("sidecarset-hash")).collect::<Vec<_>>().join("\n")
     }
 
-    /// The output, which is JSON.
+    /// Returns the output, parsed as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
     }
 }
 
-/// Runs `pillion` in a folder; whether it reads what it is given is its own business.
+/// Runs `pillion` in a folder. A command need not read `stdin`.
 pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
         .current_dir(folder)

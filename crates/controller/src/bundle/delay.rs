@@ -1,4 +1,4 @@
-//! How long it takes until an edit of a SidecarSet counts.
+//! Measures how long it takes until an edit of a SidecarSet takes effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,27 +8,28 @@ use pillion_plan::bundle::{Place, Verdict};
 use crate::context::Context;
 use crate::watch::Subject;
 
-/// A version that no Pod was injected with for this long is waited for no longer.
+/// How long to wait for the first Pod that is injected with a version.
 const PATIENCE: Duration = Duration::from_hours(1);
 
-/// Edits that are on their way.
+/// Edits that have not taken effect yet.
 #[derive(Default)]
 pub(super) struct Delays {
-    /// The first edit that is not in the bundle yet.
+    /// The time of the first edit that is not in the bundle yet.
     edited: Option<Instant>,
-    /// The hashes in the bundle; none before the first plan.
+    /// The hashes of the SidecarSets in the bundle, by name; `None` before the first plan.
     hashes: Option<BTreeMap<String, String>>,
-    /// Versions in the bundle that no Pod has been seen with, as [`Subject::mark`], and when they were edited.
+    /// The versions in the bundle with which no Pod has been seen, as [`Subject::mark`], each with the time of its
+    /// edit.
     awaited: BTreeMap<u64, Instant>,
 }
 
 impl Delays {
-    /// A SidecarSet was edited now.
+    /// Records that a SidecarSet was edited now.
     pub(super) fn edited(&mut self) {
         self.edited.get_or_insert_with(Instant::now);
     }
 
-    /// The bundle is right; `is_written`: it was not before.
+    /// Records that the bundle is correct; `is_written` tells whether it had to be written.
     pub(super) fn written(&mut self, context: &Context, verdicts: &[Verdict], is_written: bool) {
         let edited = self.edited.take();
         let hashes: BTreeMap<String, String> = verdicts
@@ -45,7 +46,7 @@ impl Delays {
         self.hashes = Some(hashes);
     }
 
-    /// Something is new among the Pods of a namespace, or of any.
+    /// Checks the Pods of a namespace, or of all namespaces, for awaited versions.
     pub(super) fn look(&mut self, context: &Context, namespace: Option<&str>) {
         if self.awaited.is_empty() {
             return;

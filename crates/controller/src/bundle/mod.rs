@@ -1,8 +1,7 @@
-//! Keeps the cluster's SidecarSets, compiled, in the ConfigMap that the policy reads them from (product.md,
-//! `settings.bundleRef`).
+//! Keeps the cluster's SidecarSets, compiled, in the ConfigMap from which the policy reads them (SET-1).
 //!
-//! What has to be written is decided by [`pillion_plan::bundle`]. Whatever was done halfway (a shard without its
-//! index, an index whose old shards are still there) is completed by whoever starts next.
+//! [`pillion_plan::bundle`] decides what to write. If a process stops halfway (a shard without its index, an index
+//! whose old shards still exist), the next process completes the work.
 
 mod delay;
 mod preview;
@@ -18,7 +17,7 @@ use pillion_bundle::config_map::TEXT_MAX;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
-use pillion_plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
+use pillion_plan::bundle::{self as planning, BundleInput, Obstacle, Place, Plan};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;
@@ -34,24 +33,25 @@ use crate::context::Context;
 use crate::watch::{Change, SIDECAR_SET, SIDECAR_SET_STATUS};
 use crate::write::{self, WriteError};
 
-/// Its name, in metrics and logs.
+/// The controller's name, in metrics and logs.
 const CONTROLLER: &str = "bundle";
-/// What is in the bundle, in changes.
+/// The kind of a change of the bundle's contents.
 const CHANGE: &str = "Bundle";
-/// A plan that makes something is made again; this often, in one go. More would be a quarrel with somebody.
+/// The maximum number of plans in one go: a plan that creates an object is made again. More rounds would mean that
+/// another writer keeps undoing the changes.
 const ROUNDS: usize = 4;
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(1) };
 
-/// How it works.
+/// The controller's options.
 #[derive(Clone)]
 pub struct Options {
-    /// The longest bundle for one ConfigMap, in bytes.
+    /// The maximum length of the bundle text in one ConfigMap, in bytes.
     pub max: usize,
-    /// How long to wait after a change for others: they often come in swarms.
+    /// How long to wait for further changes after a change: they often come in bursts.
     pub debounce: Duration,
-    /// How often to look at the clock.
+    /// The interval between checks of the clock.
     pub tick: Duration,
-    /// Where it says what keeps the bundle from being right.
+    /// Receives the problem with the bundle, if there is one.
     pub health: Health,
 }
 
@@ -66,12 +66,12 @@ impl Default for Options {
     }
 }
 
-/// What keeps the bundle from being right, for readiness. A SidecarSet that is not valid does not.
+/// The problem with the bundle, for readiness. An invalid SidecarSet is not a problem.
 #[derive(Clone, Default)]
 pub struct Health(Arc<RwLock<Option<String>>>);
 
 impl Health {
-    /// What is wrong now.
+    /// Returns the current problem.
     pub fn problem(&self) -> Option<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -81,7 +81,7 @@ impl Health {
     }
 }
 
-/// Why the bundle is not as it should be.
+/// Why the bundle is not in its wanted state.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -89,14 +89,14 @@ enum Failure {
     #[error(transparent)]
     Obstacle(#[from] Obstacle),
     #[error("could not read ControllerRevision \"{name}\": {problem}")]
-    Revision { name: String, problem: write::Problem },
+    Revision { name: String, problem: write::WriteProblem },
     #[error("the plan was not made: {0}")]
     Planning(#[from] tokio::task::JoinError),
-    #[error("somebody changes the ConfigMaps of the bundle all the time")]
+    #[error("another client keeps changing the ConfigMaps of the bundle")]
     Quarrel,
 }
 
-/// What decides where to look; where it changes, everything is looked at anew.
+/// The settings that decide which objects to watch. If they change, all watches start again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Where {
     at: ConfigMapName,
@@ -114,7 +114,7 @@ impl Where {
     }
 }
 
-/// Works for as long as it is polled. Without a `bundleRef` in the settings it waits for one.
+/// Works for as long as it is polled. Without a `bundleRef` in the settings, waits for one.
 pub async fn run(context: Context, options: Options) {
     let mut settings = context.settings.clone();
     loop {
@@ -132,13 +132,13 @@ pub async fn run(context: Context, options: Options) {
     }
 }
 
-/// Whoever prepares what Pods will need of SidecarSets looks again.
+/// Announces the change to the controllers that prepare the identities of Pods.
 fn tell(context: &Context) {
-    // Nobody may be listening yet.
+    // This fails only if there is no subscriber yet.
     let _ = context.cluster.notify().send(Change { kind: CHANGE, namespace: None });
 }
 
-/// Waits for other settings; for ever, where there will be none.
+/// Waits for other settings. Waits for ever if the settings can no longer change.
 async fn changed(settings: &mut watch::Receiver<Arc<Settings>>) {
     if settings.changed().await.is_err() {
         std::future::pending::<()>().await;
@@ -154,9 +154,9 @@ struct Keeper {
     written: Written,
     said: Said,
     delays: Delays,
-    /// What the bundle was last right for.
+    /// The inputs for which the bundle was last correct.
     done: Option<Inputs>,
-    /// When it has to be looked at even if nothing changes.
+    /// When the bundle must be checked even if nothing changes.
     look_again: Timestamp,
     failures: u32,
     retry: Option<Instant>,
@@ -179,7 +179,7 @@ impl Keeper {
         }
     }
 
-    /// Works until the settings name another place.
+    /// Works until the settings name another place for the bundle.
     async fn work(mut self, settings: &mut watch::Receiver<Arc<Settings>>) {
         let mut changes = self.context.cluster.changes();
         if !self.listed(settings).await {
@@ -195,7 +195,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until everything was seen; not any longer than until the settings change.
+    /// Waits until everything was listed. Returns false if the settings change first.
     async fn listed(&self, settings: &mut watch::Receiver<Arc<Settings>>) -> bool {
         let listed = async {
             self.context.cluster.sidecar_sets.listed().await;
@@ -207,7 +207,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until something may have to be done.
     async fn wait(&mut self, changes: &mut broadcast::Receiver<Change>, settings: &mut watch::Receiver<Arc<Settings>>) {
         loop {
             let is_concerned = tokio::select! {
@@ -233,7 +233,7 @@ impl Keeper {
         }
     }
 
-    /// Whether a change could change the bundle.
+    /// Whether a change may affect the bundle.
     fn notice(&mut self, change: &Change) -> bool {
         match change.kind {
             SIDECAR_SET => self.delays.edited(),
@@ -269,7 +269,7 @@ impl Keeper {
         self.publish(settings).await;
     }
 
-    /// Says what is in the bundle now, whatever should be.
+    /// Publishes the SidecarSets that the bundle holds now, even if they are not the wanted ones.
     async fn publish(&mut self, settings: &Arc<Settings>) {
         let config_maps = self.sources.inputs(&self.context, settings, &mut self.written).config_maps;
         let at = self.place.at.clone();
@@ -293,7 +293,7 @@ impl Keeper {
         self.options.health.set(Some(failure.to_string()));
     }
 
-    /// Makes the bundle what it should be; `false` where nothing has changed since it was.
+    /// Brings the bundle to its wanted state. Returns `false` if nothing has changed since the last time.
     async fn bring(&mut self, settings: &Arc<Settings>) -> Result<bool, Failure> {
         for _ in 0..ROUNDS {
             let mut inputs = self.sources.inputs(&self.context, settings, &mut self.written);
@@ -318,14 +318,14 @@ impl Keeper {
         Err(Failure::Quarrel)
     }
 
-    /// The plan, on a thread of its own: compiling a thousand SidecarSets takes a while.
+    /// Makes the plan on a separate thread: compiling a thousand SidecarSets takes a while.
     async fn plan(&mut self, inputs: &Inputs) -> Result<Plan, Failure> {
         let wanted = planning::wanted_revisions(&inputs.sidecar_sets, &inputs.revisions(), &inputs.settings);
         let revisions = self.sources.with_data(inputs, &wanted).await?;
         let (inputs, at) = (inputs.clone(), self.place.at.clone());
         let (now, max) = (self.context.clock.now(), self.options.max);
         let planned = tokio::task::spawn_blocking(move || {
-            planning::plan(Seen {
+            planning::plan(BundleInput {
                 at: &at,
                 sidecar_sets: &inputs.sidecar_sets,
                 revisions: &revisions,
@@ -339,7 +339,7 @@ impl Keeper {
         Ok(planned.await?)
     }
 
-    /// What there is to say once the bundle is as it should be.
+    /// Reports the result once the bundle is in its wanted state.
     async fn finish(&mut self, plan: &Plan, inputs: &Inputs) {
         let refused = plan.verdicts.iter().filter(|verdict| verdict.place != Place::In).count();
         self.context.metrics.bundle(plan.length, refused);
@@ -358,7 +358,7 @@ impl Keeper {
 mod tests {
     use super::*;
 
-    /// Checked here, and not only where it is started.
+    /// Checked here, and not only at the place that spawns it.
     #[test]
     fn it_can_be_moved_between_threads() {
         fn is_send<F: Future + Send>(_: fn(Context, Options) -> F) {}

@@ -1,4 +1,4 @@
-//! What would be done about the bundle (`pillion plan`).
+//! Previews the steps for the bundle (`pillion plan`).
 
 use pillion_plan::Step;
 use pillion_plan::bundle::Place;
@@ -11,10 +11,10 @@ use crate::selection::Name;
 
 const NAME: Name = Name::Bundle;
 
-/// Adds what would be done now.
+/// Adds the steps that are due now.
 ///
 /// # Errors
-/// Where something could not be read that decides.
+/// An object that the plan depends on could not be read.
 pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) -> Result<(), String> {
     let settings = context.settings.borrow().clone();
     let Some(place) = Where::of(&settings) else {
@@ -33,7 +33,7 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
     let mut plan = keeper.plan(&inputs).await.map_err(|failure| failure.to_string())?;
     let mut steps = std::mem::take(&mut plan.steps);
     if steps.iter().any(|step| matches!(step, Step::Create(_))) {
-        // What is written into a ConfigMap is planned when it is there.
+        // A new ConfigMap is filled by the next plan, which must see that it exists.
         for step in &steps {
             keeper.written.note(step, made(step), &mut inputs.config_maps);
         }
@@ -41,7 +41,7 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
         steps.append(&mut plan.steps);
     }
     let within = plan.verdicts.iter().filter(|verdict| verdict.place != Place::Out).count();
-    // What it will hold decides what else is needed.
+    // The future contents of the bundle decide about the identities that Pods need.
     for step in &steps {
         let written = match step {
             Step::Apply(object) => Some(object.clone()),
@@ -62,7 +62,7 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
     Ok(())
 }
 
-/// What the API server would answer to a creation.
+/// Returns the API server's answer to a creation.
 fn made(step: &Step) -> Option<Value> {
     let Step::Create(object) = step else { return None };
     let mut object = object.clone();

@@ -1,5 +1,5 @@
-//! What people are told of their SidecarSets: a condition where the definition keeps it, and Events where something is
-//! wrong.
+//! Reports on SidecarSets to people: a condition if the CustomResourceDefinition keeps conditions, and Events about
+//! problems.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use pillion_plan::bundle::{CONDITION, Place, Verdict, Why, condition};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::write::{FIELD_MANAGER, Problem};
+use crate::write::{FIELD_MANAGER, WriteProblem};
 
-/// How many SidecarSets are written to at once.
+/// The maximum number of SidecarSets that are written at the same time.
 const CONCURRENCY: usize = 8;
-/// What was being done, in Events.
+/// The action in Events.
 const ACTION: &str = "KeepBundle";
 
-/// What was said last of each SidecarSet, by name: of which version, and whether it had to be written down.
+/// The last report on each SidecarSet, by name, with the `generation` that it is about.
 #[derive(Default)]
 pub(super) struct Said {
     last: BTreeMap<String, (Value, Verdict)>,
-    /// The definition has no place for conditions. OpenKruise's drops them.
+    /// Whether the CustomResourceDefinition drops conditions. That of OpenKruise does.
     has_no_conditions: bool,
 }
 
-/// What became of a condition.
+/// The result of writing a condition.
 enum Noted {
-    /// It says so, and did before.
+    /// The status had the condition already.
     Already,
-    /// It says so now.
+    /// The condition was written.
     Now,
-    /// There is no place for it.
+    /// The API server does not keep it.
     Nowhere,
-    /// Not this time.
+    /// The write failed; it is retried.
     Failed,
 }
 
 impl Said {
-    /// Says what is new.
+    /// Reports the verdicts that are new.
     pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) {
         let mut last = std::mem::take(&mut self.last);
         let mut news = Vec::new();
@@ -76,13 +76,13 @@ impl Said {
     }
 }
 
-/// What is to be said of one SidecarSet.
+/// A new report on one SidecarSet.
 struct News {
     context: Context,
     object: Arc<Value>,
     generation: Value,
     verdict: Verdict,
-    /// What was said before.
+    /// The previous verdict.
     before: Option<Verdict>,
     has_conditions: bool,
 }
@@ -91,7 +91,7 @@ impl News {
     async fn say(self) -> (Value, Verdict, Noted) {
         let Self { context, object, generation, verdict, before, has_conditions } = self;
         let noted = if has_conditions { note(&context, &object, &verdict).await } else { Noted::Nowhere };
-        // What the condition says already was told before this process was started.
+        // If the condition was there before the first report, an earlier process has told people.
         let is_told = before.as_ref().map_or(matches!(noted, Noted::Already), |before| is_same(before, &verdict));
         if !is_told {
             tell(&context, &object, &verdict, before.as_ref()).await;
@@ -120,7 +120,7 @@ async fn tell(context: &Context, object: &Value, verdict: &Verdict, before: Opti
     }
 }
 
-/// Writes the condition, where it says anything else.
+/// Writes the condition, if the status does not have it yet.
 async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
     let Some(mut patch) = condition(object, verdict, context.clock.now()) else { return Noted::Already };
     if let Some(patch) = patch.as_object_mut() {
@@ -138,9 +138,9 @@ async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
             let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == CONDITION);
             if is_kept { Noted::Now } else { Noted::Nowhere }
         }
-        Err(error) => match Problem::of(&error) {
-            // OpenKruise's wants counts of Pods beside them.
-            Problem::Invalid(_) => Noted::Nowhere,
+        Err(error) => match WriteProblem::of(&error) {
+            // The CustomResourceDefinition of OpenKruise requires Pod counts beside conditions.
+            WriteProblem::Invalid(_) => Noted::Nowhere,
             problem => {
                 tracing::warn!(sidecar_set = verdict.name, %problem, "its condition was not written");
                 Noted::Failed

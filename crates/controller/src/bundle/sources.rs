@@ -1,4 +1,4 @@
-//! What the bundle is made of, beside the SidecarSets.
+//! The inputs of the bundle other than the SidecarSets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::written::Written;
 use super::{CONTROLLER, Failure, Where};
 use crate::context::Context;
 use crate::watch::{Own, Watch};
-use crate::write::Problem;
+use crate::write::WriteProblem;
 
-/// The kinds that are watched here, in changes.
+/// The kinds that this module watches, as named in changes.
 pub(super) const CONFIG_MAP: &str = "ConfigMap";
 pub(super) const REVISION: &str = "ControllerRevision";
 
-/// Everything that a plan is made of.
+/// All inputs of a plan.
 #[derive(Clone)]
 pub(super) struct Inputs {
     pub(super) sidecar_sets: Vec<Arc<Value>>,
@@ -34,13 +34,13 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// The ControllerRevisions, without `data`.
+    /// Returns the ControllerRevisions, without `data`.
     pub(super) fn revisions(&self) -> Vec<ControllerRevision> {
         self.revisions.iter().map(|revision| ControllerRevision::clone(revision)).collect()
     }
 }
 
-/// Objects are the same where their versions are.
+/// Objects are equal if their UIDs and resource versions are.
 impl PartialEq for Inputs {
     fn eq(&self, other: &Self) -> bool {
         fn version(object: &Value) -> [&str; 2] {
@@ -68,7 +68,7 @@ pub(super) struct Sources {
     revisions: Own<ControllerRevision>,
     whitelist: Option<Own<Value>>,
     api: Api<RevisionObject>,
-    /// The data of the ControllerRevisions that some SidecarSet asks for, by uid. It never changes.
+    /// The data of the ControllerRevisions that some SidecarSet asks for, by UID. The data of a revision never changes.
     data: BTreeMap<String, Value>,
 }
 
@@ -102,7 +102,7 @@ impl Sources {
         Self { namespace, config_maps, revisions, whitelist, api, data: BTreeMap::new() }
     }
 
-    /// Waits until everything was seen.
+    /// Waits until everything was listed.
     pub(super) async fn listed(&self) {
         self.config_maps.listed().await;
         self.revisions.listed().await;
@@ -111,12 +111,12 @@ impl Sources {
         }
     }
 
-    /// One of the ConfigMaps.
+    /// Returns one of the ConfigMaps as the watch has shown it.
     pub(super) fn config_map(&self, name: &str) -> Option<Arc<Value>> {
         self.config_maps.get(&self.namespace, name)
     }
 
-    /// What there is now.
+    /// Returns the current inputs.
     pub(super) fn inputs(&self, context: &Context, settings: &Arc<Settings>, written: &mut Written) -> Inputs {
         Inputs {
             sidecar_sets: context.cluster.sidecar_sets.all(),
@@ -127,7 +127,7 @@ impl Sources {
         }
     }
 
-    /// The ControllerRevisions, those that are wanted with their data. One that is gone is left out.
+    /// Returns the ControllerRevisions, those in `wanted` with their data. A wanted revision that is gone is left out.
     pub(super) async fn with_data(
         &mut self,
         inputs: &Inputs,
@@ -163,7 +163,7 @@ impl Sources {
                 let found = found.filter(|found| found.metadata.uid.as_deref() == Some(uid));
                 return Ok(found.map(|found| found.data.map(|data| data.0).unwrap_or_default()));
             }
-            Err(error) => Problem::of(&error),
+            Err(error) => WriteProblem::of(&error),
         };
         Err(Failure::Revision { name: name.to_owned(), problem })
     }

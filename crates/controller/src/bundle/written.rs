@@ -1,4 +1,4 @@
-//! What was written, until the watch shows it.
+//! Our own writes, kept until the watch shows them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use pillion_kubernetes::json;
 use pillion_plan::Step;
 use serde_json::Value;
 
-/// ConfigMaps that were written, by name.
+/// The written ConfigMaps, by name.
 #[derive(Default)]
 pub(super) struct Written(BTreeMap<String, Own>);
 
 struct Own {
-    /// The version that the watch had shown when it was written; none where there was none.
+    /// The resource version that the watch showed before the write; `None` if the object did not exist.
     before: Option<String>,
-    /// The answer; none for what was deleted.
+    /// The object after the write; `None` after a deletion.
     after: Option<Arc<Value>>,
 }
 
 impl Written {
-    /// What there is: what the watch shows, but for what was written since, as long as the watch shows what it did then.
+    /// Returns the ConfigMaps in `shown`, overlaid with our own writes until the watch delivers a newer version.
     pub(super) fn over(&mut self, shown: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
         let mut all: BTreeMap<String, Arc<Value>> =
             shown.into_iter().map(|object| (name(&object).to_owned(), object)).collect();
@@ -33,7 +33,7 @@ impl Written {
         all.into_values().collect()
     }
 
-    /// Remembers what a step made of `all`, and puts it there.
+    /// Records the result of a step and applies it to `all`.
     pub(super) fn note(&mut self, step: &Step, answer: Option<Value>, all: &mut Vec<Arc<Value>>) {
         let name = match step {
             Step::Create(object) | Step::Apply(object) => name(object),
@@ -52,7 +52,7 @@ impl Written {
             all.push(Arc::clone(object));
             all.sort_by(|one, other| self::name(one).cmp(self::name(other)));
         }
-        // What was written twice was shown before the first time.
+        // After two writes, the version that the watch showed before the first one counts.
         let before = match self.0.remove(&name) {
             Some(own) => own.before,
             None => seen.map(|object| version(&object).to_owned()),

@@ -1,5 +1,5 @@
-//! `serviceaccount`: a ServiceAccount `default` in every Active namespace (`serviceaccounts.md` C1), for clusters where
-//! kube-controller-manager does not see to it.
+//! `serviceaccount`: creates a ServiceAccount `default` in every Active namespace (ACC-1), for clusters in which
+//! kube-controller-manager does not do so.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use crate::queue::{ByNamespace, settle};
 use crate::selection::Name;
 use crate::watch::{Change, Kept, Own, Watch, phase};
 
-/// Its name.
+/// The controller's name.
 pub const CONTROLLER: &str = "serviceaccount";
 
-/// Works for as long as it is polled. What the API server refuses is tried again without limit, each time later (C1.6);
-/// accounts that are there already, and namespaces that are going or gone, are no failures (C1.3, C1.5, C1.7).
+/// Works for as long as it is polled. Requests that the API server refuses are retried without limit, with growing
+/// delays (ACC-6). An account that exists already, and a namespace that is being deleted or gone, are not failures
+/// (ACC-3, ACC-5, ACC-7).
 pub async fn run(context: Context) {
     let accounts = accounts(&context).await;
     let client = context.client.clone();
@@ -30,7 +31,7 @@ pub async fn run(context: Context) {
     ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
 }
 
-/// Watches the accounts of this name; they were listed.
+/// Watches the accounts of this name. Returns once all were listed.
 async fn accounts(context: &Context) -> Arc<Own<()>> {
     let api = Api::<ServiceAccount>::all(context.client.clone());
     let watch = Watch::new(api, "ServiceAccount").fields(&format!("metadata.name={NAME}"));
@@ -44,7 +45,7 @@ fn step(namespace: &Namespace, accounts: &Kept<()>) -> Option<Step> {
     plan(&name, phase(namespace), accounts.get(&name, NAME).is_some())
 }
 
-/// Adds what would be done now in every namespace (`pillion plan`).
+/// Adds the steps that are due now in every namespace (`pillion plan`).
 pub(crate) async fn preview(context: &Context, all: &mut Preview) {
     let accounts = accounts(context).await;
     let steps: Vec<Step> = namespaces(context).iter().filter_map(|namespace| step(namespace, &accounts)).collect();

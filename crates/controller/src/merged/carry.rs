@@ -1,98 +1,104 @@
-//! Carrying out what is to be done about one merged account.
+//! Carries out the plan for one merged account.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use pillion_kubernetes::json;
 use pillion_plan::Step;
+use pillion_plan::condition::PERMISSION_CEILING_EXCEEDED;
 use pillion_plan::merged::{Group, KINDS, Notice, is_ours};
 use serde_json::Value;
 
-use super::seen::{resource, whole};
+use super::watches::{resource, whole};
 use crate::read;
-use crate::write::{self, Problem, WriteError};
+use crate::write::{self, WriteError, WriteProblem};
 
-/// How it went.
+/// The result of carrying out a group.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Whether Pods use it, where that was asked.
+    /// Whether Pods use the account; false if the group did not ask.
     pub is_used: bool,
-    /// What people should know.
+    /// The notice for people.
     pub notice: Option<Notice>,
 }
 
-/// Why it was not done to the end.
+/// Why a group was not carried out completely.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The namespace takes nothing new.
+    /// The namespace is being deleted and accepts no new objects.
     #[error("the namespace is being deleted")]
     NamespaceTerminating,
-    /// An object of the name is there that stands for something else.
+    /// An object of the name exists and stands for something else.
     #[error("{0}")]
     Foreign(Notice),
-    /// A write did not succeed.
+    /// A write failed.
     #[error(transparent)]
     Write(WriteError),
-    /// It could not be read.
+    /// A read failed.
     #[error("could not read {what}: {problem}")]
     Read {
-        /// What was read.
+        /// The objects to read.
         what: String,
-        /// Why not.
-        problem: Problem,
+        /// The problem.
+        problem: WriteProblem,
     },
 }
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
-        if error.problem == Problem::NamespaceTerminating { Self::NamespaceTerminating } else { Self::Write(error) }
+        if error.problem == WriteProblem::NamespaceTerminating {
+            Self::NamespaceTerminating
+        } else {
+            Self::Write(error)
+        }
     }
 }
 
 impl Failure {
-    pub(super) fn read(what: &str, problem: Problem) -> Self {
+    pub(super) fn read(what: &str, problem: WriteProblem) -> Self {
         Self::Read { what: what.to_owned(), problem }
     }
 
-    /// What the API server says where it lets nobody grant what he does not hold (P6).
+    /// Returns the API server's text if it refused because the controller does not hold the permission that it grants
+    /// (ESC-6).
     pub fn escalation(&self) -> Option<String> {
         match self {
-            Self::Write(WriteError { problem: Problem::Escalation(text), .. }) => Some(text.clone()),
+            Self::Write(WriteError { problem: WriteProblem::Escalation(text), .. }) => Some(text.clone()),
             _ => None,
         }
     }
 
-    /// What people should know.
+    /// Returns the notice for people.
     pub fn notice(&self) -> Option<Notice> {
         if let Self::Foreign(notice) = self { Some(notice.clone()) } else { None }
     }
 
-    /// What is wrong for longer than a moment, and is not told as a notice.
+    /// Returns the text for people about a lasting problem for which there is no notice.
     pub fn told(&self) -> Option<String> {
         match self {
-            Self::Write(WriteError { problem: Problem::Escalation(text), .. }) => Some(format!(
+            Self::Write(WriteError { problem: WriteProblem::Escalation(text), .. }) => Some(format!(
                 "the controller may not grant this, since its own role does not hold it; bind a ClusterRole with it to \
                  the controller, or grant less: {text}"
             )),
-            Self::Write(error) if matches!(error.problem, Problem::Forbidden(_) | Problem::Invalid(_)) => {
+            Self::Write(error) if matches!(error.problem, WriteProblem::Forbidden(_) | WriteProblem::Invalid(_)) => {
                 Some(error.to_string())
             }
-            Self::Read { problem: Problem::Forbidden(_), .. } => Some(self.to_string()),
+            Self::Read { problem: WriteProblem::Forbidden(_), .. } => Some(self.to_string()),
             _ => None,
         }
     }
 
-    /// The reason of an Event.
+    /// Returns the reason of the Event.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Write(WriteError { problem: Problem::Escalation(_), .. }) => super::ceiling::EXCEEDED,
-            Self::Write(WriteError { problem: Problem::Invalid(_), .. }) => "Invalid",
+            Self::Write(WriteError { problem: WriteProblem::Escalation(_), .. }) => PERMISSION_CEILING_EXCEEDED,
+            Self::Write(WriteError { problem: WriteProblem::Invalid(_), .. }) => "Invalid",
             _ => "Forbidden",
         }
     }
 }
 
-/// Carries out what is to be done, up to the first failure.
+/// Carries out a group, up to the first failure.
 pub async fn carry_out(client: &Client, namespace: &str, group: &Group) -> Result<Outcome, Failure> {
     all(client, group, &group.steps).await?;
     let mut outcome = Outcome::default();
@@ -108,7 +114,7 @@ pub async fn carry_out(client: &Client, namespace: &str, group: &Group) -> Resul
     Ok(outcome)
 }
 
-/// The steps that would be carried out, and what people should know.
+/// Returns the steps that a run would carry out, and the notice for people.
 pub async fn preview(client: &Client, namespace: &str, group: &Group) -> Result<(Vec<Step>, Option<Notice>), Failure> {
     let (mut planned, mut notice) = (group.steps.clone(), None);
     if group.asks_for_pods() {
@@ -118,7 +124,7 @@ pub async fn preview(client: &Client, namespace: &str, group: &Group) -> Result<
     }
     let mut steps = Vec::with_capacity(planned.len());
     for step in planned {
-        // What is there and was not seen is only applied.
+        // An existing object that the watch has not shown is applied but not created.
         let is_there = match &step {
             Step::Create(object) => there(client, group, object).await?.is_some(),
             _ => false,
@@ -131,7 +137,7 @@ pub async fn preview(client: &Client, namespace: &str, group: &Group) -> Result<
 }
 
 async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failure> {
-    // What was made in the step before.
+    // The object that the previous step created.
     let mut made: Option<Value> = None;
     for step in steps {
         let step = match (step, made.take()) {
@@ -147,9 +153,9 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
         match write::carry_out(client, &step).await {
             Ok(answer) => made = answer.filter(|_| matches!(step, Step::Create(_))),
             Err(error) => match (&step, &error.problem) {
-                (Step::Create(object), Problem::AlreadyExists) => {
+                (Step::Create(object), WriteProblem::AlreadyExists) => {
                     let there = there(client, group, object).await?;
-                    made = Some(there.ok_or_else(|| Failure::read(&error.kind, Problem::NotFound))?);
+                    made = Some(there.ok_or_else(|| Failure::read(&error.kind, WriteProblem::NotFound))?);
                 }
                 _ => return Err(error.into()),
             },
@@ -158,8 +164,8 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
     Ok(())
 }
 
-/// What is there where something was to be made, and was not seen: it lost its label, or is as new as that. It is ours
-/// only where it says so (G2).
+/// Returns the existing object that a `Create` would collide with. The watch has not shown it: it lost its label or is
+/// new. It is Pillion's only if its annotation says so (MRG-2).
 async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<Value>, Failure> {
     let text = |path: &[&str]| json::text(object, path).to_owned();
     let (api_version, kind) = (text(&["apiVersion"]), text(&["kind"]));
@@ -175,7 +181,7 @@ async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<
     Err(Failure::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))
 }
 
-/// Whether a Pod runs under an account or will, as the API server knows it (G10). One is enough.
+/// Asks the API server whether a Pod runs or will run under an account (MRG-10). One Pod is enough.
 pub async fn is_used(client: &Client, namespace: &str, account: &str) -> Result<bool, Failure> {
     let fields = format!("spec.serviceAccountName={account},status.phase!=Succeeded,status.phase!=Failed");
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);

@@ -1,4 +1,4 @@
-//! `PermissionCeilingExceeded`: the controller cannot grant what its own role does not hold (`serviceaccounts.md` P6).
+//! `PermissionCeilingExceeded`: the controller cannot grant permissions that its own role does not hold (ESC-6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -7,33 +7,32 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::runtime::reflector::Lookup as _;
 use pillion_kubernetes::json;
-use pillion_plan::condition::{Condition, patch};
+use pillion_plan::condition::{Condition, PERMISSION_CEILING_EXCEEDED, patch};
 use serde_json::{Value, json};
 
 use super::lock;
-use super::seen::resource;
+use super::watches::resource;
 use crate::context::Context;
-use crate::write::{FIELD_MANAGER, Problem};
+use crate::write::{FIELD_MANAGER, WriteProblem};
 
-/// The condition of a SidecarSet, and the reason of Events.
-pub const EXCEEDED: &str = "PermissionCeilingExceeded";
-
-/// What could not be granted, by the name of the merged account: its SidecarSets, and what the API server says.
+/// The refused grants, by the name of the merged account: its SidecarSets, and the API server's text.
 pub type Refused = BTreeMap<String, (Vec<String>, String)>;
 
-/// What is known of all namespaces.
+/// The refused grants of all namespaces.
 #[derive(Default)]
 pub struct Ceiling(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     refused: BTreeMap<String, Refused>,
-    /// The namespaces that were looked at since the start: before that, what is not refused here may be there.
+    /// The namespaces that were compared since the start. In the others, a grant may be refused without being in
+    /// `refused`.
     seen: BTreeSet<String>,
 }
 
 impl State {
-    /// What is to be said of a SidecarSet that says so or not; `None` where that is not known yet.
+    /// Returns the status and message of the condition for a SidecarSet, given whether its status has the condition
+    /// now; `None` if there is nothing to write or the answer is unknown yet.
     fn verdict(&self, name: &str, says_so: bool, is_complete: bool) -> Option<(bool, String)> {
         let problem = self.refused.iter().find_map(|(namespace, refused)| {
             let (_, problem) = refused.values().find(|(sets, _)| sets.iter().any(|set| set == name))?;
@@ -46,8 +45,8 @@ impl State {
         }
     }
 
-    /// The conditions that are not as they should be. Of nearly every namespace there is nothing to say, and then nothing
-    /// is looked at but the conditions that there are.
+    /// Returns the SidecarSets whose conditions must change, with the patches. For nearly every namespace there is
+    /// nothing to report; then only the existing conditions are checked.
     fn verdicts(&self, context: &Context) -> Vec<(Arc<Value>, Value)> {
         let mut objects = context.cluster.sidecar_sets.all();
         objects.retain(|object| !self.refused.is_empty() || says_so(object));
@@ -61,7 +60,8 @@ impl State {
             let name = json::text(&object, &["metadata", "name"]);
             let (exceeded, message) = self.verdict(name, says_so(&object), is_complete)?;
             let reason = if exceeded { "Escalation" } else { "Granted" };
-            let condition = Condition { type_: EXCEEDED, status: exceeded, reason, message: &message };
+            let condition =
+                Condition { type_: PERMISSION_CEILING_EXCEEDED, status: exceeded, reason, message: &message };
             let patch = patch(&object, condition, context.clock.now())?;
             Some((object, patch))
         };
@@ -70,7 +70,7 @@ impl State {
 }
 
 impl Ceiling {
-    /// Takes what was refused in a namespace, and writes the conditions that it changes.
+    /// Records the refused grants of a namespace, and writes the conditions that change.
     pub async fn update(&self, context: &Context, namespace: &str, refused: Refused) {
         let verdicts = {
             let mut state = lock(&self.0);
@@ -95,14 +95,14 @@ impl Ceiling {
     }
 }
 
-/// Whether a SidecarSet says that permissions of its were not granted.
+/// Whether the status of a SidecarSet says that permissions were not granted.
 fn says_so(object: &Value) -> bool {
-    json::items(object, &["status", "conditions"])
-        .iter()
-        .any(|condition| json::text(condition, &["type"]) == EXCEEDED && json::text(condition, &["status"]) == "True")
+    json::items(object, &["status", "conditions"]).iter().any(|condition| {
+        json::text(condition, &["type"]) == PERMISSION_CEILING_EXCEEDED && json::text(condition, &["status"]) == "True"
+    })
 }
 
-/// OpenKruise's definition keeps no conditions: there, the Event is all.
+/// Writes the condition. The CustomResourceDefinition of OpenKruise drops conditions; there, people only get the Event.
 async fn write(context: &Context, object: &Value, mut patch: Value) {
     let text = |path: &[&str]| json::text(object, path);
     let (name, version) = (text(&["metadata", "name"]), text(&["metadata", "resourceVersion"]));
@@ -113,7 +113,7 @@ async fn write(context: &Context, object: &Value, mut patch: Value) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     if let Err(error) = api.patch_status(name, &params, &Patch::Merge(patch)).await {
-        tracing::warn!(sidecar_set = name, problem = %Problem::of(&error), "its condition was not written");
+        tracing::warn!(sidecar_set = name, problem = %WriteProblem::of(&error), "its condition was not written");
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p6_it_is_over_when_every_namespace_was_looked_at() {
+    fn esc6_it_is_over_when_every_namespace_was_looked_at() {
         let mut state = State::default();
         assert_eq!(state.verdict("a", true, false), None);
         assert_eq!(state.verdict("a", false, true), None);

@@ -1,7 +1,7 @@
-//! Telling what sidecars may not do any more where their ServiceAccounts are merged (`serviceaccounts.md` A5-5).
+//! Reports the permissions that sidecars lose when their ServiceAccounts are merged (IDC-5).
 //!
-//! It is looked at when a merged Role is written, not watched: people are to know of it when they choose to merge. Of
-//! ClusterRoles the controller does not know what they allow, and of bindings for the whole cluster it sees none.
+//! The check runs when a merged Role is written, and nothing is watched for it: people should know when they choose to
+//! merge. The controller does not know the rules of ClusterRoles, and sees no `ClusterRoleBindings`.
 
 use std::collections::BTreeMap;
 
@@ -18,28 +18,28 @@ use serde_json::Value;
 
 use crate::read;
 use crate::sets::Sets;
-use crate::write::Problem;
+use crate::write::WriteProblem;
 
-/// The reason of its Events.
+/// The reason of the Events.
 pub(super) const REASON: &str = "PermissionsNotMerged";
 
-/// Whether this writes what a merged account may do.
+/// Whether a group writes the permissions of a merged account.
 pub(super) fn is_about(group: &Group) -> bool {
     let is_role = |step: &Step| matches!(step, Step::Apply(object) if json::text(object, &["kind"]) == "Role");
-    // Most of it is made where no Pod runs under an account that is gone (G13).
+    // If the account is missing, most steps run only if no Pod uses it (MRG-13), so all lists count.
     group.steps.iter().chain(&group.if_unused).chain(&group.if_used).any(is_role)
 }
 
-/// For each SidecarSet of a group that loses something, what to say.
+/// Returns, for each SidecarSet of a group that loses permissions, its name and the text for people.
 ///
 /// # Errors
-/// What could not be read.
+/// The RoleBindings or a Role could not be read.
 pub(super) async fn told(
     client: &Client,
     namespace: &str,
     group: &Group,
     sets: &Sets,
-) -> Result<Vec<(String, String)>, Problem> {
+) -> Result<Vec<(String, String)>, WriteProblem> {
     let mut bindings = Vec::new();
     let api: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
     read::pages(&api, ListParams::default(), |binding| bindings.extend(object(binding, "RoleBinding"))).await?;
@@ -59,7 +59,7 @@ pub(super) async fn told(
     for (_, account, permissions) in &declared {
         for Lost { role: (kind, name), .. } in lost_of(account, permissions, &BTreeMap::new()) {
             if kind == "Role" && !roles.contains_key(&name) {
-                // One that is not there allows nothing.
+                // A missing Role allows nothing.
                 let allowed = read::one(&api, &name).await?.and_then(|role| role.rules).unwrap_or_default();
                 roles.insert(name, allowed);
             }
@@ -71,8 +71,8 @@ pub(super) async fn told(
         if !lost.is_empty() {
             let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
             let text = format!(
-                "where ServiceAccount \"{account}\" is merged, sidecars may do what serviceAccountPermissions list, and not \
-                 what is bound to it: {}",
+                "if ServiceAccount \"{account}\" is merged, sidecars get the permissions in serviceAccountPermissions, but not \
+                 those that are bound to the account: {}",
                 lost.join("; ")
             );
             told.push((set.name().to_owned(), text));
@@ -81,7 +81,7 @@ pub(super) async fn told(
     Ok(told)
 }
 
-/// In a list, the API server leaves out what kind it is.
+/// Sets `kind`, which the API server omits in lists.
 fn object(object: impl serde::Serialize, kind: &str) -> Option<Value> {
     let mut object = serde_json::to_value(object).ok()?;
     object.as_object_mut()?.insert("kind".to_owned(), kind.into());

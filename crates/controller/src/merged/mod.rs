@@ -1,14 +1,15 @@
-//! `merged-serviceaccounts`: the ServiceAccount, Role and RoleBinding that stand for several SidecarSets
-//! (`serviceaccounts.md` A6). What is done is decided by `pillion_plan::merged`.
+//! `merged-serviceaccounts`: keeps the ServiceAccount, Role and RoleBinding that stand for several SidecarSets (MRG-1).
+//! `pillion_plan::merged` makes the plans.
 //!
-//! The controller holds neither `escalate` nor `bind`: what its own role does not hold it cannot grant (P6).
+//! The controller holds neither `escalate` nor `bind`, so it cannot grant permissions that its own role does not hold
+//! (ESC-6).
 
 mod carry;
 mod ceiling;
 mod lost;
 mod preview;
-mod seen;
 mod uninstall;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,35 +20,34 @@ use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::demand::Demands;
-use pillion_plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
+use pillion_plan::merged::{Group, MergedInput, Needed, Notice, Plan, Times, is_going, needed, plan};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use self::carry::Failure;
 use self::ceiling::Ceiling;
-use self::seen::Watched;
+use self::watches::MergedWatches;
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
 use crate::sets::Sets;
 use crate::watch::{Change, SIDECAR_SET_STATUS, Subject};
 
-pub use ceiling::EXCEEDED;
 pub(crate) use preview::preview;
 pub use uninstall::{Uninstalled, uninstall};
 
-/// Its name.
+/// The controller's name.
 pub const CONTROLLER: &str = "merged-serviceaccounts";
 
-/// How it works.
+/// The controller's options.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long things take.
+    /// The delays of collection.
     pub times: Times,
 }
 
-/// Works for as long as it is polled. What is done by halves when it is dropped is completed by the next one.
+/// Works for as long as it is polled. If it is dropped halfway through a change, the next run completes the change.
 pub async fn run(context: Context, options: Options) {
-    // It ends with this.
+    // The task ends when this function is dropped.
     let mut tasks = JoinSet::new();
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
@@ -67,7 +67,7 @@ pub async fn run(context: Context, options: Options) {
 const SETTINGS: &str = "Settings";
 
 fn is_concerned(change: &Change) -> bool {
-    // Everything but the objects that only others look at.
+    // All changes except those of objects that only other controllers need.
     !matches!(change.kind, SIDECAR_SET_STATUS | "Secret" | "ConfigMap" | "ControllerRevision" | "Lease")
 }
 
@@ -76,18 +76,18 @@ type ByName<T> = Mutex<BTreeMap<String, T>>;
 struct Controller {
     context: Context,
     options: Options,
-    watched: Watched,
+    watched: MergedWatches,
     ceiling: Ceiling,
-    /// What is neither needed nor used, by namespace and name.
+    /// The objects that are neither needed nor used, by namespace and name, each with the time since when.
     idle: ByName<BTreeMap<String, Timestamp>>,
-    /// What people were told, by namespace, so that they are told once.
+    /// The texts that were reported, by namespace, so that each is reported once.
     told: ByName<BTreeSet<String>>,
 }
 
 impl Controller {
-    /// One that has seen everything.
+    /// Returns a controller whose watches have listed everything.
     async fn new(context: Context, options: Options) -> Self {
-        let watched = Watched::start(&context);
+        let watched = MergedWatches::start(&context);
         watched.listed().await;
         Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
     }
@@ -95,7 +95,7 @@ impl Controller {
     async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
-        let sets = self.context.cluster.sets.get(&self.context);
+        let sets = self.context.sets();
         let plan = self.plan(&namespace, &name, &sets);
         self.idles(&name, plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
@@ -109,7 +109,7 @@ impl Controller {
             match done {
                 Ok(outcome) => {
                     if outcome.is_used {
-                        // It is asked again when it was idle for long enough from now on.
+                        // The idle time starts again now; the API server is asked again once it has passed.
                         let mut idle = lock(&self.idle);
                         let idle = idle.entry(name.clone()).or_default();
                         idle.insert(group.name.clone(), self.context.clock.now());
@@ -119,7 +119,7 @@ impl Controller {
                         self.tell_of_lost(&namespace, &name, group, &sets).await;
                     }
                 }
-                // The next change says that the namespace is going.
+                // The next change of the Namespace shows that it is being deleted.
                 Err(Failure::NamespaceTerminating) => {}
                 Err(error) => {
                     if let Some(problem) = error.escalation() {
@@ -149,7 +149,7 @@ impl Controller {
         }
     }
 
-    /// Remembers what is idle in a namespace, and nothing of one in which nothing is.
+    /// Records the idle objects of a namespace. Drops the entry if there are none.
     fn idles(&self, namespace: &str, idle: BTreeMap<String, Timestamp>) {
         let mut all = lock(&self.idle);
         if idle.is_empty() {
@@ -170,7 +170,7 @@ impl Controller {
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
         let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
-        plan(&Seen {
+        plan(&MergedInput {
             namespace,
             demands: &demands,
             needed: &needed,
@@ -184,8 +184,8 @@ impl Controller {
         })
     }
 
-    /// What is bound to the accounts of a group that the merged one does not get. That it cannot be told keeps nothing else
-    /// from being done.
+    /// Reports the permissions that are bound to the accounts of a group and that the merged account does not get. A
+    /// failure here does not stop other work.
     async fn tell_of_lost(&self, namespace: &Value, name: &str, group: &Group, sets: &Sets) {
         match lost::told(&self.context.client, name, group, sets).await {
             Ok(told) => {
@@ -199,7 +199,7 @@ impl Controller {
         }
     }
 
-    /// Tells people what they were not told before. What is not true any more may be told again.
+    /// Reports the notices that are new. A notice that no longer holds may be reported again later.
     async fn say(&self, namespace: &Value, name: &str, notices: &[Notice], is_complete: bool) {
         for notice in notices {
             self.tell(namespace, notice.sets(), notice.reason(), &notice.to_string(), name).await;
@@ -216,7 +216,8 @@ impl Controller {
         }
     }
 
-    /// An Event on the SidecarSets of the cluster that this is about, or else on the Namespace.
+    /// Reports a text once: an Event on each of these SidecarSets that is in the cluster, or on the Namespace if none
+    /// is.
     async fn tell(&self, namespace: &Value, sets: &[String], reason: &str, text: &str, name: &str) {
         if !lock(&self.told).entry(name.to_owned()).or_default().insert(text.to_owned()) {
             return;
@@ -235,7 +236,7 @@ impl Controller {
     }
 }
 
-/// What is being done when there is something to say.
+/// The action in Events.
 const ACTION: &str = "MergeServiceAccounts";
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! What would be done about merged accounts (`pillion plan`).
+//! Previews the steps for merged accounts (`pillion plan`).
 
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_kubernetes::json;
@@ -11,11 +11,11 @@ use crate::selection::Name;
 
 const NAME: Name = Name::MergedServiceAccounts;
 
-/// Adds what would be done now in every namespace.
+/// Adds the steps that are due now in every namespace.
 pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
     let controller = Controller::new(context.clone(), options.clone()).await;
-    let sets = context.cluster.sets.get(context);
-    // Where a bundle is kept, that says what is not in it.
+    let sets = context.sets();
+    // If this process keeps a bundle, the bundle's preview reports the sets that are not in it.
     let is_bundled = context.cluster.bundled.sets().is_some();
     for refused in sets.refused.iter().filter(|_| !is_bundled) {
         all.problem(NAME, None, format!("SidecarSet \"{}\": {}", refused.name, refused.why));
@@ -31,7 +31,7 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
 async fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut Preview) {
     let namespace = serde_json::to_value(namespace).unwrap_or_default();
     let name = json::text(&namespace, &["metadata", "name"]);
-    let sets = controller.context.cluster.sets.get(&controller.context);
+    let sets = controller.context.sets();
     let plan = controller.plan(&namespace, name, &sets);
     let mut notices = plan.notices;
     for group in &plan.groups {
@@ -48,7 +48,7 @@ async fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut 
         all.problem(NAME, Some(name), notice.to_string());
     }
     let after = controller.options.times.idle;
-    // What is being collected has a step or is waiting, and says so by its mark.
+    // An object that is being collected has a step, or waits with a mark.
     for idle in plan.idle.keys().filter(|idle| plan.groups.iter().all(|group| group.name != **idle)) {
         let text = format!("\"{idle}\" is not needed: it is collected {after} s after the controller saw that");
         all.later(NAME, Some(name), text);
@@ -56,5 +56,5 @@ async fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut 
 }
 
 fn why(sets: &[String]) -> String {
-    if sets.is_empty() { "for nobody any more".to_owned() } else { format!("for the SidecarSets {}", sets.join(", ")) }
+    if sets.is_empty() { "not needed any more".to_owned() } else { format!("for the SidecarSets {}", sets.join(", ")) }
 }

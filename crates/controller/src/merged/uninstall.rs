@@ -1,4 +1,5 @@
-//! Nothing of the merged objects may keep a namespace from going once the controller is gone (G9).
+//! Removes the finalizers of merged objects, so that they do not block the deletion of a namespace once the controller
+//! is gone (MRG-9).
 
 use std::collections::BTreeMap;
 
@@ -11,23 +12,24 @@ use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers
 use serde_json::Value;
 
 use super::carry::{Failure, is_used};
-use super::seen::{api, whole};
+use super::watches::{api, whole};
 use crate::read::pages;
 use crate::write;
 
-/// What was done.
+/// The result of an uninstallation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uninstalled {
-    /// Objects that had finalizers, and have none now.
+    /// The number of objects whose finalizers were removed.
     pub released: usize,
-    /// Objects that were deleted.
+    /// The number of deleted objects.
     pub deleted: usize,
-    /// Objects that stay, since Pods run under their account.
+    /// The number of objects that stay because Pods run under their account.
     pub in_use: usize,
 }
 
-/// Takes the finalizers of SidecarSets from all merged objects, and deletes those that no Pod uses: RoleBinding, Role,
-/// ServiceAccount. The controller should not run meanwhile. Doing it again does the rest.
+/// Removes the finalizers of SidecarSets from all merged objects, and deletes those that no Pod uses, in the order
+/// RoleBinding, Role, ServiceAccount. The controller should not run at the same time. A later call deletes the rest
+/// once no Pod uses it.
 ///
 /// # Errors
 /// The first write or read that fails.
@@ -61,7 +63,7 @@ pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
     Ok(done)
 }
 
-/// The merged objects of a kind.
+/// Lists the merged objects of a kind.
 async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     let labelled = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}"));

@@ -1,4 +1,4 @@
-//! In what an object that would be changed differs from what is there.
+//! Compares an object with the change that a preview plans for it.
 
 use http::StatusCode;
 use kube::Client;
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::objects::{Key, group, resource};
 use super::server::{ask, get, path};
-use super::{Change, Problem, Verb};
+use super::{Change, PreviewError, Verb};
 
-/// The longest value that is shown, in characters.
+/// The maximum length of a printed value, in characters.
 const SHOWN: usize = 100;
 
-/// For each change, the fields that it would change, a line each: `rules: + {"verbs":["get"]}`, or
-/// `metadata.labels[a]: "b" -> "c"`. Only a [`Verb::Change`] whose body is known has any. `client` is the one that the
-/// preview was made with. Of Secrets only the names of fields are told.
+/// Returns the fields that each change would change, one line per field: `rules: + {"verbs":["get"]}`, or
+/// `metadata.labels[a]: "b" -> "c"`. Only a [`Verb::Change`] with a known body has any. `client` is the client of the
+/// preview. For Secrets, only the names of fields are printed.
 ///
 /// # Errors
 /// An object cannot be read.
-pub async fn differences(client: &Client, changes: &[Change]) -> Result<Vec<Vec<String>>, Problem> {
+pub async fn differences(client: &Client, changes: &[Change]) -> Result<Vec<Vec<String>>, PreviewError> {
     let mut all = Vec::new();
     for change in changes {
         let body = change.body.as_ref().filter(|_| change.verb == Verb::Change);
@@ -31,8 +31,8 @@ pub async fn differences(client: &Client, changes: &[Change]) -> Result<Vec<Vec<
     Ok(all)
 }
 
-/// The object as it is; null where there is none.
-async fn before(client: &Client, change: &Change) -> Result<Value, Problem> {
+/// Returns the current object; null if it does not exist.
+async fn before(client: &Client, change: &Change) -> Result<Value, PreviewError> {
     let key = Key {
         group: group(&change.api_version).to_owned(),
         resource: resource(&change.kind),
@@ -42,12 +42,12 @@ async fn before(client: &Client, change: &Change) -> Result<Value, Problem> {
     match ask(client, get(&path(&change.api_version, &key))).await {
         Ok((StatusCode::OK, object)) => Ok(object),
         Ok((StatusCode::NOT_FOUND, _)) => Ok(Value::Null),
-        Ok((_, status)) => Err(Problem::Unreadable(json::text(&status, &["message"]).to_owned())),
-        Err(error) => Err(Problem::Unreadable(error.to_string())),
+        Ok((_, status)) => Err(PreviewError::Unreadable(json::text(&status, &["message"]).to_owned())),
+        Err(error) => Err(PreviewError::Unreadable(error.to_string())),
     }
 }
 
-/// In what an object differs from what would be sent: an object to be applied, or a merge patch.
+/// Returns the differences between an object and the body of a request: an object to apply, or a merge patch.
 fn of(before: &Value, body: &Value, is_secret: bool) -> Vec<String> {
     let mut difference = Difference { is_applied: body.get("apiVersion").is_some(), is_secret, lines: Vec::new() };
     difference.walk(Some(before), body, &FieldPath::default());
@@ -55,7 +55,8 @@ fn of(before: &Value, body: &Value, is_secret: bool) -> Vec<String> {
 }
 
 struct Difference {
-    /// An apply leaves items of others in lists of the metadata; a merge patch replaces every list.
+    /// Whether the body is applied. An apply keeps items of other owners in lists of the metadata; a merge patch
+    /// replaces every list.
     is_applied: bool,
     is_secret: bool,
     lines: Vec<String>,
@@ -81,7 +82,7 @@ impl Difference {
         }
     }
 
-    /// The items that come and go.
+    /// Adds a line for each item of a list that is added or removed.
     fn list(&mut self, before: &[Value], wanted: &[Value], at: &FieldPath<'_>) {
         let gone = before.iter().filter(|item| !wanted.contains(item));
         let is_shared = self.is_applied && at.to_string().starts_with("metadata.");
@@ -97,7 +98,7 @@ impl Difference {
         }
     }
 
-    /// A line; `word` stands alone where values are not told.
+    /// Adds a line. `word` replaces the values if these must not be printed.
     fn say(&mut self, at: &FieldPath<'_>, word: &str, values: impl FnOnce() -> String) {
         let text = if self.is_secret { String::new() } else { values() };
         let line = format!("{at}: {}", if text.is_empty() { word } else { &text });
@@ -107,7 +108,7 @@ impl Difference {
     }
 }
 
-/// A value in one line; a long one is cut.
+/// Returns a value in one line, cut if it is long.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     let length = text.chars().count();

@@ -1,95 +1,77 @@
-//! What the controllers would do, without doing it: `pillion plan`.
+//! Previews the controllers' writes without carrying them out: `pillion plan`.
 //!
-//! The controllers' own watches and plans, once, on a client that cannot write ([`client`]): what it shows is the cluster,
-//! or what manifests say ([`Situation`]), or the cluster as it would be with them.
+//! The preview runs the controllers' own watches and plans once, on a client that cannot write ([`client`]). That
+//! client shows the cluster, the objects in manifests ([`Situation`]), or the cluster as it would be with them.
 
 mod difference;
 mod objects;
 mod server;
 
-#[cfg(test)]
-mod tests;
-
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::{Client, ResourceExt as _};
-use pillion_admission::settings::Settings;
+use kube::ResourceExt as _;
 use pillion_plan::Step;
 use serde_json::Value;
-use tokio::sync::watch;
-use tokio::time::sleep;
 
-use crate::bundle;
-use crate::context::{Clock, Context};
-use crate::default_account;
-use crate::legacy_token;
-use crate::merged;
-use crate::root_ca;
-use crate::run::{self, Options};
+use crate::context::Context;
 use crate::selection::Name;
-use crate::token_secret;
-use crate::tokens;
-use crate::watch::Cluster;
 use crate::write::target;
 
 pub use self::difference::differences;
 pub use self::objects::{Situation, problem};
 pub use self::server::client;
 
-/// How long the cluster may take to list what is looked at.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// How often it is looked whether something keeps it from that.
-const LOOK: Duration = Duration::from_millis(200);
+/// The time limit for the cluster to list everything.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What would be done, in the order in which it would be done.
+/// The planned writes, in their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
-    /// By controller and namespace; the bundle comes first.
+    /// The writes, by controller and namespace; the bundle comes first.
     pub changes: Vec<Change>,
-    /// What cannot be done, or was not asked for, and somebody should know.
+    /// Problems: work that cannot be done, or that needs attention.
     pub problems: Vec<Remark>,
-    /// What will be done later if nothing changes until then.
+    /// Work that is due later if nothing changes until then.
     pub later: Vec<Remark>,
 }
 
-/// One write.
+/// One planned write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Who would do it.
+    /// The controller.
     pub controller: Name,
-    /// What.
+    /// The kind of write.
     pub verb: Verb,
     /// The object's `apiVersion`.
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Its namespace, where it has one.
+    /// Its namespace, if it has one.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What for, in a few words.
+    /// The purpose, in a few words.
     pub why: String,
-    /// What would be sent: the object, or the merge patch. Never a token.
+    /// The body of the request: the object, or the merge patch. Never a token.
     pub body: Option<Value>,
 }
 
-/// What is done to an object.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// It is made.
+    /// The object is created.
     Create,
-    /// It is changed.
+    /// The object is changed.
     Change,
-    /// It is deleted.
+    /// The object is deleted.
     Delete,
-    /// A token is asked for, and written into it.
+    /// A token is requested and written into the object.
     Mint,
 }
 
 impl Verb {
-    /// As it is written.
+    /// Returns the verb as text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -100,89 +82,29 @@ impl Verb {
     }
 }
 
-/// Something to know.
+/// A remark for people.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remark {
-    /// Whose it is.
+    /// The controller that it concerns.
     pub controller: Name,
-    /// Where.
+    /// The namespace, if it concerns one.
     pub namespace: Option<String>,
-    /// What, in a sentence without a full stop.
+    /// The text, a sentence without a full stop.
     pub text: String,
 }
 
 /// Why there is no preview.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// Something could not be read.
+pub enum PreviewError {
+    /// An object could not be read.
     #[error("the cluster could not be read: {0}")]
     Unreadable(String),
-    /// It took too long.
+    /// The cluster did not answer in time.
     #[error("the cluster was not listed within {} s", PATIENCE.as_secs())]
     Silent,
 }
 
-/// What these controllers would do now.
-///
-/// # Errors
-/// [`Problem`].
-pub async fn preview(
-    client: Client,
-    settings: Arc<Settings>,
-    names: &BTreeSet<Name>,
-    options: Options,
-    clock: Clock,
-) -> Result<Preview, Problem> {
-    // Settings that never change: the sender is gone.
-    let settings = watch::channel(settings).1;
-    let context = Context { clock, ..Context::new(client, run::wanted(names), settings) };
-    let cluster = Arc::clone(&context.cluster);
-    let seen = async {
-        cluster.listed().await;
-        let mut all = Preview::default();
-        // The others wait for what is in the bundle.
-        let (bundle, others): (Vec<&Name>, Vec<&Name>) = names.iter().partition(|name| **name == Name::Bundle);
-        for name in bundle.into_iter().chain(others) {
-            of(*name, &context, &options, &mut all).await?;
-        }
-        Ok(all)
-    };
-    tokio::select! {
-        preview = seen => preview,
-        problem = hindered(&cluster) => Err(Problem::Unreadable(problem)),
-        () = sleep(PATIENCE) => Err(Problem::Silent),
-    }
-}
-
-async fn of(name: Name, context: &Context, options: &Options, all: &mut Preview) -> Result<(), Problem> {
-    match name {
-        Name::MergedServiceAccounts => merged::preview(context, &options.merged, all).await,
-        Name::SidecarTokens => tokens::preview(context, &options.tokens, all).await,
-        Name::Bundle => bundle::preview(context, &options.bundle, all).await.map_err(Problem::Unreadable)?,
-        Name::ServiceAccount => default_account::preview(context, all).await,
-        Name::ServiceAccountToken => token_secret::preview(context, &options.token_secret, all).await,
-        Name::RootCaPublisher => {
-            if let Some(options) = &options.root_ca {
-                root_ca::preview(context, options, all).await;
-            }
-        }
-        Name::LegacyTokenCleaner => legacy_token::preview(context, &options.legacy_token, all)
-            .await
-            .map_err(|problem| Problem::Unreadable(problem.to_string()))?,
-    }
-    Ok(())
-}
-
-async fn hindered(cluster: &Cluster) -> String {
-    loop {
-        sleep(LOOK).await;
-        if let Some(problem) = cluster.failures().into_iter().next() {
-            return problem;
-        }
-    }
-}
-
-/// The names of all namespaces, ascending.
+/// Returns all namespaces, sorted by name.
 pub(crate) fn namespaces(context: &Context) -> Vec<Arc<k8s_openapi::api::core::v1::Namespace>> {
     let mut all = context.cluster.namespaces.state();
     all.sort_by_key(|namespace| namespace.name_any());
@@ -190,7 +112,7 @@ pub(crate) fn namespaces(context: &Context) -> Vec<Arc<k8s_openapi::api::core::v
 }
 
 impl Preview {
-    /// Adds steps of one plan. What is made and then applied is one change to whoever reads it.
+    /// Adds the steps of one plan. A `Create` and the `Apply` that follows it count as one change.
     pub(crate) fn steps(&mut self, controller: Name, steps: &[Step], why: &str) {
         let first = self.changes.len();
         for step in steps {

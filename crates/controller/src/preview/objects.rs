@@ -1,4 +1,4 @@
-//! The objects of manifests, as an API server would have them.
+//! Turns manifests into objects as an API server would return them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::sets::Sets;
 use crate::watch::{PodObject, WorkloadObject};
 
-/// The kinds that controllers look at: group, kind, whether they are in namespaces.
+/// The kinds that controllers read: group, kind, and whether the kind is namespaced.
 pub(super) const KINDS: [(&str, &str, bool); 17] = [
     ("", "Namespace", false),
     ("", "Pod", true),
@@ -36,30 +36,32 @@ pub(super) const KINDS: [(&str, &str, bool); 17] = [
     ("apps.kruise.io", "CloneSet", true),
 ];
 
-/// Manifests, and what is taken for granted about them.
+/// Manifests, and assumptions about the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
-    /// Whole objects; what controllers do not look at is left out. Of two of one name the later counts.
+    /// Whole objects. Kinds that no controller reads are left out. If two objects have the same name, the later one
+    /// counts.
     pub manifests: Vec<Value>,
     /// The namespace of objects that name none.
     pub namespace: String,
-    /// Labels of Namespaces that are in no manifest.
+    /// The labels of Namespaces that are in no manifest.
     pub namespace_labels: BTreeMap<String, String>,
-    /// The ServiceAccounts that every namespace has whose manifests do not say so: `default`, which nearly everywhere
-    /// somebody sees to, and those that are taken to exist ([`Situation::named`]).
+    /// The ServiceAccounts that are assumed to exist in every namespace: `default`, which nearly every cluster creates,
+    /// and those that are taken to exist ([`Situation::named`]).
     pub accounts: BTreeSet<String>,
 }
 
-/// An object and how an API server finds it.
+/// An object, and the key under which an API server finds it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Object {
     pub(super) key: Key,
     pub(super) value: Value,
-    /// Nobody wrote it: where the cluster has one of this name, that one counts.
+    /// Whether the object is only assumed and in no manifest. If the cluster has an object of this name, that one
+    /// counts.
     pub(super) is_implied: bool,
 }
 
-/// Group, resource, namespace and name; the namespace is empty where the kind has none.
+/// Group, resource, namespace and name. The namespace is empty for cluster-scoped kinds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) group: String,
@@ -68,23 +70,23 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// The resource of a kind. All that are looked at are regular.
+/// Returns the resource of a kind. The plurals of all these kinds are regular.
 pub(super) fn resource(kind: &str) -> String {
     format!("{}s", kind.to_ascii_lowercase())
 }
 
-/// The group of an `apiVersion`.
+/// Returns the group of an `apiVersion`.
 pub(super) fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 impl Situation {
-    /// The objects, by how they are found.
+    /// Returns the objects, sorted by key.
     pub(super) fn objects(&self) -> Vec<Object> {
         let mut all = BTreeMap::new();
         let mut add = |value: Value, is_implied: bool| {
             let Some(object) = self.object(value, is_implied) else { return };
-            // What somebody wrote counts before what nobody did.
+            // An object from a manifest takes precedence over an assumed one.
             if !is_implied || !all.contains_key(&object.key) {
                 all.insert(object.key.clone(), object);
             }
@@ -107,7 +109,7 @@ impl Situation {
         all.into_values().collect()
     }
 
-    /// All namespaces that manifests speak of.
+    /// Returns all namespaces that occur in the manifests.
     fn namespaces(&self) -> BTreeSet<String> {
         let of = |manifest: &Value| {
             let (_, kind, is_namespaced) = known(manifest)?;
@@ -121,19 +123,19 @@ impl Situation {
         self.manifests.iter().filter_map(of).collect()
     }
 
-    /// The ServiceAccounts that SidecarSets name, those of the settings and those among the manifests.
+    /// Returns the ServiceAccounts that SidecarSets name, both those of the settings and those in the manifests.
     pub fn named(&self, settings: &Settings) -> BTreeSet<String> {
         let is_set = |manifest: &&Value| known(manifest).is_some_and(|(_, kind, _)| kind == "SidecarSet");
         let sets = Sets::union(settings, self.manifests.iter().filter(is_set));
         sets.prepared.iter().flat_map(Prepared::accounts).map(str::to_owned).collect()
     }
 
-    /// An object with what an API server adds; `None` for what controllers do not look at.
+    /// Completes an object as an API server would; `None` for kinds that no controller reads.
     fn object(&self, mut value: Value, is_implied: bool) -> Option<Object> {
         let (group, kind, is_namespaced) = known(&value)?;
         let text = |path: &[&str]| json::text(&value, path).to_owned();
         let name = match text(&["metadata", "name"]) {
-            // Such a Pod is as good as another of its kind.
+            // One object stands for all that would get this name prefix.
             name if name.is_empty() => text(&["metadata", "generateName"]),
             name => name,
         };
@@ -152,7 +154,7 @@ impl Situation {
             let labels = json::object_mut(metadata, "labels")?;
             labels.insert(NAMESPACE_NAME_LABEL.to_owned(), key.name.as_str().into());
         }
-        // The same manifest is the same object every time.
+        // The same manifest always gets the same UID.
         complete(metadata, "uid", &format!("{}/{}/{}", key.resource, key.namespace, key.name));
         complete(metadata, "resourceVersion", "1");
         if kind == "Namespace" && json::text(&value, &["status", "phase"]).is_empty() {
@@ -163,8 +165,8 @@ impl Situation {
     }
 }
 
-/// Why no API server would take a manifest, in words without a place; `None` where it would, or where no controller looks
-/// at its kind.
+/// Returns why an API server would reject a manifest, without its location; `None` if it would accept the manifest or
+/// if no controller reads the kind.
 pub fn problem(manifest: &Value) -> Option<String> {
     fn read<K: DeserializeOwned>(manifest: &Value) -> Option<String> {
         K::deserialize(manifest).err().map(|error| error.to_string())
@@ -188,14 +190,14 @@ pub fn problem(manifest: &Value) -> Option<String> {
     }
 }
 
-/// Gives a key a value where it has none.
+/// Sets a key if it has no value.
 fn complete(object: &mut json::Object, key: &str, value: &str) {
     if object.get(key).and_then(Value::as_str).unwrap_or_default().is_empty() {
         object.insert(key.to_owned(), value.into());
     }
 }
 
-/// The kind of an object, where controllers look at it.
+/// Returns the entry of [`KINDS`] for an object; `None` if no controller reads its kind.
 fn known(value: &Value) -> Option<(&'static str, &'static str, bool)> {
     let (group, kind) = (group(json::text(value, &["apiVersion"])), json::text(value, &["kind"]));
     KINDS.into_iter().find(|known| (known.0, known.1) == (group, kind))

@@ -1,4 +1,4 @@
-//! An API server that shows what is there, and lets nobody write.
+//! A simulated API server that serves reads and refuses writes.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use tower::service_fn;
 
 use super::objects::{KINDS, Key, Object, Situation, group, resource};
-use super::{PATIENCE, Problem};
+use super::{PATIENCE, PreviewError};
 
-/// How many objects of the manifests are looked for in the cluster at once.
+/// The number of objects that are looked up in the cluster at the same time.
 const AT_ONCE: usize = 8;
-/// What the cluster knows of an object, and its manifest does not say.
+/// The metadata that an existing object in the cluster has and its manifest lacks.
 const OF_THE_CLUSTER: [&str; 7] = [
     "uid",
     "resourceVersion",
@@ -29,12 +29,12 @@ const OF_THE_CLUSTER: [&str; 7] = [
     "finalizers",
 ];
 
-/// A client to which the cluster looks as it would with these manifests, or without a cluster as the manifests alone. It
-/// cannot write: whatever would is refused with 405. A watch begins with a list, and then shows nothing more.
+/// Returns a client that sees the cluster as it would be with these manifests; without a cluster, it sees only the
+/// manifests. It cannot write: every write is refused with 405. A watch shows its initial list and then nothing more.
 ///
 /// # Errors
-/// Where the cluster cannot be asked.
-pub async fn client(situation: &Situation, cluster: Option<Client>) -> Result<Client, Problem> {
+/// The cluster cannot be asked.
+pub async fn client(situation: &Situation, cluster: Option<Client>) -> Result<Client, PreviewError> {
     let objects = situation.objects();
     let objects = match &cluster {
         None => objects,
@@ -52,14 +52,14 @@ pub async fn client(situation: &Situation, cluster: Option<Client>) -> Result<Cl
     Ok(Client::new(service, situation.namespace.clone()))
 }
 
-/// An object as it would be in the cluster: with what the cluster knows of it. `None` where nobody wrote it, and the
-/// cluster has it.
-async fn on(mut object: Object, cluster: &Client) -> Result<Option<Object>, Problem> {
+/// Completes an object with the data that the cluster has about it. Returns `None` if the object is only assumed and
+/// the cluster has one.
+async fn on(mut object: Object, cluster: &Client) -> Result<Option<Object>, PreviewError> {
     let there = match ask(cluster, get(&object.path())).await {
         Ok((StatusCode::OK, there)) => there,
         Ok((StatusCode::NOT_FOUND, _)) => return Ok(Some(object)),
-        Ok((_, status)) => return Err(Problem::Unreadable(json::text(&status, &["message"]).to_owned())),
-        Err(error) => return Err(Problem::Unreadable(error.to_string())),
+        Ok((_, status)) => return Err(PreviewError::Unreadable(json::text(&status, &["message"]).to_owned())),
+        Err(error) => return Err(PreviewError::Unreadable(error.to_string())),
     };
     if object.is_implied {
         return Ok(None);
@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// The cluster's list with these objects, and without those that they replace.
+    /// Returns the cluster's list with these objects added, and without those that they replace.
     async fn list<'a>(
         &self,
         request: Request<Body>,
@@ -134,7 +134,7 @@ impl Server {
             None => empty(),
             Some(cluster) => match ask(cluster, request).await {
                 Ok((StatusCode::OK, list)) => list,
-                // Nobody has defined this kind, and there are objects of it in the manifests.
+                // The cluster does not serve this kind, but the manifests may have objects of it.
                 Ok((StatusCode::NOT_FOUND, _)) => empty(),
                 Ok((status, body)) => return answer(status, &body),
                 Err(error) => return unreachable(&error),
@@ -157,7 +157,8 @@ impl Server {
         answer(StatusCode::OK, &list)
     }
 
-    /// The resources of a group and version: those of the cluster, or all of those that manifests can have.
+    /// Returns the resources of a group and version: those of the cluster and those in the manifests; without a
+    /// cluster, all kinds that manifests can have.
     async fn resources(&self, request: Request<Body>, api_version: &str) -> Response<Body> {
         let is_of = |kind: &str| self.objects.iter().any(|object| object.key.resource == resource(kind));
         let mut list = match &self.cluster {
@@ -201,7 +202,7 @@ impl Server {
     }
 }
 
-/// What a path asks for.
+/// The request that a path stands for.
 #[derive(Debug, PartialEq)]
 enum Asked {
     Resources { api_version: String },
@@ -210,7 +211,7 @@ enum Asked {
 }
 
 impl Asked {
-    /// `None` for what no manifest says anything about.
+    /// Parses a path; `None` for paths that manifests cannot answer.
     fn of(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (api_version, rest) = match parts.as_slice() {
@@ -241,13 +242,13 @@ impl Asked {
 }
 
 impl Object {
-    /// Where the API server has it.
+    /// Returns the path of the object at the API server.
     fn path(&self) -> String {
         path(json::text(&self.value, &["apiVersion"]), &self.key)
     }
 }
 
-/// The path of an object at the API server.
+/// Returns the path of an object at the API server.
 pub(super) fn path(api_version: &str, key: &Key) -> String {
     let Key { namespace, resource, name, .. } = key;
     let root = if api_version.contains('/') { "apis" } else { "api" };
@@ -258,7 +259,8 @@ pub(super) fn path(api_version: &str, key: &Key) -> String {
     }
 }
 
-/// What a list asks for; of selectors, what the controllers use: `key=value` and `key`, for fields also `key!=value`.
+/// The selectors of a list. Only the forms that controllers use are supported: `key=value` and `key`, for fields also
+/// `key!=value`.
 struct Selection {
     labels: String,
     fields: String,
@@ -283,12 +285,12 @@ impl Selection {
 
 pub(super) fn get(path: &str) -> Request<Body> {
     let mut request = Request::new(Body::empty());
-    // A name that no path can hold is found nowhere.
+    // A name that is not valid in a path matches no object.
     *request.uri_mut() = path.parse().unwrap_or_default();
     request
 }
 
-/// Asks the cluster, and reads the whole answer.
+/// Sends a request to the cluster and reads the whole answer.
 pub(super) async fn ask(cluster: &Client, request: Request<Body>) -> Result<(StatusCode, Value), kube::Error> {
     let answer = tokio::time::timeout(PATIENCE, cluster.send(request)).await;
     let answer = answer.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;

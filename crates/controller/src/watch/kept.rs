@@ -1,4 +1,4 @@
-//! Objects of one kind, as a watch has shown them.
+//! The objects of one kind that a watch has shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -7,7 +7,7 @@ use super::Progress;
 
 type Objects<T> = BTreeMap<String, BTreeMap<String, Arc<T>>>;
 
-/// Objects of one kind, by namespace (`""` for those of the cluster) and name.
+/// The objects of one kind, by namespace (`""` for cluster-scoped objects) and name.
 pub struct Kept<T> {
     state: RwLock<State<T>>,
     progress: Progress,
@@ -15,7 +15,7 @@ pub struct Kept<T> {
 
 struct State<T> {
     objects: Objects<T>,
-    /// A list that is not complete yet.
+    /// The objects of a list that is not complete yet.
     coming: Objects<T>,
 }
 
@@ -27,47 +27,47 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
         self.read().objects.get(namespace)?.get(name).cloned()
     }
 
-    /// Those of a namespace, by name.
+    /// Returns the objects of a namespace, sorted by name.
     pub fn of(&self, namespace: &str) -> Vec<Arc<T>> {
         self.read().objects.get(namespace).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
     }
 
-    /// All of them, by namespace and name.
+    /// Returns all objects, sorted by namespace and name.
     pub fn all(&self) -> Vec<Arc<T>> {
         self.read().objects.values().flat_map(BTreeMap::values).cloned().collect()
     }
 
-    /// The namespaces that have one, ascending.
+    /// Returns the namespaces that have an object, ascending.
     pub fn namespaces(&self) -> Vec<String> {
         self.read().objects.keys().cloned().collect()
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.read().objects.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all of them were listed once: before that, nothing may be concluded from what is not here.
+    /// Whether all objects were listed once. Before that, the absence of an object proves nothing.
     pub fn is_listed(&self) -> bool {
         self.progress.is_complete()
     }
 
-    /// Waits until all of them were listed.
+    /// Waits until all objects were listed once.
     pub async fn listed(&self) {
         self.progress.complete().await;
     }
 
-    /// Why nothing comes, where that is known.
+    /// Returns why the watch shows nothing, if known.
     pub fn problem(&self) -> Option<String> {
         self.progress.problem()
     }
@@ -84,7 +84,7 @@ impl<T> Kept<T> {
         self.write().coming.entry(namespace).or_default().insert(name, Arc::new(object));
     }
 
-    /// Takes the list for what there is, and answers the namespaces that had or have objects.
+    /// Replaces the objects with those of the list. Returns the namespaces that had or have objects.
     pub(super) fn end_list(&self) -> BTreeSet<String> {
         let mut state = self.write();
         let new = std::mem::take(&mut state.coming);
@@ -101,7 +101,7 @@ impl<T> Kept<T> {
         state.objects.entry(namespace).or_default().insert(name, Arc::new(object));
     }
 
-    /// Whether it was there.
+    /// Removes an object. Returns whether it was there.
     pub(super) fn take(&self, namespace: &str, name: &str) -> bool {
         self.progress.works();
         let mut state = self.write();

@@ -1,4 +1,4 @@
-//! The kinds that several controllers look at.
+//! The kinds that several controllers watch.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use tokio::time::sleep;
 use super::own::{Watch, keep_telling};
 use super::subject::{PodObject, Subject, WorkloadObject};
 use super::{Changes, Kept, LOOK_AGAIN, SIDECAR_SET, SIDECAR_SET_STATUS};
-use crate::merged::EXCEEDED;
-use crate::write::Problem;
+use crate::write::WriteProblem;
+use pillion_plan::condition::PERMISSION_CEILING_EXCEEDED;
 
-/// A kind whose objects make Pods.
+/// A kind whose objects create Pods.
 pub(super) struct Workload {
     api_version: &'static str,
     pub(super) kind: &'static str,
-    /// Not every cluster has it.
+    /// Whether a cluster may lack the kind.
     is_optional: bool,
 }
 
@@ -28,7 +28,7 @@ const fn workload(api_version: &'static str, kind: &'static str) -> Workload {
     Workload { api_version, kind, is_optional: false }
 }
 
-/// `serviceaccounts.md` G6.
+/// The kinds of workloads (MRG-6).
 pub(super) const WORKLOADS: &[Workload] = &[
     workload("apps/v1", "Deployment"),
     workload("apps/v1", "StatefulSet"),
@@ -39,8 +39,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
     Workload { api_version: "apps.kruise.io/v1alpha1", kind: "CloneSet", is_optional: true },
 ];
 
-/// Their group, and the versions in which they are read, the best first: v1beta1 does not say everything that v1alpha1
-/// does where the API server does not convert.
+/// The API group and versions of SidecarSets, in order of preference. v1beta1 lacks some fields of v1alpha1 if the API
+/// server does not convert.
 const SIDECAR_SET_VERSIONS: [&str; 2] = ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"];
 
 const POD: &str = "Pod";
@@ -53,19 +53,20 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
 /// Whether the API server serves a kind.
 ///
 /// # Errors
-/// Why it does not say.
+/// The API server does not answer the question; the text tells why.
 async fn is_served(client: &Client, api_version: &str, kind: &str) -> Result<bool, String> {
     match client.list_api_group_resources(api_version).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => {
             tracing::warn!(kind, api_version, %error, "discovery");
-            Err(format!("whether the API server serves {api_version} is not known: {}", Problem::of(&error)))
+            Err(format!("whether the API server serves {api_version} is not known: {}", WriteProblem::of(&error)))
         }
     }
 }
 
-/// The first of these versions that is served. Until there is one, nothing is kept, and that is all there is.
+/// Waits until one of these versions is served and returns the first that is. Until then, `kept` counts as listed and
+/// empty, unless the API server does not answer.
 async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept: &Kept<T>) -> &'static str {
     loop {
         let mut unknown = None;
@@ -104,7 +105,8 @@ pub(super) async fn workloads(client: Client, workload: &'static Workload, kept:
     keep_telling(Watch::new(api, kind), kept, see, is_other(kind), changes).await;
 }
 
-/// Kubelets and controllers write the status of Pods and workloads all the time; hardly any of that is looked at.
+/// Compares two versions of a Pod or workload. Kubelets and controllers write status all the time, and nearly none of
+/// that matters here.
 fn is_other(kind: &'static str) -> impl Fn(&Subject, &Subject) -> Option<&'static str> {
     move |before, now| (before != now).then_some(kind)
 }
@@ -120,8 +122,8 @@ pub(super) async fn sidecar_sets(client: Client, kept: Arc<Kept<Value>>, changes
     keep_telling(Watch::new(api, SIDECAR_SET), kept, whole, tell, changes).await;
 }
 
-/// What a new version of a SidecarSet is: where only counts and conditions are new, no namespace is concerned. OpenKruise
-/// counts Pods there.
+/// Returns how a change of a SidecarSet is announced. If only Pod counts and conditions differ, the change concerns no
+/// namespace. OpenKruise counts Pods in the status.
 fn told(before: &Value, now: &Value) -> &'static str {
     const WRITTEN: [&str; 2] = ["resourceVersion", "generation"];
     fn metadata(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -130,11 +132,11 @@ fn told(before: &Value, now: &Value) -> &'static str {
     }
     fn ceiling(object: &Value) -> Option<&Value> {
         let mut conditions = json::items(object, &["status", "conditions"]).iter();
-        conditions.find(|condition| json::text(condition, &["type"]) == EXCEEDED)
+        conditions.find(|condition| json::text(condition, &["type"]) == PERMISSION_CEILING_EXCEEDED)
     }
     let is_same = before.get("spec") == now.get("spec")
         && metadata(before).eq(metadata(now))
-        // What was not granted is looked at again with each namespace.
+        // If this condition changes, every namespace must be compared again.
         && ceiling(before) == ceiling(now);
     if is_same { SIDECAR_SET_STATUS } else { SIDECAR_SET }
 }
@@ -149,7 +151,7 @@ mod tests {
     #[rstest]
     #[case::counts(json!({"status": {"matchedPods": 2}}), SIDECAR_SET_STATUS)]
     #[case::a_condition(json!({"status": {"conditions": [{"type": "InBundle", "status": "True"}]}}), SIDECAR_SET_STATUS)]
-    #[case::what_was_not_granted(json!({"status": {"conditions": [{"type": EXCEEDED, "status": "True"}]}}), SIDECAR_SET)]
+    #[case::what_was_not_granted(json!({"status": {"conditions": [{"type": PERMISSION_CEILING_EXCEEDED, "status": "True"}]}}), SIDECAR_SET)]
     #[case::the_spec(json!({"spec": {"paused": true}}), SIDECAR_SET)]
     #[case::a_label(json!({"metadata": {"labels": {"a": "b"}}}), SIDECAR_SET)]
     #[case::its_deletion(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), SIDECAR_SET)]

@@ -1,6 +1,7 @@
-//! What is seen of the cluster: by watches that list in pages, and of each object only what controllers need.
+//! The observed state of the cluster. Watches list in pages and keep only the parts of objects that controllers need.
 //!
-//! [`Cluster`] has what several controllers look at. What only one looks at it watches itself, with [`Cluster::keep`].
+//! [`Cluster`] has the objects that several controllers need. A controller watches other objects with
+//! [`Cluster::keep`].
 
 mod kept;
 mod kinds;
@@ -35,30 +36,30 @@ pub use progress::{Progress, Report};
 pub use subject::Subject;
 pub(crate) use subject::{PodObject, WorkloadObject};
 
-/// How many changes a controller may be behind before it has to look at everything.
+/// The number of changes that a controller may lag behind before it must look at everything.
 const BACKLOG: usize = 4096;
-/// A change of a Namespace.
+/// The kind of a change of a Namespace.
 pub const NAMESPACE: &str = "Namespace";
-/// A change of a SidecarSet.
+/// The kind of a change of a SidecarSet.
 pub const SIDECAR_SET: &str = "SidecarSet";
-/// A change of what its status counts and says, which is nothing to Pods.
+/// The kind of a change of a SidecarSet's status only, which does not affect Pods.
 pub const SIDECAR_SET_STATUS: &str = "SidecarSetStatus";
-/// How often a kind is looked for that the API server does not serve.
+/// The interval between checks for a kind that the API server does not serve.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
-/// Something has changed, and this is where. What it was is seen by looking.
+/// A change, and its location. The new state is in [`Cluster`] or in the controller's own watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The kind of the object.
     pub kind: &'static str,
-    /// Its namespace; `None` where it has none, or where it may be any.
+    /// Its namespace; `None` if it has none, or if objects in any namespace may have changed.
     pub namespace: Option<String>,
 }
 
-/// Who wants to know of changes.
+/// The channel that announces changes to its subscribers.
 pub type Changes = broadcast::Sender<Change>;
 
-/// What is watched beside Namespaces.
+/// The objects to watch in addition to Namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// SidecarSets.
@@ -72,22 +73,22 @@ impl Wanted {
     pub const ALL: Self = Self { sidecar_sets: true, subjects: true };
 }
 
-/// What several controllers look at.
+/// The objects that several controllers need.
 pub struct Cluster {
     /// The Namespaces, without `managedFields`.
     pub namespaces: Store<Namespace>,
-    /// The SidecarSets, as the API server has them in v1alpha1 where it serves that, else in v1beta1; whole objects
-    /// without `managedFields`.
+    /// The SidecarSets in v1alpha1 if the API server serves that, otherwise in v1beta1. Whole objects without
+    /// `managedFields`.
     pub sidecar_sets: Arc<Kept<Value>>,
-    /// Workloads, by kind, with the Pods that they will make. Those that belong to another workload are left out.
+    /// Workloads, by kind, with the Pods that they will create. Workloads that another workload controls are left out.
     pub workloads: Vec<Arc<Kept<Subject>>>,
     /// Pods.
     pub pods: Arc<Kept<Subject>>,
-    /// What the SidecarSets of the cluster and of the settings say, read once for all who ask.
+    /// The decoded SidecarSets of the cluster and the settings, decoded once for all controllers.
     pub sets: Cached,
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Bundled,
-    /// How far the Namespaces have come.
+    /// The progress of the watch on Namespaces.
     listed: Progress,
     registry: Registry,
     changes: Changes,
@@ -95,7 +96,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts to watch Namespaces, and what else is wanted; of the rest there is nothing. It ends when this is dropped.
+    /// Starts to watch Namespaces and the other `wanted` objects; kinds that are not wanted stay empty. The watches end
+    /// when this is dropped.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -131,17 +133,18 @@ impl Cluster {
         Self { namespaces, sidecar_sets, workloads, pods, sets, bundled, listed, registry, changes, _tasks: tasks }
     }
 
-    /// Changes from now on.
+    /// Subscribes to changes from now on.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
     }
 
-    /// Where watches of a controller's own say what they saw, so that it has all changes in one place.
+    /// Returns the channel on which a controller's own watches announce changes, so that all changes arrive in one
+    /// place.
     pub fn notify(&self) -> Changes {
         self.changes.clone()
     }
 
-    /// Waits until what is in here was listed once: before that, nothing may be concluded from what is not there.
+    /// Waits until all objects in here were listed once. Before that, the absence of an object proves nothing.
     pub async fn listed(&self) {
         self.listed.complete().await;
         self.sidecar_sets.listed().await;
@@ -151,24 +154,24 @@ impl Cluster {
         }
     }
 
-    /// The Pods of a namespace, and those that workloads there will make.
+    /// Returns the Pods of a namespace, and those that its workloads will create.
     pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
         let workloads = self.workloads.iter().flat_map(|kept| kept.of(namespace));
         self.pods.of(namespace).into_iter().chain(workloads).collect()
     }
 
-    /// Which watches have not shown everything yet, or show nothing any more: these, and those of controllers' own.
+    /// Reports the watches that are incomplete or have failed, including the controllers' own watches.
     pub fn report(&self) -> Report {
         self.registry.report()
     }
 
-    /// The watches that show nothing, each with the reason.
+    /// Returns the watches that have failed, each with the reason.
     pub fn failures(&self) -> Vec<String> {
         self.registry.failures()
     }
 }
 
-/// The phase of a Namespace (`status.phase`), or `""` where it has none yet.
+/// Returns the phase of a Namespace (`status.phase`), or `""` if it has none yet.
 pub fn phase(namespace: &Namespace) -> &str {
     namespace.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a controller watches for itself alone.
+//! Watches that belong to a single controller.
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::{Change, Changes, Cluster, Kept, Progress};
-use crate::write::Problem;
+use crate::write::WriteProblem;
 
-/// How many of those watches of which there are many list at once. The API server sends away whoever has hundreds of
-/// requests at a time, and with them other requests of the same process.
+/// The maximum number of watches marked [`Watch::one_of_many`] that list at the same time. With hundreds of requests at
+/// a time, the API server rejects some, including other requests of this process.
 static LISTS: Semaphore = Semaphore::const_new(16);
 
-/// Which objects are watched.
+/// The objects to watch.
 pub struct Watch<K> {
     api: Api<K>,
     kind: &'static str,
@@ -29,33 +29,34 @@ pub struct Watch<K> {
 }
 
 impl<K> Watch<K> {
-    /// Those of an API, which are of this kind.
+    /// Watches all objects of an API, which are of this kind.
     pub fn new(api: Api<K>, kind: &'static str) -> Self {
         Self { api, kind, change: kind, config: Config::default(), is_one_of_many: false }
     }
 
-    /// Those of them that a label selector selects.
+    /// Restricts the watch to objects that match a label selector.
     #[must_use]
     pub fn labels(mut self, selector: &str) -> Self {
         self.config = self.config.labels(selector);
         self
     }
 
-    /// Those of them that a field selector selects.
+    /// Restricts the watch to objects that match a field selector.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         self.config = self.config.fields(selector);
         self
     }
 
-    /// What a [`Change`] of them is called, where others watch other objects of the kind.
+    /// Sets the name of a [`Change`] of these objects, for kinds of which different controllers watch different
+    /// objects.
     #[must_use]
     pub fn called(mut self, change: &'static str) -> Self {
         self.change = change;
         self
     }
 
-    /// That it shows nothing is told, and keeps nobody from being ready: there are others like it that do.
+    /// Marks the watch as one of many alike: its failure is reported but does not affect readiness.
     #[must_use]
     pub fn one_of_many(mut self) -> Self {
         self.is_one_of_many = true;
@@ -63,7 +64,7 @@ impl<K> Watch<K> {
     }
 }
 
-/// What a watch has shown. It ends when this is dropped.
+/// The objects that a watch has shown. The watch ends when this is dropped.
 pub struct Own<T> {
     kept: Arc<Kept<T>>,
     task: AbortHandle,
@@ -84,9 +85,9 @@ impl<T> Drop for Own<T> {
 }
 
 impl Cluster {
-    /// Starts to watch what one controller wants, and keeps what `see` makes of it; what it answers `None` for is not
-    /// kept. Everybody is told of changes. Until everything was listed, and while nothing is shown, the process is not
-    /// ready.
+    /// Starts a watch for one controller and keeps the result of `see` for each object; objects for which `see` returns
+    /// `None` are not kept. All subscribers receive the changes. The process is not ready until everything was listed,
+    /// nor while the watch fails.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -103,7 +104,8 @@ impl Cluster {
         Own { kept, task }
     }
 
-    /// What a controller has to see otherwise before the process is ready; for as long as it is kept.
+    /// Registers something else that a controller must see before the process is ready. It counts until the result is
+    /// dropped.
     pub fn progress(&self, controller: &str, what: &str) -> Progress {
         let progress = Progress::default();
         self.registry.add(format!("{controller}: {what}"), false, &progress);
@@ -111,8 +113,8 @@ impl Cluster {
     }
 }
 
-/// Watches objects for as long as it is polled, and keeps what `see` makes of them; what it answers `None` for is not
-/// kept. Whatever is written to one of them is a change.
+/// Watches objects for as long as it is polled and keeps the result of `see` for each; objects for which `see` returns
+/// `None` are not kept. Every write to an object is a change.
 async fn keep<K, T>(watch: Watch<K>, kept: Arc<Kept<T>>, see: impl Fn(K) -> Option<T> + Send, changes: Changes)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -122,8 +124,8 @@ where
     keep_telling(watch, kept, see, |_, _| Some(change), changes).await;
 }
 
-/// As [`keep`]. `tell` says what the change from one version of an object to the next is called; `None` where they are
-/// the same to everybody who looks here, and then the first stays.
+/// Does the same as [`keep`], but `tell` names the change from one version of an object to the next. If `tell` returns
+/// `None`, the versions count as equal, and the first one is kept.
 pub(super) async fn keep_telling<K, T>(
     watch: Watch<K>,
     kept: Arc<Kept<T>>,
@@ -135,7 +137,7 @@ pub(super) async fn keep_telling<K, T>(
     T: Send + Sync,
 {
     let Watch { api, kind, change, config, is_one_of_many } = watch;
-    // Nobody closes it, so there is always one.
+    // The semaphore is never closed, so this cannot fail.
     let mut turn = if is_one_of_many { LISTS.acquire().await.ok() } else { None };
     let rule = rule(api.resource_url());
     let all = api.namespace().map(str::to_owned);
@@ -201,12 +203,12 @@ pub(super) async fn keep_telling<K, T>(
                 (change, Some(namespace))
             }
         };
-        // Nobody may be listening yet.
+        // This fails only if there is no subscriber yet.
         let _ = changes.send(Change { kind: change, namespace: namespace.filter(|namespace| !namespace.is_empty()) });
     }
 }
 
-/// The rule of a role that a watch needs, by the URL of what is watched.
+/// Returns the RBAC rule that a watch needs, from the URL of the watched resource.
 pub(super) fn rule(url: &str) -> String {
     let mut segments = url.trim_start_matches('/').split('/');
     let group = if segments.next() == Some("apis") { segments.next() } else { None }.unwrap_or_default();
@@ -214,7 +216,7 @@ pub(super) fn rule(url: &str) -> String {
     format!("{{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"list\", \"watch\"]}}")
 }
 
-/// What a failure of a watch says to people, with the rule that is missing where one is.
+/// Describes a failure of a watch for people, with the missing RBAC rule if there is one.
 pub(super) fn problem(error: &watcher::Error, rule: &str) -> String {
     let cause = match error {
         watcher::Error::InitialListFailed(cause)
@@ -222,9 +224,9 @@ pub(super) fn problem(error: &watcher::Error, rule: &str) -> String {
         | watcher::Error::WatchFailed(cause) => cause,
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return error.to_string(),
     };
-    match Problem::of(cause) {
-        Problem::Forbidden(message) => format!("{message}; it needs the rule {rule}"),
-        Problem::NotFound => "the API server does not serve it".to_owned(),
+    match WriteProblem::of(cause) {
+        WriteProblem::Forbidden(message) => format!("{message}; it needs the rule {rule}"),
+        WriteProblem::NotFound => "the API server does not serve it".to_owned(),
         problem => problem.to_string(),
     }
 }
@@ -240,7 +242,7 @@ mod tests {
     #[case::core("/api/v1/namespaces/shop/secrets", "", "secrets")]
     #[case::of_a_group("/apis/rbac.authorization.k8s.io/v1/rolebindings", "rbac.authorization.k8s.io", "rolebindings")]
     #[case::cluster_scoped("/api/v1/namespaces", "", "namespaces")]
-    fn p6_a_watch_needs_list_and_watch(#[case] url: &str, #[case] group: &str, #[case] resource: &str) {
+    fn esc6_a_watch_needs_list_and_watch(#[case] url: &str, #[case] group: &str, #[case] resource: &str) {
         let expected =
             format!("{{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"list\", \"watch\"]}}");
         assert_eq!(rule(url), expected);
@@ -250,7 +252,7 @@ mod tests {
     #[case::forbidden(403, "Forbidden", "no; it needs the rule {…}")]
     #[case::not_served(404, "NotFound", "the API server does not serve it")]
     #[case::overloaded(429, "TooManyRequests", "no")]
-    fn p6_a_missing_right_is_told_with_the_rule_that_gives_it(
+    fn esc6_a_missing_right_is_told_with_the_rule_that_gives_it(
         #[case] code: u16,
         #[case] reason: &str,
         #[case] told: &str,

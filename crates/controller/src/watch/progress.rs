@@ -1,4 +1,4 @@
-//! How far watches have come: for those who wait for one, and for readiness.
+//! The progress of watches, for code that waits for one and for readiness.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a failed watch is taken for failed when nothing more is heard of it. It is tried again within a minute, and
-/// one that works again says so only when something changes.
+/// How long a failure of a watch counts if the watch reports nothing more. A failed watch is retried within a minute,
+/// and a watch that works again reports only changes.
 const FRESH: Duration = Duration::from_mins(2);
 
-/// How far one has come. Its copies are the same.
+/// Progress of one watch. Clones share state.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     is_complete: watch::Sender<bool>,
-    problem: Mutex<Option<Problem>>,
+    problem: Mutex<Option<WatchFailure>>,
 }
 
 #[derive(Debug)]
-struct Problem {
+struct WatchFailure {
     text: String,
-    /// When it is taken for over; `None` where somebody will say.
+    /// When the failure stops counting; `None` if it counts until success is reported.
     ends: Option<Instant>,
 }
 
@@ -34,81 +34,82 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Whether everything was seen once: before that, nothing may be concluded from what is not there.
+    /// Whether everything was listed once. Before that, the absence of an object proves nothing.
     pub fn is_complete(&self) -> bool {
         *self.0.is_complete.borrow()
     }
 
-    /// Waits until everything was seen once.
+    /// Waits until everything was listed once.
     pub async fn complete(&self) {
-        // It can only fail without a sender, which is here.
+        // This fails only if the sender is dropped, and `self` holds the sender.
         let _ = self.0.is_complete.subscribe().wait_for(|is_complete| *is_complete).await;
     }
 
-    /// Why nothing is seen, where that is known.
+    /// Returns why the watch shows nothing, if known.
     pub fn problem(&self) -> Option<String> {
         let problem = self.lock();
         let problem = problem.as_ref().filter(|problem| problem.ends.is_none_or(|ends| Instant::now() < ends));
         problem.map(|problem| problem.text.clone())
     }
 
-    /// Everything was seen.
+    /// Reports that everything was listed.
     pub fn done(&self) {
         self.works();
         self.0.is_complete.send_replace(true);
     }
 
-    /// Nothing is wrong any more.
+    /// Reports that the watch works again.
     pub(super) fn works(&self) {
         *self.lock() = None;
     }
 
-    /// Nothing is seen until somebody says that it is.
+    /// Reports a failure that lasts until success is reported.
     pub fn fail(&self, text: String) {
-        *self.lock() = Some(Problem { text, ends: None });
+        *self.lock() = Some(WatchFailure { text, ends: None });
     }
 
-    /// Nothing is seen, which will be said again soon for as long as it is so.
+    /// Reports a failure that is reported again soon if it lasts.
     pub(super) fn fail_for_now(&self, text: String) {
-        *self.lock() = Some(Problem { text, ends: Some(Instant::now() + FRESH) });
+        *self.lock() = Some(WatchFailure { text, ends: Some(Instant::now() + FRESH) });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Problem>> {
+    fn lock(&self) -> MutexGuard<'_, Option<WatchFailure>> {
         self.0.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is to be seen before a process is ready.
+/// The watches that must be complete before the process is ready.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Mutex<Vec<Entry>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// What it is, for people.
+    /// The name of the watch, for people.
     name: String,
     is_one_of_many: bool,
-    /// Gone where nobody watches it any more.
+    /// Dangling once the watch is dropped.
     progress: Weak<State>,
 }
 
-/// What keeps a process from being ready, and what should be known of it.
+/// The reasons why a process is not ready, and further remarks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// With one of these it is not ready.
+    /// Problems. With any of them, the process is not ready.
     pub problems: Vec<String>,
-    /// These do not count.
+    /// Remarks. They do not affect readiness.
     pub remarks: Vec<String>,
 }
 
 impl Registry {
-    /// For as long as somebody keeps this progress. What `is_one_of_many` is told, and does not count.
+    /// Adds a watch, which counts until its progress is dropped. A problem with a watch that `is_one_of_many` is only a
+    /// remark.
     pub(super) fn add(&self, name: String, is_one_of_many: bool, progress: &Progress) {
         let mut entries = self.lock();
         entries.retain(|entry| entry.progress.strong_count() > 0);
         entries.push(Entry { name, is_one_of_many, progress: Arc::downgrade(&progress.0) });
     }
 
-    /// What there is to say now.
+    /// Returns the current report.
     pub(super) fn report(&self) -> Report {
         let mut report = Report::default();
         for Entry { name, is_one_of_many, progress } in &*self.lock() {
@@ -123,7 +124,7 @@ impl Registry {
         report
     }
 
-    /// Those that show nothing, whether they count or not.
+    /// Returns the watches that have failed, including those that do not affect readiness.
     pub(super) fn failures(&self) -> Vec<String> {
         let failure = |entry: &Entry| {
             let problem = entry.progress.upgrade().map(Progress)?.problem()?;
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(registry.report(), Report::default());
     }
 
-    /// A watch that goes on after an interruption says nothing before something changes.
+    /// A watch that resumes after an interruption reports nothing until something changes.
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_is_not_heard_of_again_is_over() {
         let progress = Progress::default();

@@ -1,4 +1,4 @@
-//! A Pod, or the Pods that a workload will make: what of them decides about identities.
+//! A Pod, or the Pods that a workload will create, reduced to the fields that decide about identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,7 +11,7 @@ use pillion_sidecarset::names as stored;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A Pod, or the Pods that a workload will make.
+/// A Pod, or the Pods that a workload will create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     /// `Pod`, `Deployment`, ...
@@ -22,20 +22,22 @@ pub struct Subject {
     pub name: String,
     /// Its `metadata.uid`.
     pub uid: String,
-    /// A Pod with what decides about identities, and nothing else: labels, `serviceAccountName`,
-    /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them (B0).
+    /// A Pod with only the fields that decide about identities: labels, `serviceAccountName`,
+    /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them
+    /// (TOK-0).
     pub pod: Value,
-    /// The Secrets with tokens of sidecars that it mounts, ascending.
+    /// The Secrets with tokens of sidecars that the Pod mounts, ascending.
     pub token_secrets: Vec<String>,
-    /// The versions of SidecarSets that a Pod says it was injected with, each as a [`Subject::mark`]. Workloads have none.
+    /// The versions of SidecarSets with which the Pod was injected according to its annotation, each as a
+    /// [`Subject::mark`]. Empty for workloads.
     pub injected: Vec<u64>,
-    /// Whether all of its containers have ended for good. Workloads never do.
+    /// Whether the Pod has terminated. Always false for workloads.
     pub is_finished: bool,
 }
 
-/// What is read of a Pod.
+/// The fields that are read from a Pod.
 pub(crate) type PodObject = Object<PodSpec, PodStatus>;
-/// What is read of a workload.
+/// The fields that are read from a workload.
 pub(crate) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -114,7 +116,7 @@ struct SecretSource {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkloadSpec {
     template: Option<Template>,
-    /// A `CronJob`'s.
+    /// The template of a `CronJob`.
     job_template: Option<JobTemplate>,
 }
 
@@ -146,14 +148,15 @@ impl Subject {
         Self { injected, is_finished, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
     }
 
-    /// A version of a SidecarSet, by its name and its hash, in eight bytes: there may be many Pods.
+    /// Returns a hash of a SidecarSet's name and hash that identifies the version in eight bytes. There may be many
+    /// Pods, so the texts themselves would take too much memory.
     pub fn mark(sidecar_set: &str, hash: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         (sidecar_set, hash).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Nothing for a workload that belongs to another one, which is asked instead.
+    /// Returns `None` for a workload that another workload controls: that one counts instead.
     pub(super) fn of_workload(kind: &'static str, workload: WorkloadObject) -> Option<Self> {
         let owners = workload.metadata.owner_references.as_deref().unwrap_or_default();
         if owners.iter().any(|owner| owner.controller == Some(true)) {
@@ -198,8 +201,8 @@ impl Subject {
     }
 }
 
-/// The volumes that give the Pod's account or may (E19), and the containers that use any of them; nothing for nearly
-/// every Pod, which has the automounted one alone and mounts it where it belongs.
+/// Returns the volumes that contain or may contain tokens of the Pod's account (E19), and the containers that use any
+/// of them. Returns `None` for nearly every Pod: most have only the automounted volume, mounted at its usual path.
 fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let projects = |volume: &&Volume| {
         let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
@@ -216,13 +219,13 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let mounting: Vec<&Container> =
         spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
     let pod = json!({"spec": {"containers": mounting, "volumes": volumes}});
-    // Which drivers are trusted is a setting: here none is.
+    // The trusted drivers are a setting, which is not known here, so no driver is trusted.
     let trusted = pillion_identity::drivers::Drivers::new();
     let further = tokens::further_token(&pod, &tokens::Volumes::of(&pod, &trusted), &BTreeSet::new());
     further.map(|_| (json!(mounting), json!(volumes)))
 }
 
-/// What a Pod's annotation of hashes says: a JSON object by the names of SidecarSets.
+/// Reads a Pod's annotation of hashes, a JSON object keyed by names of SidecarSets.
 fn injected(annotations: Option<&BTreeMap<String, String>>) -> Vec<u64> {
     let text = annotations.and_then(|annotations| annotations.get(stored::HASH));
     let records: BTreeMap<String, Value> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();

@@ -33,14 +33,14 @@ fn of_a_pod_what_decides_about_identities_is_kept() {
     assert!(seen.is_finished);
     assert_eq!(seen.pod["metadata"], json!({"namespace": "shop", "labels": {"app": "web"}}));
     assert_eq!(seen.pod["spec"]["serviceAccountName"], json!("default"));
-    // A volume with a token counts although no container mounts it (E20); the others are left out.
+    // A volume with a token counts even if no container mounts it (E20); the others are left out.
     let volumes: Vec<&Value> = seen.pod["spec"]["volumes"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(volumes, ["b"]);
     assert_eq!(seen.pod["spec"]["containers"], json!([]));
 }
 
 #[test]
-fn b0_a_container_with_a_further_token_is_seen() {
+fn tok0_a_container_with_a_further_token_is_seen() {
     let volume =
         |name: &str, token: Value| json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}});
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
@@ -68,7 +68,7 @@ fn b0_a_container_with_a_further_token_is_seen() {
 }
 
 #[test]
-fn g6_a_workload_that_belongs_to_another_is_left_out() {
+fn mrg6_a_workload_that_belongs_to_another_is_left_out() {
     let of = |owners: Value| {
         workload(json!({
             "metadata": {"name": "web", "namespace": "shop", "ownerReferences": owners},
@@ -82,7 +82,7 @@ fn g6_a_workload_that_belongs_to_another_is_left_out() {
 }
 
 #[test]
-fn g6_a_cron_job_is_asked_for_the_template_of_its_jobs() {
+fn mrg6_a_cron_job_is_asked_for_the_template_of_its_jobs() {
     let template = json!({"metadata": {"labels": {"app": "nightly"}}, "spec": {"serviceAccountName": "own"}});
     let seen = workload(json!({
         "metadata": {"name": "nightly", "namespace": "shop"},

@@ -3,7 +3,7 @@ use super::*;
 const NO_URL: &str = "must be a valid URL and have https scheme";
 const NO_HTTPS: &str = "must have https scheme";
 
-/// What is wrong with an issuer: the texts behind the value.
+/// Returns the errors of an issuer, without the value.
 fn wrong(issuer: &str) -> Vec<String> {
     let judgement = created(&shoot(json!({ "issuer": issuer })));
     for path in paths(&judgement) {
@@ -90,7 +90,7 @@ fn d10_accepted_issuers_that_stay_are_not_checked_again_but_the_issuer_is() {
     assert_eq!(errors(&changed(with(B), with(B))), nothing());
     assert_eq!(errors(&changed(with(B), with("bar"))).len(), 2);
     assert_eq!(errors(&changed(with("bar"), with("bar"))).len(), 2);
-    // In another order, with more of them, or where there was no config, they are.
+    // A reordered or extended list is checked, and so is a list without an old config.
     assert_eq!(errors(&changed(with(B), json!({"acceptedIssuers": [A, "foo"]}))).len(), 2);
     assert_eq!(errors(&changed(Value::Null, with(B))).len(), 5);
     assert_eq!(errors(&changed(json!({}), with(B))).len(), 5);
@@ -123,7 +123,7 @@ fn d14_an_accepted_issuer_does_not_become_the_issuer_and_stay() {
     let old = json!({"issuer": A, "acceptedIssuers": [C, B]});
     let error = ["422 acceptedIssuers[1]: Invalid value: \"https://b.example.com\": ", TWICE].concat();
     assert_eq!(errors(&changed(old.clone(), json!({"issuer": B, "acceptedIssuers": [C, B]}))), [error]);
-    // What migrating back looks like.
+    // This is how to migrate back.
     assert_eq!(errors(&changed(old, json!({"issuer": B, "acceptedIssuers": [C, A]}))), nothing());
 }
 
@@ -144,7 +144,7 @@ fn d14_d20_the_managed_issuer_is_no_accepted_issuer_whatever_its_host(#[case] ur
     assert_eq!(errors(&judgement).len(), 1, "{judgement:#?}");
     assert_eq!(paths(&judgement), ["spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers[1]"]);
     assert_eq!(judgement.invalid[0].detail, TWICE);
-    // Added while it is managed; and left alone where it stays.
+    // The issuer is refused if it is added while the Shoot is managed. It is only warned of if it stays.
     assert_eq!(errors(&updated(&new, &managed(json!({"acceptedIssuers": [A]})))).len(), 1);
     let kept = updated(&new, &new);
     assert_eq!((errors(&kept), kept.warnings.len()), (nothing(), 1));

@@ -25,7 +25,7 @@ fn d16_it_cannot_be_enabled_where_it_is_not_supported() {
     assert_eq!(judged(&on(), None, &unsupported()), error);
     assert_eq!(judged(&on(), Some(&plain()), &unsupported()), error);
     assert_eq!(judged(&on(), Some(&on()), &unsupported()), error);
-    // The first rule that is broken is the one that is named.
+    // Only the first broken rule is reported.
     assert_eq!(judged(&managed(json!({"issuer": A})), None, &unsupported()), error);
 }
 
@@ -96,7 +96,7 @@ fn d21_the_annotation_starts_no_reconciliation() {
     assert!(updated(&on(), &plain()).warnings.contains(&NO_RECONCILE.to_owned()));
     let reconciled = annotated(on(), "gardener.cloud/operation", "reconcile");
     assert!(!updated(&reconciled, &plain()).warnings.contains(&NO_RECONCILE.to_owned()));
-    // A new Shoot is reconciled anyway, and one that was managed is not enabled now.
+    // A new Shoot is reconciled anyway, and a Shoot that was managed before is not enabled now.
     assert!(!created(&on()).warnings.contains(&NO_RECONCILE.to_owned()));
     assert!(!updated(&on(), &on()).warnings.contains(&NO_RECONCILE.to_owned()));
 }

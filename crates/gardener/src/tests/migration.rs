@@ -1,6 +1,6 @@
 use super::*;
 
-const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
+const TRUST: &str = "the issuer of tokens changes: systems outside the cluster that trust the old one (cloud identities, OIDC clients) read the claim iss and must trust the new issuer, too";
 const LOST: &str = "\"https://a.example.com\" is no longer the issuer, and its tokens stop working at once; add it to acceptedIssuers until they have been replaced";
 const REMOVED: &str = "\"https://c.example.com\" is removed and its tokens stop working. First: short-lived projected tokens, Pods rolled, token Secrets recreated, 12h waited. Acknowledge: annotation pillion.dev/acknowledge-removed-issuer";
 const AT_ONCE: &str = "403 acceptedIssuers: Forbidden: \"https://c.example.com\" is removed while the issuer changes; change the issuer first, and remove it once its tokens have been replaced";

@@ -97,7 +97,7 @@ fn w5_a_maximum_does_not_bind_while_extension_is_on() {
     let expected = [
         "maxTokenExpiration does not bind the tokens of Pods while extendTokenExpiration is not false: they may live for one year; set extendTokenExpiration to false",
     ];
-    // D15: on is kube-apiserver's own default.
+    // D15: the default of kube-apiserver is true.
     assert_eq!(warned(json!({"maxTokenExpiration": "720h"})), expected);
     assert_eq!(warned(json!({"maxTokenExpiration": "720h", "extendTokenExpiration": true})), expected);
     assert_eq!(warned(json!({"maxTokenExpiration": "720h", "extendTokenExpiration": false})), nothing());

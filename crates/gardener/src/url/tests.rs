@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What `url.Parse` of Go 1.26 takes, and which of the five it finds: `s` the scheme https, `h` a host, `u` a user, `q` a
-/// query, `f` a fragment.
+/// Texts that `url.Parse` of Go 1.26 accepts, each with the properties that it finds: `s` the scheme https, `h` a host,
+/// `u` a user, `q` a query, `f` a fragment.
 const TAKEN: [(&str, &str); 88] = [
     ("", "-----"),
     ("foo", "-----"),
@@ -95,7 +95,7 @@ const TAKEN: [(&str, &str); 88] = [
     ("//u@/", "--u--"),
 ];
 
-/// What it refuses.
+/// Texts that `url.Parse` refuses.
 const REFUSED: [&str; 66] = [
     "https://a#%",
     "1a:b",

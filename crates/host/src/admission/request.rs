@@ -4,13 +4,13 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why JSON is no admission request.
+/// Why a JSON value is not an admission request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No object at all.
+    /// The value is not an object.
     #[error("not an admission request: must be an object, an AdmissionReview or its request")]
     NotAnObject,
-    /// An object of another kind, most often the one that was to be in the request.
+    /// An object of another kind, usually the one that belongs in the request.
     #[error("not an admission request but a {0}: must be an AdmissionReview or its request")]
     OtherKind(String),
     /// A review without a request.
@@ -30,7 +30,7 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// A kind of object as it stands in URLs.
+/// A kind of object by the name that URLs use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct GroupVersionResource {
@@ -39,30 +39,30 @@ pub struct GroupVersionResource {
     pub resource: String,
 }
 
-/// `admission.k8s.io/v1` `AdmissionRequest`, with what policies get to see of it. Fields that are not named here do not
-/// reach a policy, as with Kubewarden's hosts; objects pass through as they are.
+/// `admission.k8s.io/v1` `AdmissionRequest`, with the fields that policies see. As in Kubewarden's hosts, fields that
+/// are not listed here do not reach a policy. The objects pass through unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
-    /// Names this request; the response carries it too.
+    /// Identifies this request; the response repeats it.
     pub uid: String,
-    /// The kind in which the object is shown.
+    /// The kind of the object in this request.
     pub kind: GroupVersionKind,
-    /// The resource in which the object is shown.
+    /// The resource of the object in this request.
     pub resource: GroupVersionResource,
     /// `status`, `scale`, ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_resource: Option<String>,
-    /// The kind of the request that was made, where the webhook sees another.
+    /// The kind of the original request, before the API server converted it for the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_kind: Option<GroupVersionKind>,
-    /// The resource of the request that was made.
+    /// The resource of the original request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_resource: Option<GroupVersionResource>,
-    /// The subresource of the request that was made.
+    /// The subresource of the original request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_sub_resource: Option<String>,
-    /// The name of the object; absent where the API server has yet to make one.
+    /// The name of the object; absent if the API server has yet to generate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The namespace of the object.
@@ -70,15 +70,15 @@ pub struct AdmissionRequest {
     pub namespace: Option<String>,
     /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
     pub operation: String,
-    /// Who asks.
+    /// The user who sent the request.
     pub user_info: UserInfo,
-    /// The object as it would be stored; absent in a `DELETE`.
+    /// The new object; absent in a `DELETE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
-    /// The object as it is stored; absent in a `CREATE`.
+    /// The stored object; absent in a `CREATE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old_object: Option<Value>,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run, which stores nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// The options of the request.
@@ -87,17 +87,17 @@ pub struct AdmissionRequest {
 }
 
 impl AdmissionRequest {
-    /// Reads an `AdmissionReview`, or a request alone.
+    /// Reads an `AdmissionReview`, or only its request.
     ///
     /// # Errors
-    /// [`RequestError`] where it is neither.
+    /// [`RequestError`] if the value is neither.
     pub fn from_json(value: &Value) -> Result<Self, RequestError> {
         let fields = value.as_object().ok_or(RequestError::NotAnObject)?;
         let request = match fields.get("kind") {
             Some(Value::String(kind)) if kind == "AdmissionReview" => {
                 fields.get("request").ok_or(RequestError::NoRequest)?
             }
-            // The kind of a request is an object.
+            // In a request, `kind` is an object rather than a string.
             Some(Value::String(kind)) => return Err(RequestError::OtherKind(kind.clone())),
             _ => value,
         };

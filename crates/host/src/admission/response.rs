@@ -10,97 +10,98 @@ use serde_json::Value;
 use crate::module::Error;
 use crate::protocol::ValidationResponse;
 
-/// `admission.k8s.io/v1` `AdmissionResponse`, with the fields in the order and the nulls in the places of
+/// `admission.k8s.io/v1` `AdmissionResponse`. The order of the fields, and which of them are written as null, match
 /// Kubewarden's hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
-    /// The uid of the request.
+    /// The `uid` of the request.
     pub uid: String,
-    /// Whether the request may pass.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// `JSONPatch` where there is a patch.
+    /// `JSONPatch` if there is a patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<&'static str>,
-    /// What the policy changes: the base64 of a JSON patch.
+    /// The policy's changes: a base64-encoded JSON patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// Why the request may not pass.
+    /// The reason for a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Annotations for the audit event.
     pub audit_annotations: Option<BTreeMap<String, String>>,
-    /// Texts for the client.
+    /// Warnings for the client.
     pub warnings: Option<Vec<String>>,
 }
 
-/// Why a request may not pass.
+/// The reason for a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// A text for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What else there is to say.
+    /// Further details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// An HTTP code.
+    /// An HTTP status code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
 }
 
-/// What else there is to say about a refusal.
+/// Further details of a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatusDetails {
-    /// What led to it.
+    /// The causes of the refusal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
 }
 
-/// What led to a refusal.
+/// A cause of a refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatusCause {
-    /// Never set by Kubewarden's hosts, nor here.
+    /// Always null, as in Kubewarden's hosts.
     pub reason: Option<String>,
     /// A text for the client.
     pub message: Option<String>,
-    /// Never set by Kubewarden's hosts, nor here.
+    /// Always null, as in Kubewarden's hosts.
     pub field: Option<String>,
 }
 
-/// Whether a policy's refusals count.
+/// Whether a policy's refusals take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// They do.
+    /// Refusals take effect.
     #[default]
     Protect,
-    /// Everything may pass, unchanged.
+    /// Every request is allowed, unchanged.
     Monitor,
 }
 
-/// What stands between a policy's decision and the API server: fields of a Kubewarden policy.
+/// The fields of a Kubewarden policy that change its response before it reaches the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handling {
     /// The name of the policy, for messages.
     pub policy: String,
-    /// Whether refusals count.
+    /// Whether refusals take effect.
     pub mode: Mode,
     /// Whether the policy may change objects.
     pub mutating: bool,
-    /// What to say in the place of the policy's own message, which moves to the causes.
+    /// Replaces the policy's own message, which moves to the causes.
     pub message: Option<String>,
 }
 
 impl AdmissionResponse {
-    /// A refusal.
+    /// Returns a refusal.
     pub fn refused(uid: &str, message: String, code: Option<u16>) -> Self {
         let status = Status { message: Some(message), code, ..Status::default() };
         Self { uid: uid.to_owned(), status: Some(status), ..Self::default() }
     }
 
-    /// A refusal since the policy gave no answer: an error of the guest, a trap, an answer that is none.
+    /// Returns the refusal for a policy that gave no answer: the guest failed or trapped, or its answer is not a
+    /// response.
     pub fn failed(uid: &str, error: &Error) -> Self {
-        // Only the text of the engine: what was called is known.
+        // Only the engine's text, without the name of the operation.
         let text = match error {
             Error::Call { error, .. } => error.to_string(),
             Error::Message { error, .. } => format!("invalid response from policy: {error}"),
@@ -109,7 +110,7 @@ impl AdmissionResponse {
         Self::refused(uid, format!("internal server error: {text}"), Some(500))
     }
 
-    /// The response to a policy's decision on a request with this object.
+    /// Returns the response for a policy's decision. `object` is the object of the request.
     pub fn new(uid: &str, object: Option<&Value>, decision: ValidationResponse) -> Self {
         let ValidationResponse { accepted, message, code, mutated_object, audit_annotations, warnings } = decision;
         let patch = match (mutated_object, object) {
@@ -133,7 +134,7 @@ impl AdmissionResponse {
         }
     }
 
-    /// The response after what the policy's configuration does to it.
+    /// Returns the response after applying the policy's configuration.
     #[must_use]
     pub fn handled(self, handling: &Handling) -> Self {
         let mut response = match handling.mode {
@@ -160,13 +161,13 @@ impl AdmissionResponse {
     }
 }
 
-/// The base64 of the JSON patch between two objects; `None` where nothing changes.
+/// Returns the base64-encoded JSON patch between two objects; `None` if they are equal.
 fn patch(from: &Value, to: &Value) -> Option<String> {
     let patch = json_patch::diff(from, to);
     if patch.0.is_empty() {
         return None;
     }
-    // A patch is JSON by its type.
+    // A patch always serializes to JSON.
     serde_json::to_vec(&patch).ok().map(|json| STANDARD.encode(json))
 }
 
@@ -189,7 +190,7 @@ mod tests {
         Handling { policy: "p".to_owned(), mode, mutating, message: message.map(str::to_owned) }
     }
 
-    // The expected lines are kwctl's.
+    // The expected lines are the output of kwctl.
     #[rstest]
     #[case::accepted(
         json!({"accepted": true}),

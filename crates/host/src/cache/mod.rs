@@ -1,35 +1,34 @@
-//! Look-ups answered from watches, with live reads behind them.
+//! Answers look-ups from watches, and from live reads otherwise.
 //!
-//! # What is answered from here
+//! # Which look-ups the cache answers
 //!
-//! `get_resource` for the kinds that are watched ([`Options::watched`]), of objects that are there. Everything else
-//! goes to the cluster behind this one: other kinds, lists, `SubjectAccessReview`s (rights that were taken away a
-//! second ago are none), objects that the watch does not know (a namespace is often used right after it was made), and
-//! everything while a watch is not known to be fresh.
+//! `get_resource` of watched kinds ([`Options::watched`]), if the object is known. Everything else goes to the live
+//! cluster: other kinds, lists, `SubjectAccessReview`s (a right may have been revoked a second ago), objects that the
+//! watch does not know (a namespace is often used right after its creation), and all look-ups while the watch may be
+//! stale.
 //!
 //! # How old an answer can be
 //!
 //! At most [`Options::max_staleness`], counted from the last sign of life of the watch: an event, a bookmark, a list,
-//! or the answer with which the API server opened the watch. It delivers in order, so what happened before a sign of
-//! life is known here. Usually an answer is some milliseconds old; the bound is for connections that are dead without
-//! anybody having said so. Bookmarks alone would not do: an API server sends one a minute, and none while nothing in
-//! the whole resource has changed since the watch was opened (`cacher/cache_watcher.go` of kube-apiserver 1.34). So
-//! each watch is asked for two thirds of the bound only and opened again where it ended, at the price of one request a
-//! watch in that time.
+//! or the response that opens the watch. A watch delivers events in order, so all changes before a sign of life are
+//! known. Usually an answer is some milliseconds old; the bound matters for connections that break without an error.
+//! Bookmarks alone are not enough: an API server sends one a minute, and none while nothing in the whole resource has
+//! changed since the watch was opened (`cacher/cache_watcher.go` of kube-apiserver 1.34). Therefore each watch is
+//! opened for only two thirds of the bound and then opened again, which costs one request per watch in that time.
 //!
-//! Not in the bound is how far the API server's own watch cache is behind its store. Its admission plugins read the
-//! same cache in the same way: ServiceAccounts in the plugin of that name, Namespaces where it matches a webhook's
-//! `namespaceSelector`; both from the watch when the object is there, live when it is not.
+//! The bound does not include how far the API server's own watch cache is behind its store. The API server's admission
+//! plugins read the same cache in the same way: ServiceAccounts in the plugin of that name, Namespaces to match a
+//! webhook's `namespaceSelector`. Both read from the watch if the object is there, and live otherwise.
 //!
-//! `disable_cache`, which the policy sets on all of its look-ups, is about the policy server's cache: answers that are
-//! five seconds old even when all is well, and one lock over all of them. It does not keep a fresh watch from
-//! answering. A bound of zero does: then there is no watch, and every look-up is a live read.
+//! The policy sets `disable_cache` on all of its look-ups because of the policy server's cache: its answers are five
+//! seconds old even in normal operation, and one lock protects all of them. `disable_cache` does not bypass a fresh
+//! watch here. A bound of zero does: then there are no watches, and every look-up is a live read.
 //!
-//! # When the API server is away
+//! # When the API server is unreachable
 //!
-//! Nothing is answered beyond the bound: labels of namespaces and identities decide about security. Look-ups go to the
-//! cluster behind, and fail as it fails. A missing permission to `list` or `watch` is no failure: look-ups are live
-//! reads, and the log says once what is missing.
+//! The cache never answers beyond the bound, because labels of namespaces and identities decide about security.
+//! Look-ups go to the live cluster and fail as it fails. A missing permission to `list` or `watch` is not a failure:
+//! look-ups become live reads, and the log says once which permission is missing.
 
 mod store;
 #[cfg(test)]
@@ -47,10 +46,10 @@ use tokio::task::JoinHandle;
 use self::store::{Kind, Verdict};
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 
-/// The shortest bound that can be held: the API server counts in seconds.
+/// The shortest possible bound: the API server counts the duration of watches in seconds.
 pub const MIN_STALENESS: Duration = Duration::from_secs(3);
 
-/// A kind of object that is watched, everywhere or in one namespace.
+/// A watched kind of object, in all namespaces or in one.
 ///
 /// Written `v1/Namespace`, `apps/v1/ControllerRevision@kruise-system`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,11 +58,11 @@ pub struct Watched {
     pub api_version: String,
     /// `Namespace`, ...
     pub kind: String,
-    /// The namespace; all of them where absent.
+    /// The namespace; all namespaces if absent.
     pub namespace: Option<String>,
 }
 
-/// A text that names no kind.
+/// A text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no kind to watch: write it as \"v1/Namespace\" or \"apps/v1/ControllerRevision@kruise-system\"")]
 pub struct WatchedError(String);
@@ -97,50 +96,50 @@ impl fmt::Display for Watched {
     }
 }
 
-/// What is watched, and how old answers may be.
+/// The watched kinds and the maximum age of answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is watched.
+    /// The kinds to watch.
     pub watched: Vec<Watched>,
-    /// How old an answer may be; at least [`MIN_STALENESS`], or zero for no cache at all.
+    /// The maximum age of an answer: at least [`MIN_STALENESS`], or zero for no cache at all.
     pub max_staleness: Duration,
 }
 
 impl Default for Options {
-    /// Namespaces and ServiceAccounts, half a minute.
+    /// Watches Namespaces and ServiceAccounts, with a bound of 30 seconds.
     fn default() -> Self {
         let watched = |kind: &str| Watched { api_version: "v1".to_owned(), kind: kind.to_owned(), namespace: None };
         Self { watched: vec![watched("Namespace"), watched("ServiceAccount")], max_staleness: Duration::from_secs(30) }
     }
 }
 
-/// A bound that cannot be held.
+/// A bound that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("answers cannot be held to {} ms of age: allow at least {} s, or 0 for no cache", .0.as_millis(), MIN_STALENESS.as_secs())]
 pub struct StalenessError(Duration);
 
-/// What there is to tell of a kind that is watched, for metrics and readiness.
+/// The status of a watched kind, for metrics and readiness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchStatus {
-    /// What is watched.
+    /// The watched kind.
     pub watched: Watched,
-    /// Whether look-ups are answered from the watch now.
+    /// Whether the watch currently answers look-ups.
     pub synced: bool,
-    /// The time since its last sign of life; nothing before the first list.
+    /// The time since the last sign of life; `None` before the first list.
     pub age: Option<Duration>,
-    /// How many objects it knows.
+    /// The number of known objects.
     pub objects: usize,
-    /// The memory of their names and contents, in bytes.
+    /// The memory of their keys and contents, in bytes.
     pub bytes: usize,
-    /// Look-ups that were answered from the watch so far.
+    /// The number of look-ups that the watch answered.
     pub answered: u64,
-    /// Look-ups of this kind that went to the API server so far.
+    /// The number of look-ups of this kind that went to the API server.
     pub passed_on: u64,
-    /// Why the watch does not get on; nothing where it does.
+    /// Why the watch fails; `None` if it works.
     pub problem: Option<String>,
 }
 
-/// A cluster whose look-ups are answered from watches where they can be.
+/// A cluster that answers look-ups from watches if possible.
 #[derive(Debug)]
 pub struct Cache {
     live: Live,
@@ -149,7 +148,7 @@ pub struct Cache {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// The cluster behind; it shows nothing of itself.
+/// The live cluster. Its `Debug` form shows no details.
 struct Live(Arc<dyn Cluster>);
 
 impl fmt::Debug for Live {
@@ -159,13 +158,13 @@ impl fmt::Debug for Live {
 }
 
 impl Cache {
-    /// Starts to watch, on the current runtime; look-ups that cannot be answered from a watch go to `live`.
+    /// Starts the watches on the current runtime. Look-ups that no watch can answer go to `live`.
     ///
-    /// Returns at once: until the first list is there, everything is read live. `client` must be one that lets an
-    /// answer take as long as a watch does ([`Live::watching_client`](crate::Live::watching_client)).
+    /// Returns at once: until the first list arrives, everything is read live. `client` must not time out during a
+    /// watch: use [`Live::watching_client`](crate::Live::watching_client).
     ///
     /// # Errors
-    /// [`StalenessError`] where the bound cannot be held.
+    /// [`StalenessError`] if the bound is too short.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -183,17 +182,18 @@ impl Cache {
         Ok(Self { live: Live(live), kinds, max_staleness, tasks })
     }
 
-    /// What there is to tell of each kind that is watched.
+    /// Returns the status of each watched kind.
     pub fn status(&self) -> Vec<WatchStatus> {
         let now = Instant::now();
         self.kinds.iter().map(|kind| kind.status(now, self.max_staleness)).collect()
     }
 
-    /// Stops watching; returns when nothing runs any more. Look-ups are live reads once the watches are too old.
+    /// Stops the watches and returns when all their tasks have ended. Once the known objects exceed the bound, look-ups
+    /// are live reads.
     pub async fn stop(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();
-            // Cancelled is what it should be; a panic was printed.
+            // The expected result is "cancelled"; a panic has already been printed.
             let _ = task.await;
         }
     }

@@ -1,4 +1,4 @@
-//! What a watch knows, and whether it may answer.
+//! The objects that a watch knows, and whether it may answer look-ups.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use super::{WatchStatus, Watched};
 use crate::cluster::ResourceRequest;
 
-/// Objects as the JSON that a live read would give, by `<namespace>/<name>`, for cluster-wide kinds `/<name>`.
+/// Objects as the JSON of a live read, by `<namespace>/<name>`, or `/<name>` for cluster-wide kinds.
 ///
-/// Bytes rather than values: a tenth of the memory, and an answer is a copy of them.
+/// Bytes need a tenth of the memory of parsed values, and an answer is a copy of them.
 pub(super) type Objects = HashMap<Box<str>, Box<[u8]>>;
 
-/// What to do with a look-up.
+/// The result of a look-up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The object is known, and the watch is fresh.
+    /// The object, from a fresh watch.
     Found(Vec<u8>),
-    /// Only the API server can tell.
+    /// Read live: the object is not known, or the watch is not fresh.
     Ask,
 }
 
-/// A kind that is watched.
+/// A watched kind.
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) watched: Watched,
@@ -33,10 +33,10 @@ pub(super) struct Kind {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether its objects are in namespaces; known once the API server was asked.
+    /// Whether the kind is namespaced; set by the first list.
     namespaced: bool,
     objects: Objects,
-    /// The last sign of life; nothing before the first list.
+    /// The last sign of life; `None` before the first list.
     alive: Option<Instant>,
     problem: Option<String>,
 }
@@ -46,7 +46,7 @@ impl Kind {
         Self { watched, state: RwLock::default(), answered: AtomicU64::new(0), passed_on: AtomicU64::new(0) }
     }
 
-    /// Whether this is where a look-up would be answered.
+    /// Whether this watch covers a look-up.
     pub(super) fn watches(&self, request: &ResourceRequest) -> bool {
         let Watched { api_version, kind, namespace } = &self.watched;
         request.api_version == *api_version
@@ -54,7 +54,7 @@ impl Kind {
             && (namespace.is_none() || request.namespace == *namespace)
     }
 
-    /// The answer to a look-up, where this may give one.
+    /// Answers a look-up if possible, and counts it.
     pub(super) fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Verdict {
         let verdict = self.read().answer(request, now, max_staleness);
         let counter = if verdict == Verdict::Ask { &self.passed_on } else { &self.answered };
@@ -76,14 +76,14 @@ impl Kind {
         }
     }
 
-    /// Everything that there is, as it was listed at `at` or later.
+    /// Replaces all objects by those of a list, which was requested at `at`.
     pub(super) fn replace(&self, objects: Objects, namespaced: bool, at: Instant) {
         let mut state = self.write();
         (state.objects, state.namespaced) = (objects, namespaced);
         state.sign_of_life(at);
     }
 
-    /// One object that is there, or no longer.
+    /// Replaces one object, or removes it if `object` is `None`.
     pub(super) fn change(&self, key: Box<str>, object: Option<Box<[u8]>>, at: Instant) {
         let mut state = self.write();
         match object {
@@ -97,7 +97,7 @@ impl Kind {
         self.write().sign_of_life(at);
     }
 
-    /// Notes why the watch does not get on, or that it does.
+    /// Sets or clears the reason why the watch fails.
     pub(super) fn note(&self, problem: Option<String>) {
         self.write().problem = problem;
     }
@@ -118,10 +118,10 @@ impl State {
 
     fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Verdict {
         let namespace = match (self.namespaced, request.namespace.as_deref()) {
-            // The live read has the text for that.
+            // The live read reports the missing namespace.
             (true, None) => return Verdict::Ask,
             (true, Some(namespace)) => namespace,
-            // As there, a namespace of a cluster-wide kind is of no interest.
+            // As in a live read, the namespace is ignored for a cluster-wide kind.
             (false, _) => "",
         };
         if !self.is_fresh(now, max_staleness) {
@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-/// The key of an object. Neither part can have a `/` in it.
+/// Returns the key of an object. Neither part can contain a `/`.
 pub(super) fn key(namespace: &str, name: &str) -> Box<str> {
     format!("{namespace}/{name}").into_boxed_str()
 }

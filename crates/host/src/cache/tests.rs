@@ -1,4 +1,4 @@
-//! The cache on a stand-in API server, and a cluster behind it that answers "live".
+//! The cache with a stand-in API server. The live cluster fails with "live".
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::cluster::{
 /// The shortest bound: watches are opened again every two seconds.
 const BOUND: Duration = Duration::from_secs(3);
 
-/// Answers everything with one text, and counts.
+/// Answers everything with one text, and counts the questions.
 #[derive(Default)]
 struct Behind(Mutex<usize>);
 
@@ -101,7 +101,7 @@ async fn a_watched_object_is_answered_as_a_live_read_would() {
     expected["metadata"]["annotations"] = json!({"a": "b"});
     expected["metadata"].as_object_mut().unwrap().remove("managedFields");
     assert_eq!(value(&get("Namespace", None, "n")), expected);
-    // A namespace of a cluster-wide kind is of no interest.
+    // The namespace is ignored for a cluster-wide kind.
     assert_eq!(value(&get("Namespace", Some("x"), "n")), expected);
     let mut masked = get("Namespace", None, "n");
     masked.field_masks = Some(["status.phase".to_owned()].into());
@@ -196,7 +196,7 @@ async fn a_watch_that_went_silent_answers_no_longer_than_the_bound() {
     assert!(!only(&cache).synced && only(&cache).age > Some(BOUND));
     server.fail(|faults| faults.frozen = false);
     let known = || labels(&cache, "n") == json!({"team": "b"});
-    // The silence, and the request that was never answered, have to be given up on first.
+    // First the silent watch and then the unanswered request must time out.
     for _ in 0..2 {
         if !known() {
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -230,7 +230,7 @@ async fn a_watch_that_fell_behind_is_listed_again() {
     put_namespace(&server, "gone", &json!({}));
     let cache = start(&server, &["v1/Namespace"]);
     synced(&cache).await;
-    // While the connection is away, one goes and another changes; then the history is forgotten.
+    // While the connection is down, one namespace is deleted and another changes; then the server drops its history.
     server.fail(|faults| faults.down = true);
     server.cut();
     server.delete("/api/v1/namespaces/gone");
@@ -299,7 +299,7 @@ async fn a_large_cluster_is_listed_in_pages_and_stays_small() {
     synced(&cache).await;
     let WatchStatus { objects, bytes, .. } = only(&cache);
     assert_eq!((objects, server.count("GET /api/v1/serviceaccounts?")), (1200, 3));
-    // What the server sends of each is twice that.
+    // The server sends twice as many bytes of each object.
     assert!(bytes / objects < 260, "{} bytes each", bytes / objects);
     assert!(cache.get(&get("ServiceAccount", Some("team-0815"), "default")).is_ok());
     cache.stop().await;

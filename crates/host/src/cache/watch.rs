@@ -1,7 +1,6 @@
 //! Lists and watches one kind.
 //!
-//! kube's own watcher does the same, but keeps bookmarks and re-opened watches to itself, and they are what tells that
-//! a watch is alive.
+//! kube's own watcher does the same, but hides bookmarks and re-opened watches, which are needed here as signs of life.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,18 +14,18 @@ use kube::{Api, Client, Error, ResourceExt as _};
 use super::store::{Kind, Objects, key};
 use crate::live::{self, Served};
 
-/// How many objects a page of a list has: client-go's number.
+/// Objects per page of a list, as in client-go.
 const PAGE: u32 = 500;
-/// How long the API server may take to answer: the first answer, a page of a list, the opening of a watch.
+/// Timeout for one answer of the API server: discovery, a page of a list, the opening of a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much longer than asked for a watch may be silent before it is taken for dead.
+/// A watch is considered dead this long after its requested end.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Pauses after failures, doubled each time.
+/// The first and the longest pause after failures; each pause doubles.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// A watch that ends sooner is not opened again at once.
+/// After a watch that was shorter than this, there is a pause before the next one.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
-/// Why a watch does not get on.
+/// Why a watch fails.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(
@@ -38,12 +37,12 @@ enum Trouble {
     Failed(String),
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Slow,
-    /// What was listed is too old to be watched on.
+    /// The API server no longer has the history since the listed version.
     #[error("the watch fell behind")]
     Gone,
 }
 
-/// Watches until it is stopped from outside.
+/// Watches until the task is aborted.
 pub(super) async fn run(client: Client, kind: Arc<Kind>, max_staleness: Duration) {
     let period = period(max_staleness);
     let mut watcher = Watcher { client, kind, period, version: None, failures: 0, told: None };
@@ -64,8 +63,8 @@ pub(super) async fn run(client: Client, kind: Arc<Kind>, max_staleness: Duration
     }
 }
 
-/// For how long a watch is asked for at once, in seconds: two thirds of the bound, so that one that is opened again in
-/// time keeps it; not longer than the client allows.
+/// Returns the duration of one watch, in seconds: two thirds of the bound, so that opening it again keeps the bound,
+/// and at most what the client allows.
 fn period(max_staleness: Duration) -> u32 {
     u32::try_from((max_staleness * 2 / 3).as_secs()).unwrap_or(u32::MAX).clamp(1, 290)
 }
@@ -74,23 +73,23 @@ struct Watcher {
     client: Client,
     kind: Arc<Kind>,
     period: u32,
-    /// What is served for the kind, and up to which version it is known.
+    /// The served resource and the last known resource version; `None` requires a list.
     version: Option<(Served, String)>,
-    /// Failures since the last watch that was opened.
+    /// Failures since a watch was last opened.
     failures: u32,
-    /// The last failure that the log has.
+    /// The last failure in the log.
     told: Option<String>,
 }
 
 impl Watcher {
-    /// Lists where that is needed, then watches once.
+    /// Lists if necessary, then watches once.
     async fn once(&mut self) -> Result<(), Trouble> {
         let watched = &self.kind.watched;
         let (served, mut version) = if let Some(known) = self.version.take() {
             known
         } else {
             let served = in_time(live::discover(&self.client, &watched.api_version, &watched.kind)).await?;
-            // What cannot be found out has its text; nothing else is said there.
+            // The text of a discovery error is complete as it is.
             let served = served.map_err(|error| Trouble::Failed(error.to_string()))?;
             let version = self.list(&served).await?;
             (served, version)
@@ -105,7 +104,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Lists everything; the version from which to watch on.
+    /// Lists everything and returns the resource version from which to watch.
     async fn list(&mut self, served: &Served) -> Result<String, Trouble> {
         let at = Instant::now();
         let api = self.api(served);
@@ -130,7 +129,7 @@ impl Watcher {
         }
     }
 
-    /// Watches from a version on until the API server ends the watch; `version` follows.
+    /// Watches from `version` until the API server ends the watch, and keeps `version` up to date.
     async fn watch(&mut self, served: &Served, version: &mut String) -> Result<(), Trouble> {
         let at = Instant::now();
         let params = WatchParams::default().timeout(self.period);
@@ -170,13 +169,14 @@ impl Watcher {
                 WatchEvent::Error(status) => return Err(trouble("watch", served, &Error::Api(status))),
             }
             if version.is_empty() {
-                // Without one, what comes next is anybody's guess.
+                // Without a version, the watch cannot be resumed.
                 return Err(Trouble::Gone);
             }
         }
     }
 
-    /// Notes a failure. The log has it once, and where trying again did not help: connections break every day.
+    /// Records a failure. The log gets each failure once, and only if a retry also fails (or a permission is missing):
+    /// connections break every day.
     fn tell(&mut self, trouble: &Trouble) {
         let text = trouble.to_string();
         let lasts = self.failures > 0 || matches!(trouble, Trouble::Forbidden { .. });
@@ -201,7 +201,8 @@ async fn in_time<T>(question: impl Future<Output = T>) -> Result<T, Trouble> {
     tokio::time::timeout(PATIENCE, question).await.map_err(|_| Trouble::Slow)
 }
 
-/// An object as a live read would give it, without what only the API server and `kubectl apply` need.
+/// Returns the key and the JSON of an object as in a live read, without the fields that only the API server and
+/// `kubectl apply` need.
 fn kept(mut object: DynamicObject, served: &Served) -> Result<(Box<str>, Box<[u8]>), Trouble> {
     let key = key(object.metadata.namespace.as_deref().unwrap_or_default(), &object.name_any());
     object.metadata.managed_fields = None;
@@ -211,7 +212,7 @@ fn kept(mut object: DynamicObject, served: &Served) -> Result<(Box<str>, Box<[u8
             object.metadata.annotations = None;
         }
     }
-    // The items of a list do not say what they are.
+    // Items of a list lack `apiVersion` and `kind`.
     let (api_version, kind) = (served.resource.api_version.clone(), served.resource.kind.clone());
     object.types = Some(TypeMeta { api_version, kind });
     let bytes = serde_json::to_vec(&object).map_err(|error| Trouble::Failed(error.to_string()))?;

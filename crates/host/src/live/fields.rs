@@ -1,17 +1,17 @@
-//! Field masks: which fields of an object a policy wants.
+//! Field masks: the fields of an object that a policy wants.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A tree of the fields that are wanted. A node without children wants everything below it.
+/// A tree of the wanted fields. A node without children selects everything below it.
 #[derive(Debug, Default)]
 pub(super) struct Mask {
     children: BTreeMap<String, Mask>,
 }
 
 impl Mask {
-    /// From paths like `spec.containers.image`.
+    /// Builds the tree from paths such as `spec.containers.image`.
     pub(super) fn new<'a>(paths: impl IntoIterator<Item = &'a String>) -> Self {
         let mut root = Self::default();
         for path in paths {
@@ -23,10 +23,10 @@ impl Mask {
         root
     }
 
-    /// Drops what is not wanted; a path goes through all items of a list.
+    /// Removes the fields that are not wanted. A path applies to all items of a list.
     ///
-    /// As in the policy server, a mask that names both a field and a part of it (`spec`, `spec.nodeName`) wants the
-    /// part.
+    /// If a mask names both a field and a part of it (`spec`, `spec.nodeName`), only the part is kept, as in the policy
+    /// server.
     pub(super) fn prune(&self, value: &mut Value) {
         if self.children.is_empty() {
             return;

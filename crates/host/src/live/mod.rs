@@ -1,4 +1,4 @@
-//! A real cluster, through its API server.
+//! A real cluster, read through its API server.
 
 mod fields;
 #[cfg(test)]
@@ -20,60 +20,60 @@ use tokio::runtime::{Builder, Runtime};
 use self::fields::Mask;
 use crate::cluster::{AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, ResourceRequest};
 
-/// How long it may take to reach the API server.
+/// Timeout for connecting to the API server.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the API server may be silent.
+/// How long the API server may send nothing.
 const READ: Duration = Duration::from_secs(10);
 
-/// Why there is no way to the cluster.
+/// Why the cluster cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// Neither a kubeconfig nor the environment of a Pod says where the cluster is.
+    /// Neither a kubeconfig nor the environment of a Pod names a cluster.
     #[error("no cluster to ask: {0}")]
     Config(kube::config::InferConfigError),
-    /// What they say cannot be used.
+    /// The configuration is not usable.
     #[error("the cluster cannot be asked: {0}")]
     Client(kube::Error),
-    /// The system gives no event loop.
+    /// The system cannot create an event loop.
     #[error("the cluster cannot be asked: {0}")]
     Runtime(std::io::Error),
 }
 
-/// What the API server serves for a kind.
+/// The resource that the API server serves for a kind.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
 }
 
-/// A real cluster. Blocks until the API server has answered; at most some seconds.
+/// A real cluster. Calls block until the API server answers, at most for some seconds.
 ///
-/// It has an event loop of its own, so it must not be asked from within an asynchronous task; a server asks from its
-/// threads for blocking work.
+/// It owns an event loop, so do not call it from an asynchronous task; a server calls it from its threads for blocking
+/// work.
 pub struct Live {
-    /// There as long as this is.
+    /// Always present until this is dropped.
     runtime: Option<Runtime>,
     client: Client,
-    /// By apiVersion and kind.
+    /// Cached discovery results, by apiVersion and kind.
     served: Mutex<BTreeMap<(String, String), Served>>,
 }
 
 impl Live {
-    /// The cluster of the current context of the kubeconfig (`KUBECONFIG`, `~/.kube/config`), or the one that this
-    /// runs in.
+    /// Connects to the cluster of the current context of the kubeconfig (`KUBECONFIG`, `~/.kube/config`), or to the
+    /// cluster in which this process runs.
     ///
     /// # Errors
-    /// [`LiveError`] where there is none, or it cannot be used. Nothing is asked yet.
+    /// [`LiveError`] if there is no usable configuration. This sends no request.
     pub fn infer() -> Result<Self, LiveError> {
         let runtime = event_loop()?;
         let config = runtime.block_on(Config::infer()).map_err(LiveError::Config)?;
         Self::with(runtime, config)
     }
 
-    /// The cluster of this configuration.
+    /// Connects to the cluster of this configuration.
     ///
     /// # Errors
-    /// [`LiveError`] where it cannot be used. Nothing is asked yet.
+    /// [`LiveError`] if the configuration is not usable. This sends no request.
     pub fn new(config: Config) -> Result<Self, LiveError> {
         Self::with(event_loop()?, config)
     }
@@ -81,27 +81,26 @@ impl Live {
     fn with(runtime: Runtime, mut config: Config) -> Result<Self, LiveError> {
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(READ);
-        // The client would ask an API server that answers 429, 503 or 504 again for minutes, in a thread that nobody
-        // waits for any more.
+        // By default, the client retries for minutes when an API server answers 429, 503 or 504. The caller has given
+        // up long before.
         config.default_retry = false;
-        // The client puts a task onto the event loop.
+        // The client spawns a task, which needs the event loop.
         let entered = runtime.enter();
         let client = Client::try_from(config).map_err(LiveError::Client)?;
         drop(entered);
         Ok(Self { runtime: Some(runtime), client, served: Mutex::default() })
     }
 
-    /// A client for this configuration that lets an answer take as long as a watch does; its requests run on the
-    /// current runtime.
+    /// Returns a client for watches: it has no read timeout. Its requests run on the current runtime.
     ///
     /// # Errors
-    /// [`LiveError`] where the configuration cannot be used. Nothing is asked yet.
+    /// [`LiveError`] if the configuration is not usable. This sends no request.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn watching_client(mut config: Config) -> Result<Client, LiveError> {
         config.connect_timeout = Some(CONNECT);
-        // Whoever watches knows how long it may be silent.
+        // The code that watches has its own limit on silence.
         config.read_timeout = None;
         Client::try_from(config).map_err(LiveError::Client)
     }
@@ -111,7 +110,7 @@ impl Live {
         self.runtime.as_ref().ok_or_else(gone)?.block_on(question)
     }
 
-    /// What the API server serves for a kind; asked once.
+    /// Returns the resource that the API server serves for a kind, from memory after the first request.
     async fn served(&self, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(known) = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -160,7 +159,7 @@ impl Live {
         };
         let mut items = api.list(&params).await.map_err(|error| failed(&error))?.items;
         for object in &mut items {
-            // What the policy server drops to keep its copy of the cluster small; it leaves them empty.
+            // The policy server drops these fields to keep its copy of the cluster small, and leaves them empty.
             object.managed_fields_mut().clear();
             object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
             mask(object, field_masks.as_ref());
@@ -181,7 +180,7 @@ impl Live {
 }
 
 impl Drop for Live {
-    /// Ends without waiting: a server may drop this from within an asynchronous task, where waiting panics.
+    /// Stops the runtime without waiting: a server may drop this within an asynchronous task, where waiting panics.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -203,7 +202,7 @@ impl Cluster for Live {
     }
 }
 
-/// What the API server serves for a kind.
+/// Asks the API server for the resource that it serves for a kind.
 pub(crate) async fn discover(client: &Client, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
     let list = if api_version == "v1" {
         client.list_core_api_resources(api_version).await.map_err(|error| failed(&error))?
@@ -213,7 +212,7 @@ pub(crate) async fn discover(client: &Client, api_version: &str, kind: &str) -> 
             .await
             .map_err(|error| ClusterError::Failed(format!("error finding resource {api_version} / {kind}: {error}")))?
     };
-    // Subresources have the kind of what they are a part of, or another.
+    // Subresources are listed too, some with the same kind as the resource.
     let found = list.resources.into_iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
     let found = found.ok_or_else(|| ClusterError::Failed(format!("Cannot find resource {api_version}/{kind}")))?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -252,14 +251,14 @@ fn spec(review: &AccessReview) -> SubjectAccessReviewSpec {
     }
 }
 
-/// Leaves what the masks name. `apiVersion`, `kind` and `metadata` always stay whole.
+/// Keeps only the fields of the masks. `apiVersion`, `kind` and `metadata` always stay complete.
 fn mask(object: &mut DynamicObject, masks: Option<&BTreeSet<String>>) {
     if let Some(masks) = masks {
         Mask::new(masks).prune(&mut object.data);
     }
 }
 
-/// The JSON of an object, with only what the masks name.
+/// Returns the JSON of an object with only the fields of the masks.
 pub(crate) fn masked(object: &[u8], masks: &BTreeSet<String>) -> Result<Vec<u8>, ClusterError> {
     let failed = |error: serde_json::Error| ClusterError::Failed(error.to_string());
     let mut object: DynamicObject = serde_json::from_slice(object).map_err(failed)?;
@@ -271,12 +270,12 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, ClusterError> {
     serde_json::to_vec(value).map_err(|error| ClusterError::Failed(error.to_string()))
 }
 
-/// The text that the policy gets to see of an error.
+/// Converts an error into the text that the policy sees.
 fn failed(error: &kube::Error) -> ClusterError {
     ClusterError::Failed(with_causes(error))
 }
 
-/// An error and what led to it, as the policy server prints it: the causes numbered where there are several.
+/// Returns the text of an error and its causes in the policy server's format: several causes are numbered.
 pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut causes = Vec::new();
     let mut next = error.source();

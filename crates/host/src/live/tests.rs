@@ -1,4 +1,4 @@
-//! A cluster of a few objects on a loopback address: an HTTP server that lives as long as the test.
+//! `Live` against an HTTP server with a few objects on a loopback address.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cluster::{ResourceAttributes, get_request};
 
-/// Answers `(status, body)` to a request line and a body.
+/// Returns `(status, body)` for a request line and a body.
 type Handler = dyn Fn(&str, &Value) -> (u16, Value) + Send + Sync;
 
-/// A cluster whose API server answers as `handler` says.
+/// A cluster whose API server answers with `handler`.
 fn cluster(handler: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static) -> Live {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,7 +86,7 @@ fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
-/// A Pod; in lists objects have no types.
+/// A Pod; `types` adds `apiVersion` and `kind`, which items of lists lack.
 fn pod(types: bool) -> Value {
     let mut pod = json!({
         "metadata": {
@@ -131,7 +131,7 @@ fn text(answer: Result<Vec<u8>, ClusterError>) -> String {
     }
 }
 
-/// Whoever asked has a deadline, and asks again himself.
+/// The caller has a deadline and retries itself.
 #[test]
 fn an_api_server_that_says_later_is_not_asked_again() {
     let started = std::time::Instant::now();
@@ -148,7 +148,7 @@ fn objects_are_read_whole_or_as_the_masks_say() {
     assert_eq!(masked["spec"], json!({"containers": [{"image": "i"}]}));
     assert_eq!((&masked["metadata"], &masked["kind"]), (&pod(true)["metadata"], &json!("Pod")), "metadata stays whole");
     assert_eq!(masked.get("status"), None);
-    // A namespace of a cluster-wide kind is of no interest, as in the policy server.
+    // The namespace is ignored for a cluster-wide kind, as in the policy server.
     assert_eq!(value(cluster.get(&get("Node", "n", Some("x"), &[])))["metadata"]["name"], "n");
 }
 

@@ -1,7 +1,7 @@
-//! What a policy says about itself, in a custom section of its module.
+//! The metadata of a policy, stored in a custom section of its module.
 //!
-//! The section holds JSON; `metadata.yml` is what people write. Kubewarden's hosts read which requests a policy wants
-//! to see, what it may read, and which protocol it speaks.
+//! The section holds JSON; authors write `metadata.yml`. Kubewarden's hosts read from it which requests to send to the
+//! policy, which kinds the policy may read, and which protocol it speaks.
 
 mod validate;
 
@@ -15,28 +15,28 @@ use crate::wasm::{self, WasmError};
 
 /// The name of the custom section.
 pub const SECTION: &str = "io.kubewarden.metadata";
-/// The annotation that holds the text on how to use the policy.
+/// The annotation that holds the usage text of the policy.
 const USAGE: &str = "io.kubewarden.policy.usage";
 
-/// Why a module has no metadata that can be used.
+/// Why a module has no usable metadata.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// The bytes are no module.
+    /// The bytes are not a module.
     #[error(transparent)]
     Module(#[from] WasmError),
-    /// The section holds something else.
+    /// The section does not hold metadata.
     #[error("the module's section \"{SECTION}\" is broken: {0}")]
     Section(serde_json::Error),
-    /// What people wrote is no metadata. The text has the line and a caret under it.
+    /// The `metadata.yml` cannot be parsed. The text contains the line and a caret under the error.
     #[error("{0}")]
     Syntax(String),
-    /// It is, but says what it cannot say: one line for each field.
+    /// The metadata has invalid values: one line for each field.
     #[error("{}", .0.join("\n"))]
     Invalid(Vec<String>),
-    /// The module is of a kind that this host does not run.
+    /// This host cannot run a module of this kind.
     #[error("executionMode: Unsupported value: \"{0}\": only waPC modules run here, use kwctl for the others")]
     Mode(ExecutionMode),
-    /// The policy asks for a newer Kubewarden than this host is like.
+    /// The policy requires a newer Kubewarden than the one that this host matches.
     #[error(
         "minimumKubewardenVersion: the policy needs Kubewarden {wanted}, this host is like {}.{}",
         KUBEWARDEN.0,
@@ -48,41 +48,41 @@ pub enum MetadataError {
     },
 }
 
-/// The release of Kubewarden whose policy server this host is like: major and minor number.
+/// The Kubewarden release whose policy server this host matches: major and minor number.
 const KUBEWARDEN: (u64, u64) = (1, 36);
 
-/// The requests that a policy wants to see, as a webhook configuration says it.
+/// A rule that selects requests for the policy, as in a webhook configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// `""` for the core group, `*` for all.
+    /// API groups: `""` for the core group, `*` for all.
     pub api_groups: Vec<String>,
-    /// `v1`, `*`, ...
+    /// API versions: `v1`, `*`, ...
     pub api_versions: Vec<String>,
-    /// In the plural: `pods`, `pods/status`, `*`, ...
+    /// Resources in the plural: `pods`, `pods/status`, `*`, ...
     pub resources: Vec<String>,
-    /// What is done to them.
+    /// The operations on them.
     pub operations: Vec<Action>,
 }
 
-/// What is done to an object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Action {
-    /// It is made.
+    /// The object is created.
     Create,
-    /// It is changed.
+    /// The object is updated.
     Update,
-    /// It is removed.
+    /// The object is deleted.
     Delete,
-    /// Something connects to it.
+    /// A client connects to it.
     Connect,
-    /// Any of them.
+    /// Any operation.
     #[serde(rename = "*")]
     All,
 }
 
-/// What kind of module a policy is.
+/// The kind of module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecutionMode {
@@ -93,7 +93,7 @@ pub enum ExecutionMode {
     Opa,
     /// Rego for Gatekeeper.
     Gatekeeper,
-    /// A program that is started for every request.
+    /// A program that the host starts for every request.
     Wasi,
 }
 
@@ -108,7 +108,7 @@ impl std::fmt::Display for ExecutionMode {
     }
 }
 
-/// What a policy decides on.
+/// The input that a policy decides on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyType {
@@ -119,36 +119,36 @@ pub enum PolicyType {
     Raw,
 }
 
-/// The metadata of a policy. The order of the fields is that of the section.
+/// The metadata of a policy. The fields have the same order as in the section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
-    /// The protocol that the policy speaks, `v1`; the module itself says it.
+    /// The protocol that the policy speaks, `v1`. The module itself reports it.
     #[serde(default)]
     pub protocol_version: Option<String>,
-    /// The requests that it wants to see.
+    /// The requests to send to the policy.
     pub rules: Vec<Rule>,
-    /// What there is to say for people and catalogues.
+    /// Annotations for readers and catalogues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Whether it changes objects.
+    /// Whether the policy changes objects.
     pub mutating: bool,
-    /// Whether the audit scanner should show it what the cluster already holds.
+    /// Whether the audit scanner should send it the objects that the cluster already holds.
     #[serde(default = "yes")]
     pub background_audit: bool,
-    /// What kind of module it is.
+    /// The kind of module.
     #[serde(default)]
     pub execution_mode: ExecutionMode,
-    /// What it decides on.
+    /// The input that the policy decides on.
     #[serde(default)]
     pub policy_type: PolicyType,
-    /// The kinds that it reads while it decides.
+    /// The kinds that the policy reads while it decides.
     #[serde(default)]
     pub context_aware_resources: BTreeSet<ContextAwareResource>,
-    /// The host capabilities that it uses.
+    /// The host capabilities that the policy uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_capabilities: Option<BTreeSet<String>>,
-    /// The oldest Kubewarden that it works with, a semantic version.
+    /// The oldest Kubewarden release that the policy supports, a semantic version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_kubewarden_version: Option<String>,
 }
@@ -176,12 +176,12 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Metadata {
-    /// Reads a `metadata.yml`; the keys that nobody knows are returned beside it, since Kubewarden ignores them.
+    /// Reads a `metadata.yml`. Also returns the unknown keys, which Kubewarden ignores.
     ///
     /// # Errors
-    /// [`MetadataError::Syntax`] where it is no metadata.
+    /// [`MetadataError::Syntax`] if the text is not metadata.
     pub fn from_yaml(text: &str) -> Result<(Self, Vec<String>), MetadataError> {
-        // `yes` is a text for kwctl too.
+        // kwctl reads `yes` as a string, too.
         let options = serde_saphyr::options! { strict_booleans: true };
         let all: BTreeMap<String, Option<IgnoredAny>> =
             serde_saphyr::from_str_with_options(text, options.clone()).map_err(|error| syntax(&error))?;
@@ -195,34 +195,34 @@ impl Metadata {
         Ok((metadata, unknown))
     }
 
-    /// Reads the metadata of a module, where it has some.
+    /// Reads the metadata of a module; `None` if it has none.
     ///
     /// # Errors
-    /// [`MetadataError`] where the bytes are no module, or the section holds something else.
+    /// [`MetadataError`] if the bytes are not a module, or the section does not hold metadata.
     pub fn of_module(module: &[u8]) -> Result<Option<Self>, MetadataError> {
         wasm::custom_section(module, SECTION)?
             .map(|section| serde_json::from_slice(section).map_err(MetadataError::Section))
             .transpose()
     }
 
-    /// Adds the text on how to use the policy, usually its README.
+    /// Adds the usage text of the policy, usually its README.
     pub fn set_usage(&mut self, text: &str) {
         self.annotations.get_or_insert_default().insert(USAGE.to_owned(), text.to_owned());
     }
 
-    /// Finds what is wrong, all of it.
+    /// Checks the metadata and reports every problem.
     ///
     /// # Errors
-    /// [`MetadataError::Invalid`] with a line for each field: its path, what is wrong, what to do.
+    /// [`MetadataError::Invalid`] with a line for each field: its path, the problem, the remedy.
     pub fn validate(&self) -> Result<(), MetadataError> {
         let problems = validate::problems(self);
         if problems.is_empty() { Ok(()) } else { Err(MetadataError::Invalid(problems)) }
     }
 
-    /// Whether a module with this metadata is of a kind that this host knows.
+    /// Checks that the module is of a kind that this host runs.
     ///
     /// # Errors
-    /// [`MetadataError::Mode`] where it is no waPC guest.
+    /// [`MetadataError::Mode`] if it is not a waPC guest.
     pub fn has_known_mode(&self) -> Result<(), MetadataError> {
         match self.execution_mode {
             ExecutionMode::KubewardenWapc => Ok(()),
@@ -230,11 +230,11 @@ impl Metadata {
         }
     }
 
-    /// Whether a module with this metadata can be run by this host.
+    /// Checks that this host can run a module with this metadata.
     ///
     /// # Errors
-    /// [`MetadataError::Mode`] where it is no waPC guest, [`MetadataError::NeedsNewer`] where it needs a newer
-    /// Kubewarden; patch releases do not count.
+    /// [`MetadataError::Mode`] if it is not a waPC guest, [`MetadataError::NeedsNewer`] if it needs a newer Kubewarden.
+    /// Patch releases are not compared.
     pub fn runs_here(&self) -> Result<(), MetadataError> {
         self.has_known_mode()?;
         match self.minimum_kubewarden_version.as_deref() {
@@ -245,21 +245,22 @@ impl Metadata {
         }
     }
 
-    /// The module with this metadata, in the place of what it had.
+    /// Returns the module with this metadata in place of its own.
     ///
     /// # Errors
-    /// [`MetadataError::Module`] where the bytes are no module.
+    /// [`MetadataError::Module`] if the bytes are not a module.
     pub fn write_into(&self, module: &[u8]) -> Result<Vec<u8>, MetadataError> {
         let json = serde_json::to_vec(self).map_err(MetadataError::Section)?;
         Ok(wasm::with_custom_section(module, SECTION, &json)?)
     }
 
-    /// Host capabilities that the module's texts speak of and the metadata does not, and the other way round.
+    /// Compares the host capabilities that the module's constant data mentions with those that the metadata declares.
     ///
-    /// A guess: a module names what it calls in its constant data, and compilers may put any text there.
+    /// The result is a guess: a module names the calls it makes in its constant data, but compilers may put any text
+    /// there.
     ///
     /// # Errors
-    /// [`MetadataError::Module`] where the bytes are no module.
+    /// [`MetadataError::Module`] if the bytes are not a module.
     pub fn capability_mismatch(&self, module: &[u8]) -> Result<CapabilityMismatch, MetadataError> {
         let declared = self.host_capabilities.clone().unwrap_or_default();
         let mut found = BTreeSet::new();
@@ -271,7 +272,8 @@ impl Metadata {
                 found.insert((*capability).to_owned());
             }
         }
-        // `oci_manifest` stands in `oci_manifest_config` too: no reason to say that it is missing.
+        // The text `oci_manifest_config` contains `oci_manifest`, so finding the latter does not prove that the module
+        // uses it.
         let part_of_another = |capability: &String| {
             declared.iter().any(|other| other != capability && other.starts_with(capability.as_str()))
         };
@@ -282,12 +284,12 @@ impl Metadata {
     }
 }
 
-/// Where metadata and module seem to disagree about host capabilities.
+/// Apparent differences between metadata and module in their host capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityMismatch {
-    /// The module names them, the metadata does not.
+    /// Capabilities that only the module names.
     pub undeclared: Vec<String>,
-    /// The metadata names them, the module does not.
+    /// Capabilities that only the metadata names.
     pub unused: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The rules that Kubewarden has for metadata.
+//! The validation rules of Kubewarden for metadata.
 
 use super::{Action, ExecutionMode, Metadata, Rule};
 
@@ -55,7 +55,8 @@ fn rule_problems(rule: &Rule, path: &str, problems: &mut Vec<String>) {
     resource_problems(&rule.resources, &format!("{path}.resources"), problems);
 }
 
-/// As kube-apiserver checks the resources of a webhook: none that one before it covers, and nothing beside `*/*`.
+/// Checks resources as kube-apiserver does for a webhook: an earlier entry must not cover a later one, and `*/*` stands
+/// alone.
 fn resource_problems(resources: &[String], path: &str, problems: &mut Vec<String>) {
     for (index, resource) in resources.iter().enumerate() {
         let before = |name: &str| resources.iter().take(index).any(|other| other == name);
@@ -73,7 +74,7 @@ fn resource_problems(resources: &[String], path: &str, problems: &mut Vec<String
     }
 }
 
-/// The major and minor number of a semantic version; `None` where it is none.
+/// Returns the major and minor number of a semantic version; `None` if the text is not one.
 pub(super) fn minor_version(text: &str) -> Option<(u64, u64)> {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (numbers, pre) = text.split_once('-').map_or((text, None), |(numbers, pre)| (numbers, Some(pre)));
@@ -86,7 +87,7 @@ pub(super) fn minor_version(text: &str) -> Option<(u64, u64)> {
     (sound && parts.next().is_none()).then_some((major, minor))
 }
 
-/// A number without leading zeros.
+/// Reads a number without leading zeros.
 fn number(text: &str) -> Option<u64> {
     let leading_zero = text.len() > 1 && text.starts_with('0');
     (all_digits(text) && !leading_zero).then(|| text.parse().ok())?

@@ -1,5 +1,5 @@
-//! A client that calls an admission server as the API server does: one connection that stays open, HTTP/2, for many
-//! requests at a time. For load and for tests; in a cluster the API server calls.
+//! A client that calls an admission server as the API server does: HTTP/2 over one persistent connection, with many
+//! concurrent requests. It is meant for load generation and tests.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,36 +17,36 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Which HTTP is spoken.
+/// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// As kube-apiserver does.
+    /// HTTP/2, like kube-apiserver.
     Http2,
-    /// One request at a time.
+    /// HTTP/1.1: one request at a time.
     Http1,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody is there, or what is there is not who it should be.
+    /// No server listens there, or TLS fails, for example because of a wrong certificate.
     #[error("cannot connect to {address}: {error}")]
     Connect {
-        /// Who was called.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// The connection broke, or the answer is no HTTP.
+    /// The connection broke, or the answer is not HTTP.
     #[error("no answer: {0}")]
     Http(#[from] hyper::Error),
-    /// The request is none that can be sent.
+    /// The request cannot be built.
     #[error("no request: {0}")]
     Request(#[from] axum::http::Error),
-    /// A name that no server can have.
+    /// The name is not a valid server name.
     #[error("invalid server name {0:?}")]
     Name(String),
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error("no TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
@@ -64,7 +64,7 @@ enum Sender {
     Http2(http2::SendRequest<Body>),
 }
 
-/// An answer: its status and its body.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
@@ -80,17 +80,17 @@ pub struct Answer {
 pub struct Target {
     /// Host and port, `127.0.0.1:8443`.
     pub address: String,
-    /// The name that its certificate has to be for.
+    /// The server name that the certificate must be valid for.
     pub name: String,
-    /// The authorities that are trusted.
+    /// Root certificates to trust.
     pub roots: Arc<RootCertStore>,
 }
 
 impl Client {
-    /// Connects. Has to be called within a Tokio runtime, which the connection needs as long as it is open.
+    /// Connects. Must be called within a Tokio runtime, which must outlive the connection.
     ///
     /// # Errors
-    /// [`ClientError`] where nobody is there, or it is not who it should be.
+    /// [`ClientError`] if no server listens there, or its certificate is not valid for the name.
     pub async fn connect(target: &Target, protocol: Protocol) -> Result<Self, ClientError> {
         let failed = |error| ClientError::Connect { address: target.address.clone(), error };
         let name = ServerName::try_from(target.name.clone()).map_err(|_| ClientError::Name(target.name.clone()))?;
@@ -109,7 +109,7 @@ impl Client {
         let sender = match protocol {
             Protocol::Http1 => {
                 let (sender, connection) = http1::handshake(io).await?;
-                // How the connection ends is told to whoever waits for an answer.
+                // If the connection fails, the pending request returns the error.
                 tokio::spawn(async move { drop(connection.await) });
                 Sender::Http1(sender)
             }
@@ -123,7 +123,7 @@ impl Client {
         Ok(Self { sender, authority: target.address.clone() })
     }
 
-    /// Another handle of the same connection; `None` where it serves one request at a time.
+    /// Returns another handle of the same connection; `None` for HTTP/1.1, which serves one request at a time.
     pub fn share(&self) -> Option<Self> {
         match &self.sender {
             Sender::Http1(_) => None,
@@ -133,26 +133,26 @@ impl Client {
         }
     }
 
-    /// Sends JSON.
+    /// Sends JSON in a POST request.
     ///
     /// # Errors
-    /// [`ClientError`] where there is no answer, whatever its status.
+    /// [`ClientError`] if there is no answer. Any HTTP status counts as an answer.
     pub async fn post(&mut self, path: &str, body: impl Into<Body>) -> Result<Answer, ClientError> {
         self.send(Method::POST, path, "application/json", body.into()).await
     }
 
-    /// Asks for a path.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// As [`Client::post`].
+    /// As for [`Client::post`].
     pub async fn get(&mut self, path: &str) -> Result<Answer, ClientError> {
         self.send(Method::GET, path, "", Body::empty()).await
     }
 
-    /// Sends anything.
+    /// Sends a request with this method, content type and body.
     ///
     /// # Errors
-    /// As [`Client::post`].
+    /// As for [`Client::post`].
     pub async fn send(
         &mut self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Connections: accepted, secured, served, and closed when the server stops.
+//! Connections: accepts, secures and serves them, and closes them when the server stops.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -21,18 +21,18 @@ use tower::Service as _;
 use super::drain::Phase;
 use super::metrics::{Refused, Shared};
 
-/// How long a client may take for the handshake, and for its first request or the head of another one.
+/// Timeout for the TLS handshake, for the first request, and for the head of each further request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// HTTP/2: how often a silent client is asked whether it is there, and how long it may take to say so.
+/// HTTP/2: interval of keep-alive pings to a silent client, and the timeout for its reply.
 const PING: Duration = Duration::from_secs(30);
-/// HTTP/2: requests at a time on one connection. The API server opens another connection where it needs more.
+/// HTTP/2: concurrent requests on one connection. The API server opens another connection if it needs more.
 const STREAMS: u32 = 250;
 const HEADERS: u32 = 16 * 1024;
 
-/// A port and what is served there.
+/// A port and its routes.
 pub(super) struct Port {
     pub(super) listener: TcpListener,
-    /// Plain HTTP where there is none.
+    /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) router: Router,
     pub(super) connections: Arc<Semaphore>,
@@ -40,7 +40,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Accepts connections until the server stops, then waits for those that are open. Dropping this closes them.
+    /// Accepts connections until the server stops, then waits for the open ones. Dropping the future closes them.
     pub(super) async fn serve(self, mut phase: watch::Receiver<Phase>) {
         let mut open = JoinSet::new();
         loop {
@@ -52,7 +52,7 @@ impl Port {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // No file descriptors left, for example: they come back when connections end.
+                    // For example no free file descriptors, until other connections end.
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(Duration::from_millis(50)).await;
                     continue;
@@ -97,7 +97,7 @@ async fn connection(
     metrics: &Shared,
     phase: watch::Receiver<Phase>,
 ) {
-    // Answers are small and waited for.
+    // Answers are small and the client waits for them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return serve(stream, router, metrics, phase).await };
     match timeout(PATIENCE, tls.accept(stream)).await {

@@ -1,4 +1,4 @@
-//! `/convert`: SidecarSets of one version as the other one, `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! `/convert`: converts SidecarSets between versions, with `ConversionReview` of `apiextensions.k8s.io/v1`.
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::convert;
@@ -9,7 +9,7 @@ use serde_json::Value;
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
 
-/// Why a body is no `ConversionReview`: there is no uid to answer to.
+/// Why a body is not a `ConversionReview`. Without a uid there cannot be a response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConversionError {
     #[error("not a ConversionReview: {0}")]
@@ -64,11 +64,11 @@ struct Outcome {
     message: Option<String>,
 }
 
-/// Converts the objects of a review, in their order, all or none of them. The second part of the answer says whether
-/// it succeeded.
+/// Converts all objects of a review in order, or none of them. The second part of the result tells whether it
+/// succeeded.
 ///
 /// # Errors
-/// [`ConversionError`] where the body is no review.
+/// [`ConversionError`] if the body is not a review.
 pub(super) fn answer(body: &[u8]) -> Result<(Vec<u8>, bool), ConversionError> {
     let review: Review = serde_json::from_slice(body).map_err(ConversionError::Json)?;
     if review.kind != KIND || review.api_version != API_VERSION {
@@ -88,8 +88,8 @@ pub(super) fn answer(body: &[u8]) -> Result<(Vec<u8>, bool), ConversionError> {
     Ok((answer.map_err(ConversionError::Json)?, is_done))
 }
 
-/// One object in the version that is asked for. Nothing is decoded: what the API server has stored is converted,
-/// whatever its fields hold, and fields that nobody knows stay.
+/// Converts one object to the desired version. It is not decoded, so any stored object can be converted, and unknown
+/// fields stay.
 fn converted(mut object: Value, desired: &str) -> Result<Value, String> {
     let supported = Version::ALL.map(Version::api_version).join("\" or \"");
     let Some(to) = Version::of(desired) else {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a10_a11_there_and_back_is_the_same() {
+    fn api10_api11_there_and_back_is_the_same() {
         let there = ask(&[beta()], ALPHA)["convertedObjects"][0].clone();
         assert_eq!(there["apiVersion"], ALPHA);
         assert_eq!(there["metadata"]["labels"]["apps.kruise.io/sidecarset-custom-version"], "v2");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a12_a_namespace_comes_back_as_a_selector() {
+    fn api12_a_namespace_comes_back_as_a_selector() {
         let object =
             json!({"apiVersion": ALPHA, "kind": "SidecarSet", "metadata": {"name": "s"}, "spec": {"namespace": "ns"}});
         let there = ask(&[object], BETA)["convertedObjects"][0].clone();
@@ -181,7 +181,7 @@ mod tests {
         r#"desiredAPIVersion "apps.kruise.io/v2": must be "apps.kruise.io/v1alpha1" or "apps.kruise.io/v1beta1""#)]
     fn one_that_fails_fails_all(#[case] object: Value, #[case] desired: &str, #[case] message: &str) {
         let answer = ask(&[beta(), object], desired);
-        // The first object fails, too, where nothing can be converted.
+        // If the desired version is unsupported, the first object fails, too.
         assert_eq!(answer["result"]["message"], message);
         assert_eq!(answer.get("convertedObjects"), None);
     }

@@ -1,26 +1,27 @@
-//! Until when the API server waits for an answer.
+//! The deadline of a request: how long the API server waits for the answer.
 
 use std::time::{Duration, Instant};
 
 use pillion_kubernetes::duration;
 
-/// What it waits where it does not say: the default of `timeoutSeconds`.
+/// The timeout if the request has none: the default of `timeoutSeconds`.
 const DEFAULT: Duration = Duration::from_secs(10);
 /// The largest `timeoutSeconds`.
 const LONGEST: Duration = Duration::from_secs(30);
-/// What the way back may take.
+/// The time reserved for sending the answer.
 const WAY_BACK: Duration = Duration::from_millis(100);
 
-/// Why the time cannot be read.
+/// Why the timeout cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid timeout {0:?}: must be a positive duration, as in ?timeout=10s")]
 pub(super) struct InvalidTimeout(String);
 
-/// When a request that came at `now` has to be answered. kube-apiserver says how long it waits, `?timeout=10s`; a
-/// tenth of it, at most 100 ms, is for the way back. Without it 10 s are assumed, and never more than 30 s.
+/// Returns the deadline of a request that arrived at `now`. kube-apiserver sends its timeout as `?timeout=10s`; a tenth
+/// of it, at most 100 ms, is reserved for sending the answer. Without a timeout, 10 s are assumed. A timeout above 30 s
+/// counts as 30 s.
 ///
 /// # Errors
-/// Where the time is no positive duration.
+/// If the timeout is not a positive duration.
 pub(super) fn of(query: Option<&str>, now: Instant) -> Result<Instant, InvalidTimeout> {
     let timeout = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
     let wait = match timeout {

@@ -1,4 +1,5 @@
-//! How a server ends: first nobody new is sent to it, then it finishes what it has, then it is gone.
+//! Shutdown of a server: first it reports that it is not ready, so that no new clients come; then it finishes open
+//! requests; then it ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,21 +8,21 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// How long open requests are waited for: no API server waits longer.
+/// Maximum wait for open requests: no API server waits longer for an answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Where the server is in its life.
+/// The phases of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// It is ready as far as it knows.
+    /// The server accepts and serves requests.
     Serving,
-    /// It serves, and says that it is not ready.
+    /// The server still serves requests, but reports that it is not ready.
     Draining,
-    /// It accepts no connections and closes those that are idle.
+    /// The server accepts no connections and closes idle ones.
     Stopping,
 }
 
-/// A server that runs. Dropping it stops the server without waiting.
+/// A running server. Dropping it stops the server without waiting.
 #[derive(Debug)]
 pub struct Running {
     pub(super) address: SocketAddr,
@@ -31,18 +32,18 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it serves HTTPS.
+    /// Returns the address for HTTPS.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it serves probes and metrics without TLS.
+    /// Returns the address for probes and metrics without TLS.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
     }
 
-    /// Says that it is not ready, and serves all the same for `delay`, while endpoints are being updated; then
-    /// finishes what is in flight, 30 seconds at most. `false` where something was left unfinished.
+    /// Reports not ready but keeps serving for `delay`, while endpoints are updated. Then finishes open requests, for
+    /// at most 30 seconds. Returns `false` if some are left unfinished.
     pub async fn drain(mut self, delay: Duration) -> bool {
         self.phase.send_replace(Phase::Draining);
         tracing::info!(delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX), "draining");
@@ -53,10 +54,10 @@ impl Running {
         is_done
     }
 
-    /// Closes everything at once. What is in flight gets no answer.
+    /// Closes everything at once. Open requests get no answer.
     pub async fn kill(mut self) {
         self.task.abort();
-        // It was aborted; how it ended says nothing.
+        // An aborted task has no useful result.
         let _ = (&mut self.task).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One admission request, from bytes to bytes. Computes, so it runs on a thread of its own.
+//! Evaluates one admission request, from bytes to bytes. This is CPU work, so it runs on a thread for blocking work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::module::{Error, Module};
 use crate::protocol::ValidationResponse;
 
-/// What decides on requests.
+/// Decides on requests.
 pub(super) struct Judge {
     pub(super) module: Module,
     pub(super) settings: watch::Receiver<Arc<ServedSettings>>,
@@ -27,17 +27,17 @@ pub(super) struct Judge {
     pub(super) metrics: Shared,
 }
 
-/// Where and until when a request is judged.
+/// The circumstances of a request.
 pub(super) struct Situation {
     pub(super) endpoint: Endpoint,
     pub(super) core: CoreHandle,
-    /// When the request came.
+    /// The time of arrival.
     pub(super) arrived: Instant,
-    /// When it has to be answered.
+    /// The deadline for the answer.
     pub(super) until: Instant,
 }
 
-/// What there is to say about an answer beside the answer itself.
+/// A response, with data for the metrics and the log.
 struct Judged {
     response: AdmissionResponse,
     refusal: Option<Refusal>,
@@ -45,16 +45,17 @@ struct Judged {
 }
 
 impl Judge {
-    /// The review that answers a review.
+    /// Returns the review that answers a review.
     ///
     /// # Errors
-    /// Where the body is no review; everything else is an answer.
+    /// If the body is not a review. Any other problem becomes a response.
     pub(super) fn judge(&self, body: &[u8], situation: Situation) -> Result<Vec<u8>, ReviewError> {
         let Situation { endpoint, core, arrived, until } = situation;
         let request = review::read(body)?;
         let judged = self.decide(endpoint, &request, core, until);
         let answer = review::write(&judged.response).map_err(ReviewError::Json)?;
-        // After its time nobody hears the answer; the request is counted where that is found.
+        // After the deadline the client no longer waits for the answer. The code that detects the timeout counts the
+        // request.
         if Instant::now() < until {
             tell(endpoint, &request, &judged);
             let labels = Request::of(endpoint, &request, judged.response.allowed);
@@ -84,8 +85,8 @@ fn answer(endpoint: Endpoint, request: &AdmissionRequest, decision: ValidationRe
     let response = AdmissionResponse::new(&request.uid, object, decision);
     if endpoint != Endpoint::Mutate && response.patch.is_some() {
         let message = format!(
-            "the policy would change this object, and {:?} changes nothing; whoever runs the cluster has to send \
-             these requests to {:?}",
+            "the policy would change this object, and {:?} changes nothing; the administrator of the cluster has to \
+             send these requests to {:?}",
             endpoint.path(),
             Endpoint::Mutate.path()
         );
@@ -97,7 +98,7 @@ fn answer(endpoint: Endpoint, request: &AdmissionRequest, decision: ValidationRe
     Judged { response, refusal, injected }
 }
 
-/// The answer where the policy gave none. What the engine says goes to the log, not to the user.
+/// Returns the response if the policy gave no answer. The error of the engine goes to the log, not to the user.
 fn failed(endpoint: Endpoint, request: &AdmissionRequest, error: &Error, took: Duration) -> Judged {
     let fault = if error.is_out_of_time() { Fault::OutOfTime } else { Fault::Broken };
     let text = error.to_string();
@@ -113,15 +114,15 @@ fn failed(endpoint: Endpoint, request: &AdmissionRequest, error: &Error, took: D
         Fault::Broken => "the policy was stopped before it had an answer",
     };
     let message = format!(
-        "{what}; try again, and where that does not help, whoever runs the cluster finds request {:?} in the log of \
-         pillion",
+        "{what}; try again; if that does not help, the administrator of the cluster finds request {:?} in the log \
+         of pillion",
         request.uid
     );
     let response = AdmissionResponse::refused(&request.uid, message, Some(503));
     Judged { response, refusal: Some(Refusal::by_fault(endpoint, request, fault)), injected: 0 }
 }
 
-/// The containers that one Pod has more than another.
+/// Returns the number of containers that one Pod has more than the other.
 fn added(before: &Value, after: &Value) -> u64 {
     let count = |pod: &Value| -> usize {
         ["/spec/containers", "/spec/initContainers"]
@@ -133,7 +134,7 @@ fn added(before: &Value, after: &Value) -> u64 {
     u64::try_from(count(after).saturating_sub(count(before))).unwrap_or(u64::MAX)
 }
 
-/// Tells of an answer. Names, never contents: a refusal's message can quote a field.
+/// Logs a response. The log has names, but no contents or messages, because a refusal's message can quote a field.
 fn tell(endpoint: Endpoint, request: &AdmissionRequest, judged: &Judged) {
     let AdmissionRequest { uid, kind, namespace, name, operation, .. } = request;
     let name = name.as_deref().filter(|name| !name.is_empty()).unwrap_or_else(|| prefix(request.object.as_ref()));
@@ -150,7 +151,7 @@ fn tell(endpoint: Endpoint, request: &AdmissionRequest, judged: &Judged) {
     }
 }
 
-/// What stands before the name that the API server has yet to make.
+/// Returns the `generateName` of an object whose name the API server has yet to generate.
 fn prefix(object: Option<&Value>) -> &str {
     object.and_then(|object| object.pointer("/metadata/generateName")?.as_str()).unwrap_or_default()
 }

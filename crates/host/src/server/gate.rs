@@ -1,15 +1,15 @@
-//! How many requests are let in, and how many of them compute at a time.
+//! Limits the number of admitted requests and of concurrent computations.
 //!
-//! Three bounds, from the outside in. A *place* is taken by every request that is let in; without one it is turned away
-//! at once, before its body is read, so that memory is bounded too. A *slot* is taken by an evaluation from its beginning
-//! to its end: a thread and an instance. A *core* is taken by an evaluation while it computes; while it waits for the API
-//! server it lends the core to another one.
+//! There are three bounds, from the outside in. Every admitted request takes a *place*. Without a free place the server
+//! rejects a request at once, before it reads the body, so that memory is bounded too. Every evaluation takes a *slot*
+//! from its beginning to its end: a thread and an instance. An evaluation holds a *core* while it computes; while it
+//! waits for the API server, it lends the core to another evaluation.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The bounds.
+/// The bounds and what is left of them.
 pub(super) struct Gate {
     places: Arc<Semaphore>,
     slots: Arc<Semaphore>,
@@ -18,23 +18,23 @@ pub(super) struct Gate {
     all_slots: usize,
 }
 
-/// A request that was let in.
+/// The place of an admitted request.
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     slots: Arc<Semaphore>,
     cores: Arc<Cores>,
 }
 
-/// An evaluation that may begin.
+/// The slot and the core of an evaluation.
 pub(super) struct Turn {
-    // In this order: a core is free before another evaluation may want it.
+    // Fields drop in this order, so the core is free before another evaluation can start and want it.
     core: Core,
     _slot: Option<OwnedSemaphorePermit>,
     _place: Place,
 }
 
 impl Gate {
-    /// Lets in as many evaluations as `slots` say, of which `cores` compute, and `queue` requests that wait.
+    /// Allows `slots` concurrent evaluations, of which `cores` may compute, and `queue` waiting requests.
     pub(super) fn new(cores: usize, slots: usize, queue: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(slots + queue)),
@@ -45,40 +45,40 @@ impl Gate {
         }
     }
 
-    /// Lets a request in; `None` where there are too many.
+    /// Admits a request; `None` if there is no free place.
     pub(super) fn enter(&self) -> Option<Place> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(Place { _permit: permit, slots: Arc::clone(&self.slots), cores: Arc::clone(&self.cores) })
     }
 
-    /// The evaluations that have begun.
+    /// Returns the number of evaluations that have begun.
     pub(super) fn running(&self) -> usize {
         self.all_slots.saturating_sub(self.slots.available_permits())
     }
 
-    /// The requests that were let in and whose evaluation has not begun.
+    /// Returns the number of admitted requests whose evaluation has not begun.
     pub(super) fn waiting(&self) -> usize {
         self.all_places.saturating_sub(self.places.available_permits()).saturating_sub(self.running())
     }
 }
 
 impl Place {
-    /// Waits until an evaluation may begin.
+    /// Waits for a slot and a core.
     pub(super) async fn turn(self) -> Turn {
-        // Never closed: an error is impossible, and would only mean that nothing is counted.
+        // The semaphore is never closed. If it were, the evaluation would merely go uncounted.
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         Turn { core: Core::take(Arc::clone(&self.cores)).await, _slot: slot, _place: self }
     }
 }
 
 impl Turn {
-    /// The core that this evaluation computes on.
+    /// Returns a handle to lend the core of this evaluation.
     pub(super) fn core(&self) -> CoreHandle {
         CoreHandle(Arc::clone(&self.core.0))
     }
 }
 
-/// Cores that are free, less those that were taken without asking.
+/// The free cores. `owed` counts cores taken when none was free.
 struct Cores {
     free: Semaphore,
     owed: Mutex<usize>,
@@ -93,7 +93,7 @@ impl Cores {
         }
     }
 
-    /// Takes a core, a free one or not: who has begun does not queue behind those who have not.
+    /// Takes a core even if none is free: an evaluation that has begun does not queue behind those that have not.
     fn take_at_once(&self) {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if self.free.forget_permits(1) == 0 {
@@ -106,7 +106,7 @@ struct Core(Arc<Cores>);
 
 impl Core {
     async fn take(cores: Arc<Cores>) -> Self {
-        // Never closed: an error is impossible, and would only mean that nothing is counted.
+        // The semaphore is never closed. If it were, the core would merely go uncounted.
         if let Ok(permit) = cores.free.acquire().await {
             permit.forget();
         }
@@ -125,7 +125,7 @@ impl Drop for Core {
 pub(super) struct CoreHandle(Arc<Cores>);
 
 impl CoreHandle {
-    /// Runs what waits and does not compute.
+    /// Lends the core while `wait` runs, which must wait rather than compute.
     pub(super) fn lend<T>(&self, wait: impl FnOnce() -> T) -> T {
         struct Borrowed<'a>(&'a Cores);
         impl Drop for Borrowed<'_> {
@@ -175,7 +175,7 @@ mod tests {
         let second = timeout(Duration::from_secs(5), second).await.unwrap();
         back.send(()).unwrap();
         lending.join().unwrap().unwrap();
-        // Both compute on one core now: the next one has to wait for both.
+        // Both compute on one core now: the next evaluation must wait for both.
         drop(second);
         let third = gate.enter().unwrap().turn();
         tokio::pin!(third);

@@ -1,33 +1,33 @@
-//! Whether the server can do its work.
+//! Readiness of the server.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Says what is missing, if anything.
+/// Returns an error text if the condition does not hold.
 pub type Check = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// What has to be so before the server wants to be asked.
+/// The conditions for the server to be ready.
 #[derive(Clone, Default)]
 pub struct Readiness {
     checks: Vec<(&'static str, Arc<Check>)>,
 }
 
 impl Readiness {
-    /// Adds a condition. It is asked for every probe, so it must answer at once.
+    /// Adds a condition. Every probe evaluates it, so it must return at once.
     #[must_use]
     pub fn when(mut self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.checks.push((name, Arc::new(check)));
         self
     }
 
-    /// These conditions, and those.
+    /// Combines two sets of conditions.
     #[must_use]
     pub(super) fn and(mut self, other: Self) -> Self {
         self.checks.extend(other.checks);
         self
     }
 
-    /// Whether all conditions hold, and a line for each, in the form that Kubernetes' own servers have.
+    /// Returns whether all conditions hold, and a line for each in the format of Kubernetes' own servers.
     pub(super) fn report(&self) -> (bool, String) {
         let mut is_ready = true;
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! HTTP: which path does what, and what is answered to what is no review.
+//! HTTP: routes, and answers to requests that are not reviews.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use super::health::Readiness;
 use super::metrics::{self, Rejection, Shared};
 use super::{Endpoint, Limits, convert, deadline, paths};
 
-/// What the handlers share.
+/// State that the handlers share.
 pub(super) struct App {
     pub(super) judge: Arc<Judge>,
     pub(super) gate: Gate,
@@ -28,8 +28,8 @@ pub(super) struct App {
     pub(super) limits: Limits,
 }
 
-/// An answer that is no review. The API server takes it as a webhook that could not be called, so that `failurePolicy`
-/// counts.
+/// An HTTP error instead of a review. The API server treats it as a failed webhook call and applies the
+/// `failurePolicy`.
 struct Rejected {
     status: StatusCode,
     why: Rejection,
@@ -52,7 +52,8 @@ impl Rejected {
 
     fn answer(self, app: &App) -> Response {
         app.metrics.rejected(self.why);
-        // Not the text: it can name what somebody sent. And no line for each request of a flood: the metrics count them.
+        // The log omits the text, which may quote the request. Most rejections are logged at debug level only, so a
+        // flood does not fill the log; the metrics count them.
         let status = self.status.as_u16();
         if self.why == Rejection::Late {
             tracing::warn!(status, reason = self.why.name(), "rejected");
@@ -67,7 +68,7 @@ impl Rejected {
     }
 }
 
-/// Everything, for the port that the API server calls.
+/// All routes, for the port that the API server calls.
 pub(super) fn router(app: Arc<App>) -> Router {
     let reviews = Endpoint::ALL
         .into_iter()
@@ -75,7 +76,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
     finished(reviews.route(paths::CONVERT, post(converted)).merge(probes()), app)
 }
 
-/// What probes and Prometheus ask for, for a port without TLS.
+/// The routes for probes and Prometheus, for a port without TLS.
 pub(super) fn plain_router(app: Arc<App>) -> Router {
     finished(probes(), app)
 }
@@ -144,7 +145,7 @@ async fn converted(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-/// Runs what computes on a thread for such work, until nobody waits for it any more.
+/// Runs CPU work on a thread for blocking work, and waits for the result at most until the deadline.
 async fn compute<T: Send + 'static>(
     turn: Turn,
     until: Instant,
@@ -166,7 +167,7 @@ async fn compute<T: Send + 'static>(
 }
 
 impl App {
-    /// Waits for the body of a request and for its turn; and until when it has to be answered.
+    /// Waits for the body and for its turn. Also returns the deadline for the answer.
     async fn let_in(
         &self,
         request: Request,
@@ -198,7 +199,7 @@ fn is_json(request: &Request) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// Reads a body, no more of it than the limit.
+/// Reads a body up to the limit.
 async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Rejected> {
     let too_large = || {
         let text = format!("the body has more than {limit} bytes");

@@ -1,11 +1,11 @@
-//! Labels of metrics, each from a closed set.
+//! Labels of metrics, each with a closed set of values.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
 use super::Endpoint;
 use crate::admission::AdmissionRequest;
 
-/// What stands in the place of anything unexpected.
+/// Stands for any unexpected value.
 const OTHER: &str = "other";
 /// The kinds that the policy has rules for.
 const KINDS: [&str; 18] = [
@@ -30,7 +30,7 @@ const KINDS: [&str; 18] = [
 ];
 const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
-/// A request that was answered.
+/// The labels of an answered request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Request {
     pub(super) path: &'static str,
@@ -39,7 +39,7 @@ pub(super) struct Request {
     allowed: &'static str,
 }
 
-/// A request that was refused.
+/// The labels of a refused request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Refusal {
     code: &'static str,
@@ -50,9 +50,9 @@ pub(super) struct Refusal {
 /// Why the policy gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Its time was up.
+    /// The time limit was reached.
     OutOfTime,
-    /// It was stopped, by too little memory or by a fault of its own, or its answer is none.
+    /// The policy ran out of memory, failed, or gave an invalid answer.
     Broken,
 }
 
@@ -68,7 +68,8 @@ impl Request {
 }
 
 impl Refusal {
-    /// A refusal of the policy, with this code; the reasons are those of the audit annotation `refused-because`.
+    /// Returns the labels for a refusal by the policy with this code. The reasons match those of the audit annotation
+    /// `refused-because`.
     pub(super) fn of(endpoint: Endpoint, request: &AdmissionRequest, code: Option<u16>) -> Self {
         let (code, reason) = match code {
             Some(400) => ("400", "undecodable"),
@@ -80,7 +81,7 @@ impl Refusal {
         Self { code, reason, rule: rule(endpoint, request) }
     }
 
-    /// A refusal since the policy gave no answer.
+    /// Returns the labels for a refusal because the policy gave no answer.
     pub(super) fn by_fault(endpoint: Endpoint, request: &AdmissionRequest, fault: Fault) -> Self {
         let reason = match fault {
             Fault::OutOfTime => "out_of_time",
@@ -91,11 +92,11 @@ impl Refusal {
 }
 
 fn kind(kind: &str) -> &'static str {
-    // Of the Shoots' API there are several kinds.
+    // There are several kinds of Shoots.
     if kind.ends_with("Shoot") { "Shoot" } else { one_of(&KINDS, kind) }
 }
 
-/// Which rules a request is judged by.
+/// Returns the group of rules that judges a request.
 fn rule(endpoint: Endpoint, request: &AdmissionRequest) -> &'static str {
     let is_part = request.sub_resource.as_deref().is_some_and(|part| !part.is_empty());
     match kind(&request.kind.kind) {

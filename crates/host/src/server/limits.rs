@@ -1,4 +1,4 @@
-//! What clients can make a server use.
+//! Limits on the resources that clients can use.
 
 use std::thread;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use crate::bounds::Bounds;
 
 const MIB: usize = 1024 * 1024;
 
-/// What clients can make a server use.
+/// Limits on the resources that clients can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Evaluations that compute at a time; one per core of the machine by default.
+    /// Evaluations that compute concurrently; by default one per core of the machine.
     pub cores: usize,
-    /// Evaluations at a time, those that wait for the API server included; 32 more than cores by default.
+    /// Concurrent evaluations, including those that wait for the API server; by default 32 more than `cores`.
     pub evaluations: usize,
-    /// Requests that wait for an evaluation; the next one is answered with 503 at once. 128 by default.
+    /// Requests that wait for an evaluation; further ones get a 503 at once. 128 by default.
     pub queue: usize,
-    /// How long an evaluation may take, look-ups included; 1 s by default.
+    /// Time limit of an evaluation, including look-ups; 1 s by default.
     pub time: Duration,
-    /// The memory of an evaluation in bytes; 64 MiB by default.
+    /// Memory limit of an evaluation in bytes; 64 MiB by default.
     pub memory: usize,
-    /// The longest `AdmissionReview` in bytes; 3 MiB by default. An update carries two objects, and etcd takes 1.5 MiB
-    /// of each.
+    /// Maximum size of an `AdmissionReview` in bytes; 3 MiB by default. An update carries two objects, and etcd limits
+    /// each to 1.5 MiB.
     pub body: usize,
-    /// The longest `ConversionReview` in bytes; 32 MiB by default. A list comes in one review.
+    /// Maximum size of a `ConversionReview` in bytes; 32 MiB by default. One review carries a whole list.
     pub conversion_body: usize,
-    /// Connections at a time; 1,024 by default. Each API server holds a few.
+    /// Concurrent connections; 1,024 by default. Each API server holds a few.
     pub connections: usize,
 }
 
@@ -46,10 +46,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Evaluations beside those of requests: settings that are being checked.
+    /// Instances for evaluations without a request: checks of new settings.
     const SPARE: usize = 2;
 
-    /// The bounds of a module that is evaluated within these limits.
+    /// Returns the bounds of a module that is evaluated within these limits.
     pub fn bounds(self) -> Bounds {
         let instances = u32::try_from(self.evaluations.saturating_add(Self::SPARE)).unwrap_or(u32::MAX);
         Bounds { time: self.time, memory: self.memory, instances }

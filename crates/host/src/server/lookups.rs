@@ -1,4 +1,5 @@
-//! Look-ups of an evaluation in a server: they end with the time for the request, and lend the core while they wait.
+//! Look-ups of an evaluation in a server. They fail when the time for the request is up, and lend the core while they
+//! wait.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,11 +7,11 @@ use std::time::Instant;
 use super::gate::CoreHandle;
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 
-/// The cluster, as one evaluation sees it.
+/// The cluster as one evaluation sees it.
 pub(super) struct LookUps {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) core: CoreHandle,
-    /// When the request has to be answered.
+    /// The deadline for the answer.
     pub(super) until: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! What the server counts. Every label has a closed set of values, whatever anybody sends.
+//! The metrics of the server. Every label has a closed set of values, so clients cannot add any.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,14 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{Refusal, Request};
 
-/// A number that goes up and down.
+/// A gauge in seconds.
 pub type Seconds = Gauge<f64, AtomicU64>;
 
-/// What the text of [`Metrics::text`] is.
+/// The content type of [`Metrics::text`].
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// From a quarter of a millisecond, which an admission takes without SidecarSets, to what the API server waits at most.
+/// From a quarter of a millisecond, the duration of an admission without SidecarSets, to the API server's longest
+/// timeout.
 const BUCKETS: [f64; 16] =
     [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
@@ -40,7 +41,7 @@ struct Outcome {
     result: &'static str,
 }
 
-/// The kind of object that a gauge of the cache is about.
+/// The kind of object that a cache gauge covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Kind {
     /// `Namespace`, `ServiceAccount`, ...
@@ -53,18 +54,18 @@ struct LookUp {
     answer: &'static str,
 }
 
-/// Why a request was answered with an HTTP error: nobody looked at what it asks.
+/// Why a request got an HTTP error before any evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
     /// 503: the queue is full.
     Overloaded,
-    /// 503: the time of the API server was up.
+    /// 503: the API server's timeout has passed.
     Late,
     /// 413.
     TooLarge,
-    /// 400 or 408: the body did not come.
+    /// 400 or 408: the body did not arrive.
     Unread,
-    /// 400, 415: no review.
+    /// 400, 415: not a review.
     Malformed,
     /// 404, 405.
     NoSuchPath,
@@ -83,14 +84,14 @@ impl Rejection {
     }
 }
 
-/// Why a connection came to nothing.
+/// Why a connection was closed without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// There are too many.
+    /// The maximum number of connections is open.
     TooMany,
-    /// No TLS, or not in time.
+    /// The TLS handshake failed or took too long.
     Handshake,
-    /// No request in time.
+    /// No request arrived in time.
     Silent,
 }
 
@@ -106,7 +107,8 @@ impl Refused {
 
 type BeforeScrape = Box<dyn Fn(&Metrics) + Send + Sync>;
 
-/// The metrics of a server. Made before it, so that what feeds it (settings, cache, certificates) can count, too.
+/// The metrics of a server. Create them before it, so that its inputs (settings, cache, certificates) can count as
+/// well.
 pub struct Metrics {
     registry: Mutex<Registry>,
     before_scrape: Mutex<Vec<BeforeScrape>>,
@@ -138,7 +140,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Nothing counted yet.
+    /// Creates metrics with nothing counted.
     pub fn new() -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let metrics = Self {
@@ -166,7 +168,7 @@ impl Metrics {
         };
         metrics.register(|registry| metrics.enter(registry));
         for result in ["loaded", "rejected"] {
-            // Alerts on the increase need a zero to increase from.
+            // Alerts on an increase need the series to exist from the start.
             let _ = metrics.reloads.get_or_create(&Outcome { result });
         }
         metrics
@@ -231,28 +233,28 @@ impl Metrics {
         registry.register("pillion_peak_resident_memory_bytes", "The most there was of it", self.peak_memory.clone());
     }
 
-    /// Adds metrics of somebody else.
+    /// Adds metrics of other parts of the program.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Has `update` called before the metrics are shown, for what is measured rather than counted.
+    /// Calls `update` before each output of the metrics, for values that are measured rather than counted.
     pub fn before_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
         self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
     }
 
-    /// How old the copy of the objects of this kind may be.
+    /// Sets the maximum age of the cached objects of this kind.
     pub fn cache_age(&self, kind: &str, age: Duration) {
         self.cache_age.get_or_create(&Kind { kind: kind.to_owned() }).set(age.as_secs_f64());
     }
 
-    /// How many objects of this kind are kept.
+    /// Sets the number of cached objects of this kind.
     pub fn cache_objects(&self, kind: &str, objects: usize) {
         let objects = i64::try_from(objects).unwrap_or(i64::MAX);
         self.cache_objects.get_or_create(&Kind { kind: kind.to_owned() }).set(objects);
     }
 
-    /// How many look-ups of this kind were answered from the copy, and how many by the API server, so far.
+    /// Sets the number of look-ups of this kind that the cache and the API server have answered so far.
     pub fn cache_look_ups(&self, kind: &str, answered: u64, passed_on: u64) {
         for (answer, count) in [("cache", answered), ("live", passed_on)] {
             let counter = self.cache_look_ups.get_or_create_owned(&LookUp { kind: kind.to_owned(), answer });
@@ -260,12 +262,12 @@ impl Metrics {
         }
     }
 
-    /// Which settings are in use.
+    /// Sets when the current settings were loaded.
     pub(super) fn settings_in_use(&self, loaded: SystemTime) {
         self.settings_loaded.set(timestamp(loaded));
     }
 
-    /// The file with settings has changed, and they are in use or not.
+    /// Counts a change of the settings file and whether the new settings are in use.
     pub fn settings_reloaded(&self, is_loaded: bool) {
         let result = if is_loaded { "loaded" } else { "rejected" };
         self.reloads.get_or_create(&Outcome { result }).inc();
@@ -301,7 +303,7 @@ impl Metrics {
         self.lost_connections.get_or_create(&Reason { reason: refused.name() }).inc();
     }
 
-    /// Everything in the text format of Prometheus (`OpenMetrics` 1.0).
+    /// Returns all metrics in the text format of Prometheus (`OpenMetrics` 1.0).
     pub fn text(&self) -> String {
         for update in self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             update(self);
@@ -326,14 +328,14 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// A shared handle, as everything that counts has one.
+/// A shared handle for every part that counts.
 pub(super) type Shared = Arc<Metrics>;
 
 fn timestamp(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default()
 }
 
-/// Resident memory of this process in bytes, now and at most; where the system has `/proc`.
+/// Returns the resident memory of this process in bytes, current and peak; `None` without `/proc`.
 fn memory() -> Option<(i64, i64)> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes = |key: &str| -> Option<i64> {

@@ -1,17 +1,16 @@
-//! The standalone admission server: the same module over HTTPS, for clusters without Kubewarden.
+//! The standalone admission server: serves the same module over HTTPS, for clusters without Kubewarden.
 //!
-//! | path | asks | answered with |
+//! | path | request | answered by |
 //! | --- | --- | --- |
 //! | [`paths::MUTATE`] | `AdmissionReview` | the policy, which may change the object |
 //! | [`paths::VALIDATE`] | `AdmissionReview` | the policy, which must not change it |
 //! | [`paths::ASSERT`] | `AdmissionReview` | the policy in the role of the asserting twin |
-//! | [`paths::CONVERT`] | `ConversionReview` | `SidecarSet`s in the other version |
+//! | [`paths::CONVERT`] | `ConversionReview` | conversion of `SidecarSet`s to the other version |
 //! | [`paths::HEALTHZ`], [`paths::READYZ`] | probes | |
 //! | [`paths::METRICS`] | Prometheus | |
 //!
-//! What comes from outside and changes while the server runs comes as `tokio::sync::watch` channels: settings
-//! ([`ServedSettings`], from a [`SettingsFile`] for example) and certificates. Everything that a request may use is
-//! bounded by [`Limits`].
+//! Inputs that change while the server runs arrive through `tokio::sync::watch` channels: settings ([`ServedSettings`],
+//! for example from a [`SettingsFile`]) and certificates. [`Limits`] bounds everything that a request may use.
 
 pub mod certificates;
 pub mod client;
@@ -58,21 +57,21 @@ use self::http::App;
 use crate::cluster::Cluster;
 use crate::module::Module;
 
-/// The paths that the server has; webhook configurations name them.
+/// The paths of the server; webhook configurations name them.
 pub mod paths {
     /// For mutating webhooks: Pods, `SidecarSet`s, token Secrets.
     pub const MUTATE: &str = "/mutate";
-    /// For validating webhooks: everything that is only guarded.
+    /// For validating webhooks: all objects that are only guarded.
     pub const VALIDATE: &str = "/validate";
-    /// For the validating webhook that looks at Pods again, after all who change them.
+    /// For the validating webhook that checks Pods again after all mutating webhooks.
     pub const ASSERT: &str = "/assert";
-    /// For the conversion of `SidecarSet`s, which their definition names.
+    /// For the conversion of `SidecarSet`s; their CustomResourceDefinition names this path.
     pub const CONVERT: &str = "/convert";
-    /// Whether the process is alive.
+    /// Liveness: whether the process is alive.
     pub const HEALTHZ: &str = "/healthz";
-    /// Whether it wants to be asked.
+    /// Readiness: whether the server wants requests.
     pub const READYZ: &str = "/readyz";
-    /// What it counts.
+    /// The metrics.
     pub const METRICS: &str = "/metrics";
 }
 
@@ -88,10 +87,10 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// All of them.
+    /// All endpoints.
     pub const ALL: [Self; 3] = [Self::Mutate, Self::Validate, Self::Assert];
 
-    /// Where it is.
+    /// Returns the path of the endpoint.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Mutate => paths::MUTATE,
@@ -104,41 +103,41 @@ impl Endpoint {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The listening socket is none any more.
+    /// The listening socket has no address.
     #[error("cannot listen: {0}")]
     Listen(#[from] io::Error),
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error("no TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// A server, not yet started.
+/// The parts of a server that has not started.
 pub struct Server {
-    /// A module with bounds ([`Module::load_bounded`]) that allow as many instances as `limits` do evaluations
+    /// A module with bounds ([`Module::load_bounded`]) that allow as many instances as `limits` requires
     /// ([`Limits::bounds`]).
     pub module: Module,
-    /// The settings in use; the newest is taken for each request.
+    /// The settings. Each request uses the newest.
     pub settings: watch::Receiver<Arc<ServedSettings>>,
-    /// The certificate; the newest is taken for each connection.
+    /// The certificate. Each connection uses the newest.
     pub certificates: watch::Receiver<Arc<CertifiedKey>>,
-    /// What answers look-ups. It may block: it is asked from threads for blocking work.
+    /// Answers look-ups. It may block: the server calls it from threads for blocking work.
     pub cluster: Arc<dyn Cluster>,
-    /// Where is counted.
+    /// The metrics that the server updates.
     pub metrics: Arc<Metrics>,
-    /// What else has to be so before `/readyz` says yes, beside settings, a certificate that has not expired, and that
-    /// the server is not being stopped.
+    /// Further conditions for `/readyz`. The built-in conditions are: valid settings, a certificate that has not
+    /// expired, and no shutdown in progress.
     pub readiness: Readiness,
-    /// What a client can make the server use.
+    /// Limits on the resources that clients can use.
     pub limits: Limits,
 }
 
 impl Server {
-    /// Serves HTTPS on one socket, and on the other one, where there is one, health and metrics without TLS.
+    /// Serves HTTPS on `listener`, and health and metrics without TLS on `health` if there is one.
     ///
-    /// Has to be called within a Tokio runtime.
+    /// Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`] where the sockets have no address, or there is no TLS.
+    /// [`StartError`] if a socket has no address or TLS cannot be set up.
     pub fn start(self, listener: TcpListener, health: Option<TcpListener>) -> Result<Running, StartError> {
         let Self { module, settings, certificates, cluster, metrics, readiness, limits } = self;
         let (phase, in_phase) = watch::channel(Phase::Serving);
@@ -161,7 +160,7 @@ impl Server {
             metrics: Arc::clone(&metrics),
         };
         let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), limits.connections);
-        // Probes are never kept out by those who call the webhooks.
+        // Probes have their own limit, so webhook callers cannot keep them out.
         let plain = health.map(|health| port(health, None, http::plain_router(app), PROBES));
         let task = tokio::spawn(async move {
             let probed = async {
@@ -175,10 +174,10 @@ impl Server {
     }
 }
 
-/// Connections of probes and of Prometheus.
+/// Maximum number of connections of probes and Prometheus.
 const PROBES: usize = 64;
 
-/// Has the metrics show what is in use.
+/// Registers the metrics of the current settings and certificate.
 fn show(
     metrics: &Metrics,
     settings: watch::Receiver<Arc<ServedSettings>>,
@@ -192,7 +191,7 @@ fn show(
     });
 }
 
-/// The conditions that every server has.
+/// Returns the readiness conditions of every server.
 fn standard(certificates: watch::Receiver<Arc<CertifiedKey>>, phase: watch::Receiver<Phase>) -> Readiness {
     let certificate = move || match certificates::expiry(&certificates.borrow()) {
         Some(expiry) if expiry > SystemTime::now() => Ok(()),
@@ -200,7 +199,8 @@ fn standard(certificates: watch::Receiver<Arc<CertifiedKey>>, phase: watch::Rece
         None => Err("it cannot be read".to_owned()),
     };
     let shutdown = move || if *phase.borrow() == Phase::Serving { Ok(()) } else { Err("draining".to_owned()) };
-    // There is no server without valid settings and a compiled module; that they are listed says that they count.
+    // A server always has a compiled module and valid settings. The two conditions are only listed to show that they
+    // count.
     Readiness::default()
         .when("module", || Ok(()))
         .when("settings", || Ok(()))

@@ -1,7 +1,8 @@
-//! Settings from a file, read again when it changes.
+//! Settings from a file, reloaded when it changes.
 //!
-//! Contents are compared, not times: Kubernetes swaps a symbolic link under a mounted ConfigMap. A file that cannot be
-//! read or is not valid changes nothing but the log and a metric; the server goes on with what it has.
+//! Changes are detected by content rather than by time, because Kubernetes swaps a symbolic link under a mounted
+//! ConfigMap. If the file is unreadable or invalid, the server keeps its settings, logs the problem and counts it in a
+//! metric.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,30 +17,31 @@ use super::metrics::Metrics;
 use super::settings::ServedSettings;
 use crate::module::Module;
 
-/// How often a file is looked at.
+/// The interval at which to check a file.
 pub const POLL: Duration = Duration::from_secs(2);
 
-/// Makes settings of the bytes of a file; the error is one text that names the file.
+/// Parses the bytes of a file into settings. The error is a text that names the file.
 pub type Parse = dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync;
 
-/// Why there are no settings: a text that names the file.
+/// Why settings cannot be loaded; the text names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ReloadError(String);
 
-/// A file with settings.
+/// A settings file.
 pub struct SettingsFile {
     path: PathBuf,
     parse: Box<Parse>,
     module: Module,
-    /// What was looked at last, good or not.
+    /// The content at the last check, valid or not.
     seen: Option<Vec<u8>>,
-    /// The last problem, which is told once.
+    /// The last reported problem; each is reported once.
     told: Option<String>,
 }
 
 impl SettingsFile {
-    /// The file at `path`. `module` says whether settings are valid; give it more time than for a request.
+    /// Creates a handle for the file at `path`. `module` validates the settings; give it a longer time limit than for a
+    /// request.
     pub fn new(
         path: impl Into<PathBuf>,
         parse: impl Fn(&[u8]) -> Result<Value, String> + Send + Sync + 'static,
@@ -51,7 +53,7 @@ impl SettingsFile {
     /// Reads the file. Blocks.
     ///
     /// # Errors
-    /// Where it cannot be read or a server cannot work with it; the text names the file.
+    /// If the file is unreadable, or a server cannot use its settings; the text names the file.
     pub fn load(&mut self) -> Result<ServedSettings, ReloadError> {
         let bytes = std::fs::read(&self.path).map_err(|error| self.problem(error))?;
         let settings = (self.parse)(&bytes).map_err(ReloadError);
@@ -63,7 +65,7 @@ impl SettingsFile {
         ReloadError(format!("{}: {problem}", self.path.display()))
     }
 
-    /// What the file says, where it says something else than when it was last looked at. Blocks.
+    /// Loads the file if its content changed since the last check. Blocks.
     fn reload(&mut self) -> Option<Result<ServedSettings, ReloadError>> {
         let unreadable = match std::fs::read(&self.path) {
             Ok(bytes) if self.seen.as_ref() == Some(&bytes) => {
@@ -83,7 +85,7 @@ impl SettingsFile {
         is_news.then_some(result)
     }
 
-    /// Looks at the file every `poll` and sends what is new, as long as somebody listens.
+    /// Checks the file every `poll` and sends new settings, until the receiver is gone.
     pub fn watch(
         mut self,
         poll: Duration,

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::admission::{AdmissionRequest, AdmissionResponse};
 
-/// The version that is spoken here.
+/// The supported version.
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// Why a body is no review. None of the texts shows what is in it.
+/// Why a body is not a review. The texts do not quote the body.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
     #[error("not an AdmissionReview: {0}")]
@@ -46,7 +46,7 @@ struct Outgoing<'a> {
 /// Reads the request of a review.
 ///
 /// # Errors
-/// [`ReviewError`] where it is none of this version.
+/// [`ReviewError`] if the body is not a review of this version.
 pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, ReviewError> {
     let review: Incoming<AdmissionRequest> = serde_json::from_slice(body).map_err(|error| explain(body, error))?;
     check(&review)?;
@@ -64,8 +64,7 @@ fn check<T>(review: &Incoming<T>) -> Result<(), ReviewError> {
     Ok(())
 }
 
-/// What is wrong with a body that cannot be read: that it is something else altogether says more than which of its
-/// fields is missing.
+/// Returns the most helpful error for an unreadable body: a wrong kind of object matters more than a missing field.
 fn explain(body: &[u8], error: serde_json::Error) -> ReviewError {
     let envelope: Result<Incoming<serde::de::IgnoredAny>, _> = serde_json::from_slice(body);
     let uid: Result<Incoming<Uid>, _> = serde_json::from_slice(body);
@@ -81,7 +80,7 @@ struct Uid {
     uid: Option<String>,
 }
 
-/// The error without the value that it shows, which may be anybody's secret.
+/// Returns the error without the value that it quotes, which may be secret.
 fn without_values(error: serde_json::Error) -> serde_json::Error {
     let text = error.to_string();
     if !text.starts_with("invalid type") && !text.starts_with("invalid value") {
@@ -91,10 +90,10 @@ fn without_values(error: serde_json::Error) -> serde_json::Error {
     serde::de::Error::custom(format_args!("a value has another type than expected:{expected}"))
 }
 
-/// The review with an answer.
+/// Returns the review with a response.
 ///
 /// # Errors
-/// Never in practice: an answer is JSON by its type.
+/// Never in practice: a response always serializes to JSON.
 pub(super) fn write(response: &AdmissionResponse) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&Outgoing { api_version: API_VERSION, kind: KIND, response })
 }

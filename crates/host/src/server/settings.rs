@@ -1,4 +1,4 @@
-//! The settings that a server works with: checked, and written once rather than for every request.
+//! The settings of a server: checked once and serialized once, rather than for every request.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,18 +11,18 @@ use crate::admission::AdmissionRequest;
 use crate::module::{Error, Module};
 use crate::protocol::{Operation, ValidationResponse};
 
-/// Why settings cannot be served.
+/// Why a server cannot use settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// They are no object.
+    /// The settings are not an object.
     #[error("the settings are no object")]
     NotAnObject,
-    /// They say which of the server's endpoints they are for.
+    /// The settings set a role, but the server derives the role from the path.
     #[error(
         "role: Invalid value: \"Assert\": a server has both roles, by the path of the webhook (/mutate and /assert); leave it out"
     )]
     Role,
-    /// The module refuses them; the text names every field.
+    /// The module rejects the settings; the text names every invalid field.
     #[error("{0}")]
     Invalid(String),
     /// The module gave no verdict.
@@ -30,7 +30,7 @@ pub enum SettingsError {
     Unchecked(Error),
 }
 
-/// Settings that the module has found valid.
+/// Settings that the module accepted.
 pub struct ServedSettings {
     inject: Arc<[u8]>,
     assert: Arc<[u8]>,
@@ -38,10 +38,10 @@ pub struct ServedSettings {
 }
 
 impl ServedSettings {
-    /// Asks the module about settings; null are empty ones. Blocks: many SidecarSets take a while.
+    /// Checks settings with the module; null counts as empty settings. Blocks: many SidecarSets take a while.
     ///
     /// # Errors
-    /// [`SettingsError`] where a server cannot work with them.
+    /// [`SettingsError`] if a server cannot use the settings.
     pub fn check(module: &Module, settings: Value) -> Result<Self, SettingsError> {
         let mut settings = if settings.is_null() { json!({}) } else { settings };
         let Some(fields) = settings.as_object_mut() else { return Err(SettingsError::NotAnObject) };
@@ -59,7 +59,7 @@ impl ServedSettings {
         Ok(Self { inject, assert: bytes(&settings)?, loaded: SystemTime::now() })
     }
 
-    /// When they were checked.
+    /// Returns the time when they were checked.
     pub fn loaded(&self) -> SystemTime {
         self.loaded
     }

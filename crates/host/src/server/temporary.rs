@@ -1,4 +1,5 @@
-//! A certificate for as long as a process lives, to try a server without a cluster, and for tests and load.
+//! Certificates that last as long as a process, for trying a server without a cluster, for tests and for load
+//! generation.
 
 use std::sync::Arc;
 
@@ -11,25 +12,25 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::CertifiedKey;
 
-/// Why there is no certificate.
+/// Why a certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TemporaryError {
-    /// There is no randomness, or a name is impossible.
+    /// There is no randomness, or a name is invalid.
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
-    /// The key is of no kind that TLS knows.
+    /// TLS does not support the kind of key.
     #[error("a certificate cannot be used: {0}")]
     Use(#[from] rustls::Error),
 }
 
-/// An authority that nobody keeps.
+/// An authority that exists only in memory.
 pub struct TemporaryAuthority(CertifiedIssuer<'static, KeyPair>);
 
 impl TemporaryAuthority {
-    /// Makes one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// [`TemporaryError::Make`] where there is no randomness.
+    /// [`TemporaryError::Make`] if there is no randomness.
     pub fn new() -> Result<Self, TemporaryError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, "pillion, temporary");
@@ -38,10 +39,10 @@ impl TemporaryAuthority {
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
     }
 
-    /// A certificate for these DNS names and IP addresses.
+    /// Returns a certificate for these DNS names and IP addresses.
     ///
     /// # Errors
-    /// [`TemporaryError`] where a name is impossible.
+    /// [`TemporaryError`] if a name is invalid.
     pub fn certificate(&self, names: &[&str]) -> Result<Arc<CertifiedKey>, TemporaryError> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -53,15 +54,15 @@ impl TemporaryAuthority {
         Ok(Arc::new(key))
     }
 
-    /// The authority's own certificate, PEM: what a client has to trust, `caBundle`.
+    /// Returns the authority's own certificate in PEM, for the `caBundle` of a client.
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// The same for clients in this process.
+    /// Returns the authority as root certificates, for clients in this process.
     ///
     /// # Errors
-    /// [`TemporaryError::Use`] never in practice: the certificate is an authority's.
+    /// [`TemporaryError::Use`], never in practice: the certificate is an authority's.
     pub fn roots(&self) -> Result<Arc<RootCertStore>, TemporaryError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone())?;

@@ -8,7 +8,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
-/// The newest certificate, for each handshake: connections that are open stay as they are.
+/// Resolves each handshake to the newest certificate. Open connections keep theirs.
 #[derive(Debug)]
 struct Newest(watch::Receiver<Arc<CertifiedKey>>);
 
@@ -18,11 +18,11 @@ impl ResolvesServerCert for Newest {
     }
 }
 
-/// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. Who calls is not asked: whether the API server authenticates itself is
-/// configured there, and what is answered here is no secret.
+/// Returns the configuration: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. Clients are not authenticated: the answers are not
+/// secret, and the API server presents a client certificate only if configured to.
 ///
 /// # Errors
-/// Where the crypto provider has no suites for these versions, which the build would have to have broken.
+/// If the crypto provider has no suites for these versions, which only a broken build can cause.
 pub(super) fn config(certificates: watch::Receiver<Arc<CertifiedKey>>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use crate::cluster::{AccessRequest, AccessReview, ListRequest, ResourceRequest};
 
-/// What a policy asked. Names, fields and their order are those of Kubewarden's callback requests: they stand in
-/// session files, and their `Debug` form stands in messages.
+/// A question of a policy. Names, fields and their order match Kubewarden's callback requests: session files contain
+/// them, and error messages contain their `Debug` form.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub enum Question {
     /// One object by name.
@@ -30,7 +30,7 @@ pub enum Question {
         field_selector: Option<String>,
         field_masks: Option<BTreeSet<String>>,
     },
-    /// The objects of the cluster.
+    /// The objects of the whole cluster.
     #[allow(missing_docs, reason = "the fields of ListRequest")]
     KubernetesListResourceAll {
         api_version: String,
@@ -39,23 +39,23 @@ pub enum Question {
         field_selector: Option<String>,
         field_masks: Option<BTreeSet<String>>,
     },
-    /// What somebody may do.
+    /// Whether a user may perform an action.
     #[allow(missing_docs, reason = "the fields of AccessRequest")]
     KubernetesCanI { request: AccessReview, disable_cache: bool },
 }
 
-/// What the host said.
+/// The answer of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type")]
 pub enum Response {
     /// An answer.
     Success {
-        /// Its JSON.
+        /// The answer's JSON.
         payload: String,
     },
     /// A failure.
     Error {
-        /// What the policy is told, without the host's prefix.
+        /// The text for the policy, without the host's prefix.
         message: String,
     },
 }
@@ -63,13 +63,13 @@ pub enum Response {
 /// A question and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// What the policy asked.
+    /// The question.
     pub question: Question,
-    /// What it was told.
+    /// The answer.
     pub response: Response,
 }
 
-/// An exchange as it stands in the file: the request is YAML in YAML.
+/// An exchange in the form of the file: the request is YAML inside a YAML string.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename = "Exchange")]
 pub(super) struct Wire {

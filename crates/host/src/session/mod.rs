@@ -1,7 +1,7 @@
-//! Sessions: what a policy asked of its host and what it was told, in the YAML files of `kwctl run`.
+//! Sessions: recorded questions of a policy to its host, with the answers, in the YAML files of `kwctl run`.
 //!
-//! A [`Recorder`] stands before a cluster and writes down what passes; a [`Replay`] needs no cluster and answers from
-//! such a file. Either tool reads the files of the other. A session holds one exchange after the other:
+//! A [`Recorder`] wraps a cluster and records the exchanges. A [`Replay`] answers from such a file, without a cluster.
+//! `kwctl` and this host read each other's files. A session is a list of exchanges:
 //!
 //! ```yaml
 //! - type: Exchange
@@ -18,7 +18,7 @@
 //!     payload: '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}'
 //! ```
 //!
-//! Calls that a policy may not make are never part of a session: they are refused before.
+//! A session never contains calls that the policy may not make, because the host refuses those first.
 
 mod exchange;
 mod record;
@@ -39,9 +39,9 @@ pub enum SessionError {
     /// The file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The file.
+        /// The system's error.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The file cannot be written.
@@ -49,18 +49,18 @@ pub enum SessionError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The text is no list of exchanges.
+    /// The text is not a list of exchanges.
     #[error("not a session of host capabilities: {0}")]
     Syntax(String),
-    /// The request of an exchange is none that can be replayed.
+    /// The request of an exchange is not one that can be replayed.
     #[error("not a session of host capabilities: exchange {number}: request: {problem}")]
     Request {
-        /// Which exchange, from 1.
+        /// The number of the exchange, starting at 1.
         number: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -68,9 +68,9 @@ pub enum SessionError {
 /// Reads a session.
 ///
 /// # Errors
-/// [`SessionError`] where the text is no list of exchanges about Kubernetes.
+/// [`SessionError`] if the text is not a list of exchanges about Kubernetes.
 pub fn parse(text: &str) -> Result<Vec<Exchange>, SessionError> {
-    // `yes` is a text for kwctl, which writes it without quotes.
+    // kwctl reads `yes` as a string and writes it without quotes.
     let options = serde_saphyr::options! { strict_booleans: true };
     let wire: Vec<exchange::Wire> =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| SessionError::Syntax(error.to_string()))?;
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<Vec<Exchange>, SessionError> {
     wire.into_iter().enumerate().map(read).collect()
 }
 
-/// The text of a session.
+/// Returns the YAML text of a session.
 pub fn to_text(exchanges: &[Exchange]) -> String {
     write::session(exchanges)
 }
@@ -90,16 +90,16 @@ pub fn to_text(exchanges: &[Exchange]) -> String {
 /// Reads a session file.
 ///
 /// # Errors
-/// [`SessionError`] where the file cannot be read, or is no session.
+/// [`SessionError`] if the file cannot be read or is not a session.
 pub fn load(path: &Path) -> Result<Vec<Exchange>, SessionError> {
     let text = std::fs::read_to_string(path).map_err(|error| SessionError::Read { path: path.to_owned(), error })?;
     parse(&text)
 }
 
-/// Writes a session file, in whole or not at all.
+/// Writes a session file atomically.
 ///
 /// # Errors
-/// [`SessionError::Write`] where the file cannot be written.
+/// [`SessionError::Write`] if the file cannot be written.
 pub fn save(path: &Path, exchanges: &[Exchange]) -> Result<(), SessionError> {
     file::replace(path, to_text(exchanges).as_bytes())
         .map_err(|error| SessionError::Write { path: path.to_owned(), error })

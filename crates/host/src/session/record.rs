@@ -1,4 +1,4 @@
-//! Writing sessions down.
+//! Recording sessions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,19 +6,19 @@ use super::{Exchange, Question, Response};
 use crate::callback;
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 
-/// Passes questions on to a cluster, and remembers them with the answers.
+/// Forwards questions to a cluster and records them with the answers.
 pub struct Recorder {
     cluster: Arc<dyn Cluster>,
     exchanges: Mutex<Vec<Exchange>>,
 }
 
 impl Recorder {
-    /// Records what `cluster` is asked.
+    /// Records the questions to `cluster`.
     pub fn new(cluster: Arc<dyn Cluster>) -> Self {
         Self { cluster, exchanges: Mutex::default() }
     }
 
-    /// What was asked so far, in order.
+    /// Returns the exchanges so far, in order.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -28,7 +28,7 @@ impl Recorder {
             Ok(payload) => Response::Success { payload: String::from_utf8_lossy(payload).into_owned() },
             Err(ClusterError::NotFound) => Response::Error { message: not_found() },
             Err(ClusterError::Failed(message)) => Response::Error { message: message.clone() },
-            // The question was not let through, so nobody was asked.
+            // The question was refused before it reached the cluster.
             Err(ClusterError::NotGranted) => return,
         };
         self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(Exchange { question, response });

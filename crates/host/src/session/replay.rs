@@ -1,4 +1,4 @@
-//! Answering from sessions.
+//! Replaying sessions.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Exchange, Question, Response};
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 
-/// Answers with what a session holds: the exchanges in their order, each once, and only the very same question.
+/// Answers from the exchanges of a session, each once and in order. Every question must equal the recorded one.
 pub struct Replay {
     exchanges: Mutex<VecDeque<Exchange>>,
 }
@@ -17,7 +17,7 @@ impl Replay {
         Self { exchanges: Mutex::new(exchanges.into()) }
     }
 
-    /// What nobody has asked for.
+    /// Returns the exchanges that were not used.
     pub fn left_over(&self) -> Vec<Exchange> {
         self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

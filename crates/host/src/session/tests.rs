@@ -7,7 +7,7 @@ use crate::cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, ResourceAttributes, ResourceRequest,
 };
 
-/// As kwctl 1.36 has written it.
+/// The output of kwctl 1.36.
 const SESSION: &str = r#"- type: Exchange
   request: |
     !KubernetesGetResource
@@ -77,7 +77,7 @@ const SESSION: &str = r#"- type: Exchange
     payload: '{"allowed":true,"reason":"because it''s so"}'
 "#;
 
-/// Answers from a list, whatever is asked.
+/// Returns answers from a list, in order, for any question.
 struct Scripted(std::sync::Mutex<Vec<Result<Vec<u8>, ClusterError>>>);
 
 impl Scripted {
@@ -136,7 +136,7 @@ fn can_i() -> AccessRequest {
     AccessRequest { subject_access_review: review, disable_cache: true }
 }
 
-/// Asks what the session above holds, in its order.
+/// Asks the questions of `SESSION`, in order.
 fn ask_all(cluster: &dyn Cluster) -> Vec<Result<Vec<u8>, ClusterError>> {
     vec![
         cluster.get(&get("Namespace", "default", None, Some("status.phase"))),
@@ -193,7 +193,7 @@ fn what_was_not_let_through_is_not_recorded() {
 #[test]
 fn exchanges_are_replayed_in_order_once_and_to_the_very_question() {
     let replay = Replay::new(parse(SESSION).unwrap());
-    // The cache is part of the question.
+    // `disable_cache` is part of the question.
     let other = get("Namespace", "default", None, None);
     assert_eq!(
         replay.get(&other),

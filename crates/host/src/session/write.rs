@@ -1,7 +1,7 @@
-//! The YAML of sessions, as kwctl writes it.
+//! Writes the YAML of sessions exactly as kwctl does.
 //!
-//! Written by hand, for two reasons: kwctl reads a request only with a local tag (`!KubernetesCanI`), and a recording
-//! made anew should show no difference that is none.
+//! This is done by hand for two reasons: kwctl requires a local tag on each request (`!KubernetesCanI`), and a new
+//! recording must not differ from the old one in formatting.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -75,7 +75,7 @@ impl Block {
     }
 }
 
-/// The request of an exchange.
+/// Returns the request of an exchange.
 fn request(question: &Question) -> String {
     let mut block = Block::default();
     match question {
@@ -137,7 +137,7 @@ fn access_review(block: &mut Block, review: &AccessReview) {
     block.field("user", Some(user));
 }
 
-/// A text as a value, over several lines where it has several.
+/// Formats a text as a value, as a block scalar if it has several lines.
 fn scalar(text: &str, indent: usize) -> String {
     let in_block = |c: char| c == '\n' || !needs_escape(c);
     if !text.contains('\n') || !text.chars().all(in_block) || text.starts_with([' ', '\n']) {
@@ -159,8 +159,8 @@ fn scalar(text: &str, indent: usize) -> String {
     block
 }
 
-/// A text in one line: plain where every reader takes it for a text, else in single quotes, and in double quotes
-/// where a character needs an escape.
+/// Formats a text in one line: plain if every reader takes it for a string, in double quotes if a character needs an
+/// escape, otherwise in single quotes.
 fn quoted_unless_plain(text: &str) -> String {
     if text.chars().any(needs_escape) {
         let mut quoted = String::from('"');
@@ -169,7 +169,7 @@ fn quoted_unless_plain(text: &str) -> String {
                 '"' | '\\' => quoted.extend(['\\', c]),
                 '\n' => quoted.push_str("\\n"),
                 '\t' => quoted.push_str("\\t"),
-                // All of them are below U+FFFF.
+                // All of these characters are at most U+FFFF.
                 c if needs_escape(c) => {
                     let _ = write!(quoted, "\\u{:04x}", u32::from(c));
                 }
@@ -182,12 +182,14 @@ fn quoted_unless_plain(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
 }
 
-/// Line breaks, in YAML 1.1 more than in YAML 1.2, and what is not printable.
+/// Whether a character must be escaped: line breaks, which are more in YAML 1.1 than in YAML 1.2, and unprintable
+/// characters.
 fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Whether a text without quotes is a text where a text is expected: no number, boolean or null, no indicator.
+/// Whether YAML reads the text as a string without quotes: it is not a number, boolean or null and contains no
+/// indicator.
 fn is_plain(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && !text.ends_with([' ', ':'])

@@ -1,4 +1,4 @@
-//! Accounts that the author could not use, and those who answer for them.
+//! Accounts that the author could not use, and failures of the access reviews.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ use crate::with_rules;
     "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i in the policy's hostCapabilities"
 )]
 #[case::forbidden(ClusterError::Failed("ApiError: subjectaccessreviews is forbidden: User \"secret\": Forbidden".to_owned()), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i in the policy's hostCapabilities")]
-fn p3_who_cannot_be_asked_has_not_agreed(#[case] failure: ClusterError, #[case] message: &str) {
+fn esc3_who_cannot_be_asked_has_not_agreed(#[case] failure: ClusterError, #[case] message: &str) {
     let failing = cluster().failing(failure);
     assert_eq!(verdict(&admit(&request("ann", &set()), &json!({}), failing).0), message);
-    // A set without an identity needs nobody's word.
+    // A set without an identity needs no access review.
     let plain = edited(set(), |set| {
         for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
             set["spec"].as_object_mut().unwrap().remove(key);
@@ -39,7 +39,7 @@ fn p3_who_cannot_be_asked_has_not_agreed(#[case] failure: ClusterError, #[case] 
 }
 
 #[test]
-fn p3_an_authorizer_that_dawdles_is_not_waited_for() {
+fn esc3_an_authorizer_that_dawdles_is_not_waited_for() {
     let slow = cluster().slow(Duration::from_millis(210));
     let (answer, cluster) = admit(&request("ann", &set()), &json!({}), slow);
     assert_eq!(
@@ -47,13 +47,13 @@ fn p3_an_authorizer_that_dawdles_is_not_waited_for() {
         "403 SidecarSet \"agent\": spec.serviceAccountPermissions: too many permissions to verify in one request; split them over several SidecarSets"
     );
     assert_eq!(cluster.questions().len(), 3, "what is under way after 600 ms is the last");
-    // An admin is done with one question about herself; then the account's own rights are asked for.
+    // An admin needs only one question about herself; the account's own rights are checked afterwards.
     let slow = crate::cluster().slow(Duration::from_millis(10));
     assert_eq!(verdict(&admit(&request("root", &set()), &json!({}), slow).0), "accepted");
 }
 
 #[test]
-fn p5_an_account_that_the_author_could_not_use() {
+fn esc5_an_account_that_the_author_could_not_use() {
     let in_web = |rules: Value| {
         let cluster = Court::with([account("web")]).granting("ann", "web", &rules);
         let set = with_rules(json!([]));
@@ -80,7 +80,7 @@ fn p5_an_account_that_the_author_could_not_use() {
 }
 
 #[test]
-fn p5_rights_in_one_namespace_are_none_elsewhere() {
+fn esc5_rights_in_one_namespace_are_none_elsewhere() {
     let tell = |set: &Value, cluster: Court| verdict(&admit(&request("ann", set), &json!({}), cluster).0);
     let plain = |set: Value| edited(set, |set| set["spec"]["serviceAccountPermissions"] = json!([]));
     assert_eq!(
@@ -96,9 +96,9 @@ fn p5_rights_in_one_namespace_are_none_elsewhere() {
     assert_eq!(tell(&plain(in_namespaces(set(), &["web"])), cluster()), "accepted");
 }
 
-/// A list that another requirement or operator opens is no closed list.
+/// A list that another requirement or operator widens is not a closed list.
 #[test]
-fn p5_selectors_that_only_look_like_a_closed_list() {
+fn esc5_selectors_that_only_look_like_a_closed_list() {
     let selecting = |selector: Value| edited(set(), |set| set["spec"]["namespaceSelector"] = selector);
     let name = "kubernetes.io/metadata.name";
     for open in [
@@ -109,7 +109,7 @@ fn p5_selectors_that_only_look_like_a_closed_list() {
         let told = told(&selecting(open.clone()));
         assert!(told.contains("in every namespace"), "{open}: {told}");
     }
-    // Both have to hold, so that the other one cannot widen it.
+    // Both requirements must hold, so neither can widen the other.
     for closed in [
         json!({"matchLabels": {name: "web"}, "matchExpressions": [{"key": name, "operator": "In", "values": ["web", "bank"]}]}),
         json!({"matchLabels": {name: "web", "team": "a"}}),
@@ -119,7 +119,7 @@ fn p5_selectors_that_only_look_like_a_closed_list() {
 }
 
 #[test]
-fn p5_v1alpha1_names_its_namespace_in_another_field() {
+fn esc5_v1alpha1_names_its_namespace_in_another_field() {
     let old = |namespace: &str| {
         edited(set(), |set| {
             set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
@@ -138,7 +138,7 @@ fn p5_v1alpha1_names_its_namespace_in_another_field() {
     };
     assert_eq!(
         tell(&old("bank")),
-        "403 SidecarSet \"agent\": spec.serviceAccountName: \"ann\" may not use the ServiceAccount \"agent\" in namespace \"bank\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant get pods in namespace \"bank\"; write what you hold yourself, or ask somebody who does"
+        "403 SidecarSet \"agent\": spec.serviceAccountName: \"ann\" may not use the ServiceAccount \"agent\" in namespace \"bank\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant get pods in namespace \"bank\"; write permissions that you hold, or ask a holder to write it"
     );
     assert!(tell(&old("")).contains("in every namespace"));
     assert_eq!(
@@ -148,7 +148,7 @@ fn p5_v1alpha1_names_its_namespace_in_another_field() {
     assert_eq!(tell(&old("web")), "accepted");
 }
 
-/// The account holds itself what no sidecar may have.
+/// The account itself holds permissions that no sidecar may have.
 #[test]
 fn e5_a_privileged_account() {
     let cluster = |namespace: &str, rules: Value| {
@@ -163,7 +163,7 @@ fn e5_a_privileged_account() {
         "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may get secrets in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions"
     );
     assert_eq!(tell(&set(), cluster("web", json!([rule("", "configmaps", "*")]))), "accepted");
-    // RBAC says no to the verb "*" for whoever was granted less than that.
+    // RBAC denies the verb "*" to a user who was granted only some verbs.
     assert_eq!(
         tell(&set(), cluster("web", json!([rule("", "secrets", "get")]))),
         "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may get secrets in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions"
@@ -172,7 +172,7 @@ fn e5_a_privileged_account() {
         tell(&set(), cluster("web", json!([rule("", "pods/exec", "create")]))),
         "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may create pods/exec in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions"
     );
-    // Through a group of accounts.
+    // Rights through a group of accounts.
     let grouped = Court::with([account("web")])
         .granting("system:serviceaccounts:web", "web", &json!([rule("*", "*", "*")]))
         .granting("system:masters", "", &json!([rule("*", "*", "*")]));
@@ -180,7 +180,7 @@ fn e5_a_privileged_account() {
         tell(&set(), grouped),
         "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may escalate *.* in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions"
     );
-    // Behind others in a long list.
+    // Rights in the last namespace of a long list.
     let many = in_namespaces(set(), &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]);
     assert_eq!(
         tell(&many, cluster("n8", json!([rule("", "pods/exec", "*")]))),
@@ -207,7 +207,7 @@ fn e1_protected_namespaces() {
 }
 
 #[test]
-fn v5_accounts_that_are_not_allowed() {
+fn idv5_accounts_that_are_not_allowed() {
     let allowed =
         json!({"allowed": [{"namespaces": ["team-*"], "names": ["agent"]}, {"namespaces": ["*"], "names": ["log-*"]}]});
     let tell = |set: &Value| verdict(&admit(&request("root", set), &allowed, cluster()).0);
@@ -224,7 +224,7 @@ fn v5_accounts_that_are_not_allowed() {
 }
 
 #[test]
-fn v3_accounts_that_are_not_there() {
+fn idv3_accounts_that_are_not_there() {
     let going =
         edited(account("web"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     let held = |cluster: Court| cluster.granting("ann", "web", &hers());
@@ -248,7 +248,7 @@ fn v3_accounts_that_are_not_there() {
 }
 
 #[test]
-fn a5_1_existence_is_checked_where_the_namespaces_are_named() {
+fn idc1_existence_is_checked_where_the_namespaces_are_named() {
     let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"];
     let many = in_namespaces(set(), &names);
     let everywhere = json!([rule("*", "*", "*")]);

@@ -1,4 +1,4 @@
-//! Fields, annotations and volumes that are not what they should be.
+//! Invalid fields, annotations and volumes.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -44,10 +44,10 @@ use crate::told;
     "422 SidecarSet \"agent\": spec.serviceAccountName: Invalid value: \"agent\\nadmin\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
 )]
 #[case::too_long(&"a".repeat(254), "422 SidecarSet \"agent\": spec.serviceAccountName: Invalid value: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...\": must be no more than 253 bytes")]
-fn v2_e16_names_that_are_none(#[case] name: &str, #[case] message: &str) {
+fn idv2_e16_names_that_are_none(#[case] name: &str, #[case] message: &str) {
     let named = |name: &str| edited(set(), |set| set["spec"]["serviceAccountName"] = json!(name));
     assert_eq!(told(&named(name)), message);
-    // The same in the annotation that stands for the field.
+    // The same in the annotation that replaces the field.
     let annotated = edited(set(), |set| {
         set["spec"].as_object_mut().unwrap().remove("serviceAccountName");
         set["metadata"]["annotations"] = json!({"pillion.dev/service-account-name": name});
@@ -57,7 +57,7 @@ fn v2_e16_names_that_are_none(#[case] name: &str, #[case] message: &str) {
 }
 
 #[test]
-fn p1_annotations_are_asked_about_like_fields() {
+fn esc1_annotations_are_asked_about_like_fields() {
     let annotated = |permissions: &str| {
         edited(set(), |set| {
             for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
@@ -72,13 +72,13 @@ fn p1_annotations_are_asked_about_like_fields() {
     let wanted = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]"#;
     assert_eq!(
         told(&annotated(wanted)),
-        "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write what you hold yourself, or ask somebody who does"
+        "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
     );
-    // The last of two equal keys counts, here and for everybody who reads it later.
+    // The last of two equal keys counts, here and for all later readers.
     let twice = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "verbs": ["delete"]}]"#;
     assert_eq!(
         told(&annotated(twice)),
-        "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write what you hold yourself, or ask somebody who does"
+        "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
     );
     assert_eq!(
         told(&annotated("[{]")),
@@ -113,7 +113,7 @@ fn p1_annotations_are_asked_about_like_fields() {
     r#"[{"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]}]"#,
     "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: says something else than spec.serviceAccountPermissions; keep one of the two"
 )]
-fn p1_annotations_may_not_contradict_fields(
+fn esc1_annotations_may_not_contradict_fields(
     #[case] key: &str,
     #[case] attack: &str,
     #[case] honest: &str,
@@ -129,7 +129,7 @@ fn p1_annotations_may_not_contradict_fields(
     assert_eq!(told(&annotated(honest)), "accepted");
 }
 
-/// Volumes and mounts through which a sidecar would get a token that is not its account's.
+/// Volumes and mounts that would give a sidecar a token of another account.
 #[rstest]
 #[case::a_projected_token(json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]), json!({}), "422 SidecarSet \"agent\": spec.volumes[0].projected: Forbidden: the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one")]
 #[case::one_of_several_sources(json!([{"name": "t", "projected": {"sources": [{"secret": {"name": "a"}}, {"secret": {"name": "sidecarset-token-b077d031c6eaa197"}}]}}]), json!({}), "422 SidecarSet \"agent\": spec.volumes[0]: Forbidden: the Secret \"sidecarset-token-b077d031c6eaa197\" belongs to isolated sidecars; remove it")]
@@ -140,7 +140,7 @@ fn p1_annotations_may_not_contradict_fields(
 #[case::a_mount_at_the_path_with_dots(json!([{"name": "t", "emptyDir": {}}]), json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/x/../kubernetes.io/serviceaccount"}]}), "422 SidecarSet \"agent\": spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/var/run/secrets/x/../kubernetes.io/serviceaccount\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName")]
 #[case::a_variable(json!([]), json!({"env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "sidecarset-token-b077d031c6eaa197", "key": "token"}}}]}), "422 SidecarSet \"agent\": spec.containers[0].env: Forbidden: the Secret \"sidecarset-token-b077d031c6eaa197\" belongs to isolated sidecars; remove it")]
 #[case::an_environment(json!([]), json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-b077d031c6eaa197"}}]}), "422 SidecarSet \"agent\": spec.containers[0].envFrom: Forbidden: the Secret \"sidecarset-token-b077d031c6eaa197\" belongs to isolated sidecars; remove it")]
-fn e4_b2_volumes_that_bring_a_token(#[case] volumes: Value, #[case] container: Value, #[case] message: &str) {
+fn e4_tok2_volumes_that_bring_a_token(#[case] volumes: Value, #[case] container: Value, #[case] message: &str) {
     let with = |volumes: Value, container: &Value| {
         edited(set(), |set| {
             set["spec"]["volumes"] = volumes;
@@ -158,7 +158,7 @@ fn e4_b2_volumes_that_bring_a_token(#[case] volumes: Value, #[case] container: V
 }
 
 #[test]
-fn v8_e3_modes_and_behaviours_that_there_are_not() {
+fn idv8_e3_modes_and_behaviours_that_there_are_not() {
     let with = |field: &str, value: Value| edited(set(), |set| set["spec"][field] = value);
     assert_eq!(
         told(&with("serviceAccountMode", json!("Pod"))),

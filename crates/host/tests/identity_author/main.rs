@@ -1,5 +1,5 @@
-//! Authors of SidecarSets who try to hand out more than they hold, through the built module. Beside each attack stands
-//! the nearest honest request.
+//! Authors of SidecarSets who try to grant more than they hold, through the built module. Each attack comes with the
+//! most similar honest request.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
@@ -16,7 +16,7 @@ use pillion_host::ValidationResponse;
 use serde_json::{Value, json};
 use support::identity::{Court, ask, edited, gated, rule, verdict};
 
-/// An agent that runs beside the Pods of the namespace `web`.
+/// Returns a set whose agent runs beside the Pods of the namespace `web`.
 fn set() -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
@@ -30,7 +30,7 @@ fn set() -> Value {
     })
 }
 
-/// The same for every namespace.
+/// Returns the same set for every namespace.
 fn set_for_all() -> Value {
     edited(set(), |set| drop(set["spec"].as_object_mut().unwrap().remove("namespaceSelector")))
 }
@@ -49,7 +49,7 @@ fn account(namespace: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": "agent", "uid": "1"}})
 }
 
-/// What Ann may do in the namespace `web`.
+/// Returns Ann's rules in the namespace `web`.
 fn hers() -> Value {
     json!([
         rule("", "pods", "create"),
@@ -84,7 +84,7 @@ fn update(user: &str, old: &Value, new: &Value) -> Value {
     })
 }
 
-/// What the policy stored of a set.
+/// Returns a set as the policy stores it.
 fn stored(set: &Value) -> Value {
     let answer = ask(&request("root", set), &gated(&json!({}), &[]), &Arc::new(cluster()));
     answer.mutated_object.unwrap_or_else(|| panic!("{:?}", answer.message))
@@ -95,7 +95,7 @@ fn admit(request: &Value, rules: &Value, cluster: Court) -> (ValidationResponse,
     (ask(request, &gated(rules, &[]), &cluster), cluster)
 }
 
-/// What Ann is told about a set that she creates.
+/// Returns the verdict on a set that Ann creates.
 fn told(set: &Value) -> String {
     verdict(&admit(&request("ann", set), &json!({}), cluster()).0)
 }

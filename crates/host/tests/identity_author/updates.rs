@@ -1,4 +1,4 @@
-//! Updates, alone and in steps.
+//! Updates, single and in several steps.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::stored;
 use crate::support::identity::{Court, ask, edited, rule, verdict};
 use crate::update;
 
-/// What the set does is the author's word, whoever wrote it first.
+/// The author of an update answers for the whole set, whoever wrote it first.
 #[rstest]
 #[case::a_wider_selector("/spec/selector", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}))]
 #[case::another_image("/spec/containers/0/image", json!("evil:1"))]
@@ -22,7 +22,7 @@ use crate::update;
 #[case::no_longer_paused("/spec/injectionStrategy", json!({"paused": false}))]
 #[case::another_revision("/spec/injectionStrategy", json!({"revision": {"revisionName": "agent-1"}}))]
 #[case::the_mode_as_an_annotation("/metadata/annotations/pillion.dev~1service-account-mode", json!("Isolate"))]
-fn p1_an_update_that_hands_the_identity_to_others_is_asked_about(#[case] path: &str, #[case] value: Value) {
+fn esc1_an_update_that_hands_the_identity_to_others_is_asked_about(#[case] path: &str, #[case] value: Value) {
     let old = stored(&edited(set(), |set| set["spec"]["injectionStrategy"] = json!({"paused": true})));
     let new = edited(old.clone(), |set| {
         let (parent, key) = path.rsplit_once('/').unwrap();
@@ -56,7 +56,7 @@ fn p1_an_update_that_hands_the_identity_to_others_is_asked_about(#[case] path: &
 #[case::a_label("/metadata/labels", json!({"a": "b"}))]
 #[case::an_annotation_of_others("/metadata/annotations/example.com~1note", json!("x"))]
 #[case::a_finalizer("/metadata/finalizers", json!(["example.com/f"]))]
-fn p1_an_update_that_changes_nothing_of_it_is_not_asked_about(#[case] path: &str, #[case] value: Value) {
+fn esc1_an_update_that_changes_nothing_of_it_is_not_asked_about(#[case] path: &str, #[case] value: Value) {
     let old = stored(&set());
     let new = edited(old.clone(), |set| {
         let (parent, key) = path.rsplit_once('/').unwrap();
@@ -67,7 +67,7 @@ fn p1_an_update_that_changes_nothing_of_it_is_not_asked_about(#[case] path: &str
     assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]));
 }
 
-/// A stored version of the agent.
+/// Returns a stored version of the agent.
 fn revision() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
@@ -76,7 +76,7 @@ fn revision() -> Value {
     })
 }
 
-/// Pausing alone would flip which image runs under the account.
+/// Pausing alone would change which image runs under the account.
 #[rstest]
 #[case::pausing("paused", json!(true))]
 #[case::another_share("partition", json!("0%"))]
@@ -104,7 +104,7 @@ fn e23_what_decides_between_two_versions_is_asked_about(#[case] field: &str, #[c
         "{told}"
     );
     assert_eq!(tell("Partial", "root").0, "accepted");
-    // Every Pod gets the stored version, however far the rollout is.
+    // Every Pod gets the stored version, whatever the progress of the rollout.
     assert_eq!(tell("Always", "bob"), ("accepted".to_owned(), 0));
 }
 
@@ -118,7 +118,7 @@ fn e23_how_many_are_updated_at_once_is_not_asked_about() {
     assert_eq!((verdict(&answer).as_str(), cluster.questions()), ("accepted", vec![]));
 }
 
-/// What is written while nobody is asked would take effect once the gate comes on.
+/// Changes made while the gate is off would take effect, unchecked, once it is on.
 #[rstest]
 #[case::the_image("/spec/containers/0/image", json!("evil:1"), "spec.containers")]
 #[case::the_selector("/spec/selector", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}), "spec.selector")]
@@ -155,10 +155,10 @@ fn e23_while_the_gate_is_off_an_account_can_only_be_given_up(
     assert_eq!(tell(&given_up), "accepted");
 }
 
-/// Bob may use the account in his namespace. A definition that does not convert versions keeps the field, and the
-/// controller reads v1alpha1, where it displaces the selector.
+/// Bob may use the account in his own namespace. A CustomResourceDefinition without conversion keeps the field, and the
+/// controller reads v1alpha1, where the field overrides the selector.
 #[test]
-fn p5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
+fn esc5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
     let set = edited(set(), |set| {
         set["spec"]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] = json!("bobs");
         set["spec"]["serviceAccountPermissions"] = json!([]);
@@ -172,7 +172,7 @@ fn p5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
         told.starts_with("422 SidecarSet \"agent\": spec.namespace: Forbidden: v1beta1 has no such field"),
         "{told}"
     );
-    // In v1alpha1 it is the namespace that he is asked about.
+    // In v1alpha1 the field decides which namespace is checked.
     let alpha = edited(request("bob", &attack), |request| {
         request["object"]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
         for field in ["kind", "resource"] {
@@ -184,7 +184,7 @@ fn p5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
 }
 
 #[test]
-fn p1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
+fn esc1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
     let with = stored(&set());
     let without = edited(with.clone(), |set| {
         for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
@@ -196,10 +196,10 @@ fn p1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
     assert!(told.starts_with("403 "), "{told}");
 }
 
-/// An object that is being deleted must be able to lose its finalizers; that is no way around the rules, for it is
-/// there, and in effect, for as long as somebody keeps a finalizer on it.
+/// An object that is being deleted must be able to lose its finalizers. This must not evade the rules, because the
+/// object stays in effect as long as a finalizer remains on it.
 #[test]
-fn p1_a_set_that_is_being_deleted_gains_nothing() {
+fn esc1_a_set_that_is_being_deleted_gains_nothing() {
     let old = edited(stored(&set()), |set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         set["metadata"]["finalizers"] = json!(["example.com/keep"]);
@@ -212,17 +212,17 @@ fn p1_a_set_that_is_being_deleted_gains_nothing() {
     });
     assert_eq!(
         tell(&widened, &json!({})),
-        "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: grants * *.*, which reaches escalate *.*; nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions"
+        "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: grants * *.*, which reaches escalate *.*; no sidecar may get that; grant less, or change serviceAccounts.denyPermissions"
     );
     let replaced = edited(old.clone(), |set| set["spec"]["containers"][0]["image"] = json!("evil:1"));
     assert_eq!(
         tell(&replaced, &json!({})),
-        "403 SidecarSet \"agent\": spec.serviceAccountName: \"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"bob\" may not grant get pods in namespace \"web\"; write what you hold yourself, or ask somebody who does"
+        "403 SidecarSet \"agent\": spec.serviceAccountName: \"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"bob\" may not grant get pods in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
     );
 }
 
 #[test]
-fn v1_without_the_gate_nothing_of_it_is_set() {
+fn idv1_without_the_gate_nothing_of_it_is_set() {
     let off = json!({});
     let tell = |request: &Value| {
         let cluster = Arc::new(Court::default());

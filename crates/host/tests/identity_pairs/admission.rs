@@ -1,4 +1,4 @@
-//! A Pod on its way through the API server and the policy.
+//! The path of a Pod through the API server and the policy.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::support::{create_pod, is_sound};
 
-/// A Pod of a scenario, before and after.
+/// A Pod of a scenario before and after admission.
 pub struct Admission {
-    /// The Pod as the policy sees it.
+    /// The Pod that the policy receives.
     pub seen: Value,
-    /// The Pod as injection without identities leaves it.
+    /// The Pod after injection without identities.
     pub injected: Value,
-    /// What the specification says about it.
+    /// The result that the specification requires.
     pub expected: Expected,
-    /// What the policy says.
+    /// The answer of the policy.
     pub answer: ValidationResponse,
 }
 
 impl Admission {
-    /// Sends the Pod of a scenario; `Err` where the API server refuses it before any webhook.
+    /// Admits the Pod of a scenario. `Err` if the API server refuses it before any webhook.
     pub fn of(scenario: &Scenario) -> Result<Self, String> {
         let seen = identity::admit(&scenario.pod, &scenario.accounts)?;
         let injected = injected(&seen, &scenario.settings_without());
@@ -31,7 +31,7 @@ impl Admission {
         Ok(Self { seen, injected, expected, answer })
     }
 
-    /// The Pod after the policy, as the API server makes it from the JSON patch that the policy server sends.
+    /// Returns the Pod after the policy: the API server applies the JSON patch that the policy server sends.
     pub fn patched(&self) -> Value {
         let mut pod = self.seen.clone();
         if let Some(mutated) = &self.answer.mutated_object {
@@ -42,8 +42,8 @@ impl Admission {
     }
 }
 
-/// The Pod as injection without identities leaves it. Without identities nobody may name a merged account (E6), so the
-/// Pod names another one meanwhile.
+/// Returns the Pod after injection without identities. Without identities a Pod must not name a merged account (E6), so
+/// the Pod temporarily names another one.
 fn injected(seen: &Value, settings: &Value) -> Value {
     let mut pod = seen.clone();
     pod["spec"]["serviceAccountName"] = "own".into();
@@ -54,7 +54,7 @@ fn injected(seen: &Value, settings: &Value) -> Value {
     pod
 }
 
-/// What the policy answers to a Pod in a scenario's cluster.
+/// Returns the policy's answer to a Pod in a scenario's cluster.
 pub fn evaluate(pod: &Value, uid: &str, settings: &Value, scenario: &Scenario) -> ValidationResponse {
     let answer = module().validate(&create_pod(pod, uid), settings, Arc::new(scenario.cluster())).unwrap();
     assert!(is_sound(&answer), "{answer:?}");

@@ -1,11 +1,11 @@
-//! What of a Pod is none of the policy's business: everything but sidecars, their volumes and our annotations.
+//! The parts of a Pod that the policy must not change: everything but sidecars, their volumes and our annotations.
 
 use pillion_testkit::identity::{Expected, Scenario, Set, is_automount, is_token_path};
 use serde_json::{Value, json};
 
 use crate::admission::Admission;
 
-/// A Pod after the policy without what was added to it.
+/// Returns the Pod after the policy without the policy's additions.
 pub fn of(patched: &Value, seen: &Value, scenario: &Scenario) -> Value {
     let mut pod = patched.clone();
     let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
@@ -30,8 +30,9 @@ fn is_of_a_pair(key: &str) -> bool {
     key.starts_with("version.sidecarset") || key.starts_with("versionalt.sidecarset")
 }
 
-/// What is to be left of the Pod: all of it, byte for byte, unless its account was swapped, or is a merged one. Then that is another one,
-/// and where only the sidecars hold it, what the API server had mounted is gone for good (A1-f, A1-g).
+/// Returns the required rest of the Pod. It is the whole Pod, byte for byte, unless its account was swapped or is a
+/// merged one. Then the Pod has another account; if only the sidecars hold that account, the volume and mounts of the
+/// API server are removed (SAP-8f, SAP-8g).
 pub fn wanted(admission: &Admission) -> Value {
     let mut pod = admission.seen.clone();
     let Expected::Admitted { runs_as, hides, .. } = &admission.expected else { return pod };

@@ -1,5 +1,5 @@
-//! Who can authenticate as whom after admission, by the rules of the API server and the kubelet, through the built
-//! module (`serviceaccounts.md` A1, A4, B, G).
+//! The accounts as which each container can authenticate after admission, by the rules of the API server and the
+//! kubelet, through the built module (SAP-8, IDP-7).
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod admission;
@@ -19,11 +19,11 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
-/// The modes in which the app gains nothing.
+/// Modes in which the app must not gain an identity.
 const OURS: [&str; 3] = ["SidecarsOnly", "SidecarsOnly", "Isolate"];
 const ALL: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
 
-/// The containers that are to hold an account, with it.
+/// Returns the containers that must hold an account, each with the account.
 fn owners(scenario: &Scenario, admission: &Admission) -> Vec<(String, String)> {
     let Expected::Admitted { identities, .. } = &admission.expected else { panic!("{:?}", admission.expected) };
     let sets = scenario.sets.iter().filter_map(|set| Some((set, identities.get(set.name)?)));
@@ -31,14 +31,14 @@ fn owners(scenario: &Scenario, admission: &Admission) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The pairs of a Pod whose owners hold their accounts, while the others hold what `others` says.
+/// Returns the expected pairs of a Pod: the owners' accounts, and `others` for the other containers.
 fn expected(owners: &[(String, String)], mut others: BTreeSet<Pair>) -> BTreeSet<Pair> {
     others.retain(|pair| owners.iter().all(|(container, _)| *container != pair.container));
     others.extend(owners.iter().map(|(container, account)| Pair::new(container, account)));
     others
 }
 
-/// The pairs of a Pod. A further token of its own account gives an owner nothing, whatever its audience.
+/// Returns the pairs of a Pod. Further tokens of an owner's own account are not counted, whatever their audience.
 fn held(stored: &Value, owners: &[(String, String)], accounts: &Accounts) -> BTreeSet<Pair> {
     let mut held = BTreeSet::new();
     for pair in pairs(stored, accounts) {
@@ -48,8 +48,9 @@ fn held(stored: &Value, owners: &[(String, String)], accounts: &Accounts) -> BTr
     held
 }
 
-/// What the containers besides the owners are to hold: what they held before, less the automounted `default` where the
-/// account was swapped for the sidecars alone, or the automounted merged one that the Pod named itself (E6). In mode `Pod` they get what a bare swap would give them.
+/// Returns the pairs that the containers besides the owners must hold. These are their earlier pairs, with two
+/// exceptions: the automounted `default` if the account was swapped only for the sidecars, and the automounted merged
+/// account if the Pod named it (E6). In mode `Pod`, they get the pairs that a bare swap would give them.
 fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
     let Expected::Admitted { runs_as, hides, .. } = &admission.expected else { panic!("{:?}", admission.expected) };
     let mut injected = admission.injected.clone();
@@ -64,9 +65,9 @@ fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
     held
 }
 
-/// Everything that holds for every Pod and every SidecarSet.
+/// Checks all properties of a scenario.
 fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
-    // A Pod that names an account which is not there never reaches a webhook.
+    // The API server refuses a Pod with a missing account before any webhook.
     let Ok(admission) = Admission::of(scenario) else { return Ok(()) };
     let answer = &admission.answer;
     let (runs_as, skips) = match &admission.expected {
@@ -96,7 +97,7 @@ fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
     prop_assert_eq!(annotations.get("pillion.dev/service-account-injected").is_some(), runs_as.is_some());
     prop_assert_eq!(annotations.get("pillion.dev/service-account-skipped").is_some(), skips);
 
-    // Admitting it again, with another uid.
+    // A second admission with another uid.
     let again = evaluate(&stored, "22222222-0000-4000-8000-000000000002", &scenario.settings(), scenario);
     prop_assert!(again.accepted, "again: {:?}", again.message);
     let changes = json_patch::diff(&stored, again.mutated_object.as_ref().unwrap_or(&stored));
@@ -111,21 +112,21 @@ fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::default() })]
 
-    /// Owners hold their account, and nobody else gains anything.
+    /// Owners hold their account, and no other container gains anything.
     #[test]
     fn owners_hold_their_account_and_nobody_else_gains_anything(scenario in scenario(&OURS)) {
         check(&scenario)?;
     }
 
-    /// With mode `Pod` among the modes, the app gains what it is meant to gain, and no more.
+    /// With mode `Pod` among the modes, the app gains exactly the intended account.
     #[test]
     fn e3_in_mode_pod_the_app_gains_the_account_of_the_pod_alone(scenario in scenario(&ALL)) {
         check(&scenario)?;
     }
 }
 
-/// The properties would hold of a policy that refuses everything: most of what they draw is admitted, and every way
-/// to an identity is among it.
+/// A policy that refuses everything would have the properties, too. Therefore most scenarios must be admitted, and
+/// every way to an identity must occur.
 #[test]
 fn the_properties_are_about_something() {
     let mut runner = TestRunner::deterministic();

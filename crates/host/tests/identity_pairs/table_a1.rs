@@ -1,4 +1,4 @@
-//! Table A1: what happens to tokens after a policy has changed the account of a Pod, and what Pillion makes of it.
+//! Table SAP-8: the effect on tokens of a policy that changes the account of a Pod, and Pillion's result.
 
 use pillion_testkit::identity::table::{self, accounts, manual, pulling, rows};
 use pillion_testkit::identity::{self, Accounts, Scenario, Set, TOKEN_PATH};
@@ -9,7 +9,7 @@ use crate::admission::{Admission, evaluate};
 
 const NONE: fn(&mut Value) = table::unchanged;
 
-/// A Pod with one container, as its author wrote it.
+/// Returns a Pod with one container, as its author wrote it.
 fn web(edit: fn(&mut Value)) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -20,7 +20,7 @@ fn web(edit: fn(&mut Value)) -> Value {
     pod
 }
 
-/// The pairs of a Pod and its pull secrets, or why it would be no Pod.
+/// Returns the pairs of a Pod and its pull secrets, or the reasons why the Pod is invalid.
 fn shown(pod: &Value, accounts: &Accounts) -> String {
     let errors = identity::invalid(pod);
     if errors.is_empty() { table::shown(pod, accounts) } else { errors.join(", ") }
@@ -33,7 +33,7 @@ fn push(list: &mut Value, item: Value) {
     list.as_array_mut().unwrap().push(item);
 }
 
-/// What a policy that only swaps the account does: it adds a container `agent` and names `x`.
+/// Imitates a policy that only swaps the account: it adds a container `agent` and names `x`.
 fn swapped(pod: &mut Value) {
     pod["spec"]["serviceAccountName"] = json!("x");
     pod["spec"]["serviceAccount"] = json!("x");
@@ -56,7 +56,7 @@ fn with_mount(pod: &mut Value, volume: &str, path: &str) {
     push(&mut pod["spec"]["containers"][1]["volumeMounts"], json!({"name": volume, "mountPath": path}));
 }
 
-/// The rows as they were measured: the model does what the API server does.
+/// The measured rows: the model behaves like the API server.
 #[rstest]
 #[case::a_sidecar_without_mount(NONE, accounts(), swapped, "agent:x app:x")]
 #[case::b_missing(
@@ -103,7 +103,7 @@ fn with_mount(pod: &mut Value, volume: &str, path: &str) {
     },
     "agent: mountPath: Invalid value: /var/run/secrets/kubernetes.io/serviceaccount: must be unique"
 )]
-fn a1_table_as_measured(
+fn sap8_table_as_measured(
     #[case] pod: fn(&mut Value),
     #[case] accounts: Accounts,
     #[case] policy: fn(&mut Value),
@@ -115,10 +115,10 @@ fn a1_table_as_measured(
     assert_eq!(after, result);
 }
 
-/// The same rows with Pillion in place of that policy: in mode `Pod` alone, which has to be allowed, the app holds the
+/// The same rows with Pillion instead of that policy: only in mode `Pod`, which must be allowed, the app holds the
 /// token of `x`.
 #[rstest]
-fn a1_table_with_pillion(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
+fn sap8_table_with_pillion(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
     for row in rows() {
         let set = Set::new("a", Some("x"), mode);
         let scenario =
@@ -127,9 +127,9 @@ fn a1_table_with_pillion(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'sta
     }
 }
 
-/// Row b: in place of the API server's 403 after the webhooks, one that says what to do.
+/// Row b: the policy refuses with a remedy, instead of the API server's 403 after the webhooks.
 #[rstest]
-fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
+fn sap8b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
     let set = Set::new("a", Some("x"), mode);
     let scenario = Scenario { allow_pod_mode: true, ..Scenario::new(web(NONE), vec![set], Accounts::of(&["default"])) };
     assert_eq!(
@@ -139,12 +139,12 @@ fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")]
     );
 }
 
-/// Rows i, j and l on the sidecar's side: what would keep its token away is refused, whatever its path looks like, and
-/// no second mount is written that the API server would answer with 422.
+/// Rows i, j and l for the sidecar: a volume in the place of its token is refused, whatever the spelling of the path,
+/// and the policy writes no second mount, which the API server would answer with 422.
 #[rstest]
 #[case::i_l_plain(TOKEN_PATH)]
 #[case::j_slash("/var/run/secrets/kubernetes.io/serviceaccount/")]
-fn a1_i_j_l_a_sidecar_with_something_else_in_the_place_of_its_token_is_refused(
+fn sap8i_sap8j_sap8l_a_sidecar_with_something_else_in_the_place_of_its_token_is_refused(
     #[case] path: &'static str,
     #[values("SidecarsOnly", "Isolate")] mode: &'static str,
 ) {
@@ -159,22 +159,22 @@ fn a1_i_j_l_a_sidecar_with_something_else_in_the_place_of_its_token_is_refused(
     );
 }
 
-/// A1-9: a mirror Pod may not have an account, and shows what runs already.
+/// SAP-9: a mirror Pod must not have an account, and only shows what already runs.
 #[rstest]
-fn a1_9_mirror_pods_stay_as_they_are(#[values("SidecarsOnly", "Isolate")] mode: &'static str) {
+fn sap9_mirror_pods_stay_as_they_are(#[values("SidecarsOnly", "Isolate")] mode: &'static str) {
     let pod = web(|pod: &mut Value| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("hash"));
     let scenario = Scenario::new(pod.clone(), vec![Set::new("a", Some("x"), mode)], Accounts::default());
     let answer = evaluate(&pod, "u", &scenario.settings(), &scenario);
     assert!(answer.accepted && answer.mutated_object.is_none() && answer.warnings.is_none(), "{answer:?}");
 }
 
-/// A1-3: an alias alone is the account, and both are set where it changes.
+/// SAP-3: an alias alone counts as the account, and both are set if it changes.
 #[rstest]
 #[case::default("default", "a-main:x", "x")]
 #[case::same("x", "a-main:x app:x", "x")]
 #[case::own("own", "a-main:own app:own", "own")]
-fn a1_3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[case] account: &str) {
-    // An API server would have set both; a request may come from elsewhere.
+fn sap3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[case] account: &str) {
+    // An API server would have set both; a request may come from another source.
     let mut pod = web(NONE);
     pod["spec"]["serviceAccount"] = json!(name);
     let accounts = Accounts::of(&["default", "x", "own"]);
@@ -188,7 +188,7 @@ fn a1_3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[cas
     );
 }
 
-/// Sends the Pod of a scenario through everything; the pairs that are left, or why it is refused.
+/// Sends the Pod of a scenario through everything. Returns the resulting pairs, or the refusal.
 fn admitted(scenario: &Scenario) -> String {
     let admission = Admission::of(scenario).unwrap();
     if let Some(message) = &admission.answer.message {

@@ -1,4 +1,4 @@
-//! The asserting twin against webhooks that come after the policy (B10, E11): it refuses whatever they undo or copy.
+//! The asserting twin against webhooks that run after the policy (TOK-10, E11): it refuses whatever they undo or copy.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::admission::{Admission, evaluate};
 
-/// A container of the Pod, by its place among the containers of both lists.
+/// Returns the first container whose name matches, from both lists.
 fn container(pod: &mut Value, name: impl Fn(&str) -> bool) -> Option<&mut Value> {
     let (mut found, spec) = (None, pod["spec"].as_object_mut().unwrap());
     for (key, list) in spec.iter_mut() {
@@ -33,27 +33,27 @@ fn volumes(pod: &mut Value) -> &mut Vec<Value> {
     pod["spec"]["volumes"].as_array_mut().unwrap()
 }
 
-/// Gives the app a volume, and mounts it.
+/// Adds a volume to the Pod, and mounts it into the app.
 fn mount_into_app(pod: &mut Value, volume: Value) {
     let mount = json!({"name": volume["name"], "mountPath": "/stolen"});
     volumes(pod).push(volume);
     mounts(container(pod, |name| name == "app").unwrap()).push(mount);
 }
 
-/// The Pod without the annotation that says that its account was swapped.
+/// Returns the Pod without the annotation that records the swapped account.
 fn without_record(pod: &Value) -> Value {
     let mut pod = pod.clone();
     pod["metadata"]["annotations"].as_object_mut().unwrap().remove("pillion.dev/service-account-injected");
     pod
 }
 
-/// Everything that a later webhook may do to identities in this Pod, as what it is and the Pod after it.
+/// Returns every attack by a later webhook on the identities of this Pod: its name and the resulting Pod.
 #[allow(clippy::too_many_lines, reason = "one list of edits, each with its condition")]
 fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<(&'static str, Value)> {
     let Expected::Admitted { runs_as, hides, identities, .. } = &admission.expected else { return Vec::new() };
     let mut done = Vec::new();
     let mut sabotage = |what, edit: &dyn Fn(&mut Value)| {
-        // No decision rests on what the Pod says about itself.
+        // No decision may rely on the Pod's own annotations.
         let mut pod = without_record(stored);
         edit(&mut pod);
         done.push((what, pod));
@@ -72,11 +72,11 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
         .iter()
         .any(|volume| volume["name"] == "kube-api-access-own" && volume["projected"].is_null());
     if *hides {
-        // Where the API server takes an empty volume of the Pod for its own, nobody would gain anything.
+        // If the API server mistakes an empty volume of the Pod for its own, the attack gains nothing.
         if !is_misled {
             sabotage("automounting is on again", &|pod| {
                 pod["spec"]["automountServiceAccountToken"] = json!(true);
-                // Whatever the app has at the path keeps the API server from mounting there.
+                // A mount of the app at the path would keep the API server from mounting there.
                 mounts(container(pod, |name| name == "app").unwrap()).clear();
                 *pod = identity::admit(pod, &scenario.accounts).unwrap();
             });
@@ -112,7 +112,7 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
         let is_owner = |name: &str| containers.iter().any(|own| own == name);
         let owner = container(&mut stored.clone(), is_owner).cloned().unwrap();
         if json::items(&owner, &["volumeMounts"]).iter().all(|mount| mount["name"] != volume_name.as_str()) {
-            // The API server mounts the token of the Pod's own account: there is nothing of ours to undo.
+            // The API server mounts the token of the Pod's own account, so there is nothing of ours to undo.
             continue;
         }
         sabotage("the app mounts the volume", &|pod| {
@@ -184,10 +184,10 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
     done
 }
 
-/// What may happen to a Pod on its way from the policy to the twin.
+/// A change to a Pod between the policy and the twin.
 #[derive(Clone, Debug)]
 enum Change {
-    /// The annotation that says that the account was swapped.
+    /// Sets or removes the annotation that records the swapped account.
     Record(bool),
     Account(&'static str),
     Automount(Option<bool>),
@@ -291,8 +291,8 @@ impl Change {
     }
 }
 
-/// The pairs of the containers that are in `pod`. Sidecars may hold whatever the Pod's own account gives: what they run is
-/// not the twin's to compare, and no later webhook gives them more than the app has.
+/// Returns the pairs of the containers in `pod`. Sidecars may hold every token of the Pod's own account: the twin does
+/// not compare what sidecars run, and no later webhook gives them more than the app has.
 fn pairs_in(stored: &Value, pod: &Value, scenario: &Scenario) -> BTreeSet<Pair> {
     let sidecars: Vec<String> = scenario.sets.iter().flat_map(Set::containers).collect();
     let mut pairs = pairs(stored, &scenario.accounts);
@@ -303,7 +303,7 @@ fn pairs_in(stored: &Value, pod: &Value, scenario: &Scenario) -> BTreeSet<Pair> 
     pairs
 }
 
-/// What these containers mount beside the place of tokens: names of containers and of volumes.
+/// Returns the mounts of these containers outside the place of tokens, as names of containers and volumes.
 fn mounts_of(pod: &Value, containers: &[String]) -> BTreeSet<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let lists = ["initContainers", "containers"].into_iter().flat_map(|list| json::items(pod, &["spec", list]));
@@ -321,10 +321,10 @@ proptest! {
     // Each case is a few Pods.
     #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::default() })]
 
-    /// Whatever happens to a Pod between the policy and its twin: the twin accepts nothing that the policy would refuse,
-    /// and where sidecars are, nothing in which the policy would have somebody else hold a token.
+    /// Whatever happens to a Pod between the policy and its twin: the twin accepts nothing that the policy would
+    /// refuse. If there are sidecars, it accepts no Pod to which the policy would give other holders of tokens.
     #[test]
-    fn b10_whatever_the_twin_accepts_the_policy_would_have_made_or_left(
+    fn tok10_whatever_the_twin_accepts_the_policy_would_have_made_or_left(
         scenario in scenario(&["SidecarsOnly", "SidecarsOnly", "Isolate", "Pod"]),
         passes in prop::bool::weighted(0.8),
         changes in vec(change(), 0..4),
@@ -340,12 +340,12 @@ proptest! {
         for change in &changes {
             change.apply(&mut pod);
         }
-        // The policy writes sidecars anew, without what others mount into them. Then their volumes are mounted by nobody,
-        // which may be another decision.
+        // The policy rewrites sidecars without the mounts that others added. Without those mounts the decision may
+        // differ.
         if mounts_of(&pod, &sidecars).iter().any(|mount| !before.contains(mount)) {
             return Ok(());
         }
-        // No Pod is stored that names an account which is not there.
+        // The API server stores no Pod with a missing account.
         let is_stored = identity::invalid(&pod).is_empty() && identity::admit(&pod, &scenario.accounts).is_ok();
         if !is_stored || !evaluate(&pod, "u", &scenario.settings_of_twin(), &scenario).accepted {
             return Ok(());
@@ -369,7 +369,7 @@ proptest! {
     })]
 
     #[test]
-    fn b10_the_twin_refuses_what_later_webhooks_undo_or_copy(scenario in scenario(&["SidecarsOnly", "Isolate", "Pod"])) {
+    fn tok10_the_twin_refuses_what_later_webhooks_undo_or_copy(scenario in scenario(&["SidecarsOnly", "Isolate", "Pod"])) {
         let Ok(admission) = Admission::of(&scenario) else { return Ok(()) };
         if !admission.answer.accepted {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Certificates, drivers, volumes that wait for a container, and what lies around the place of a token (E19 to E21).
+//! Attacks with certificates, drivers, unmounted volumes, and mounts around the place of a token (E19 to E21).
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn certificate() -> Value {
     json!({"name": "mine", "projected": {"sources": [{"podCertificate": {"signerName": "example.com/pods", "keyType": "ED25519"}}]}})
 }
 
-/// What gives a container the Pod's account keeps the Pod from getting the sidecar's.
+/// A volume that gives a container the Pod's account keeps the Pod from getting the sidecar's account.
 #[rstest]
 #[case::certificate(certificate())]
 #[case::certificate_beside_a_map(json!({"name": "mine", "projected": {"sources": [
@@ -90,7 +90,7 @@ fn e19_drivers_that_ask_for_no_token_are_let_through() {
     assert_eq!(account(&with("nfs.csi.k8s.io"), json!({"trustedCsiDrivers": []})), "default", "a list replaces ours");
 }
 
-/// Whether a container mounts it or not, whatever the volume is.
+/// The volume is refused whether a container mounts it or not, whatever its type.
 #[rstest]
 #[case::secret(json!({"secret": {"secretName": "sidecarset-token-d4f0bc5a29de06b5"}}))]
 #[case::projected(json!({"projected": {"sources": [{"secret": {"name": "sidecarset-token-d4f0bc5a29de06b5"}}]}}))]
@@ -104,7 +104,7 @@ fn e19_drivers_that_ask_for_no_token_are_let_through() {
 #[case::scale_io(json!({"scaleIO": {"system": "s", "secretRef": {"name": "sidecarset-token-d4f0bc5a29de06b5"}}}))]
 #[case::storage_os(json!({"storageos": {"secretRef": {"name": "sidecarset-token-d4f0bc5a29de06b5"}}}))]
 #[case::azure(json!({"azureFile": {"shareName": "s", "secretName": "sidecarset-token-d4f0bc5a29de06b5"}}))]
-fn e20_volumes_do_not_name_a_sidecars_secret(
+fn e20_tok8_volumes_do_not_name_a_sidecars_secret(
     #[case] source: Value,
     #[values("mine", "kube-api-access-mine")] name: &str,
     #[values(true, false)] is_mounted: bool,
@@ -128,14 +128,14 @@ fn e20_pull_secrets_and_the_names_of_volumes_are_judged_too() {
     assert!(told(&pulling, &[]).starts_with("403 spec.imagePullSecrets: "));
     let called = with_volume(pod(), json!({"name": "sidecarset-sa-mine", "emptyDir": {}}));
     assert!(told(&called, &[]).starts_with("403 spec.volumes: volume \"sidecarset-sa-mine\" has the name of one"));
-    // The nearest honest Pods.
+    // The most similar honest Pods.
     let honest = with_volume(pod(), json!({"name": "mine", "secret": {"secretName": "my-sidecarset-token-x"}}));
     assert_eq!(told(&honest, &[isolated("a", "agent")]), "accepted");
     let map = with_volume(pod(), json!({"name": "mine", "configMap": {"name": "sidecarset-token-x"}}));
     assert_eq!(told(&map, &[isolated("a", "agent")]), "accepted");
 }
 
-/// A SidecarSet that would hide its token is refused where it would be injected, and where it is there already.
+/// A SidecarSet that would hide its token is refused at the injection, and also if the Pod already has the sidecar.
 #[rstest]
 #[case::mount("volumeMounts[0].mountPath", json!({"volumeMounts": [{"name": "v", "mountPath": "/run/secrets/kubernetes.io/serviceaccount"}]}))]
 #[case::above("volumeMounts[0].mountPath", json!({"volumeMounts": [{"name": "v", "mountPath": "/var/run/"}]}))]
@@ -167,7 +167,7 @@ fn e21_a_sidecar_set_with_a_mount_in_the_way_is_refused(
     assert_eq!(told(&pod(), &[with(&beside)]), "accepted");
 }
 
-/// Shared mounts leave out what is around the token of an owner, and only there.
+/// Shared mounts leave out only the surroundings of an owner's token.
 #[rstest]
 #[case::behind_the_link("/run/secrets/kubernetes.io/serviceaccount", false)]
 #[case::above("/var/run", false)]
@@ -208,7 +208,7 @@ fn e21_shared_mounts_leave_the_place_of_the_token_alone(#[case] path: &str, #[ca
     assert!(after["spec"]["containers"][1]["volumeMounts"].to_string().contains("\"mine\""), "no identity, no rule");
 }
 
-/// An owner's own mount is written anew by the policy, and refused by the twin.
+/// The policy rewrites an owner's own mount, and the twin refuses a changed one.
 #[rstest]
 #[case::a_part(json!({"subPath": "token"}))]
 #[case::a_part_by_variable(json!({"subPathExpr": "$(X)"}))]
@@ -233,12 +233,12 @@ fn e21_an_owners_mount_is_all_of_what_we_write(#[case] more: Value, #[values("Si
         asserted(&changed, &sets)
     );
     assert_eq!(asserted(&ours, &sets), "accepted");
-    // What says nothing is nothing.
+    // An empty value has no effect.
     let silent = edited(ours, |pod| pod["spec"]["containers"][1]["volumeMounts"][0]["subPath"] = json!(""));
     assert_eq!(asserted(&silent, &sets), "accepted");
 }
 
-/// The Pod's author calls a volume like the SidecarSet's; later it projects the Pod's token.
+/// The Pod's author names a volume like the SidecarSet's; later it projects the Pod's token.
 #[test]
 fn e11_the_twin_sees_a_volume_of_an_isolated_sidecar_that_projects_the_pods_token() {
     let sets = [edited(isolated("a", "agent"), |set| {
@@ -260,7 +260,7 @@ fn e11_the_twin_sees_a_volume_of_an_isolated_sidecar_that_projects_the_pods_toke
     }
 }
 
-/// With the gate off, the twin refuses what the policy does.
+/// With the gate off, the twin refuses the same Pod as the policy.
 #[test]
 fn e6_the_twin_refuses_a_merged_account_without_the_gate() {
     for role in ["Inject", "Assert"] {

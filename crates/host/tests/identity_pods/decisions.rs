@@ -1,4 +1,4 @@
-//! What is decided, said and left alone.
+//! Decisions, messages, and the parts of a Pod that stay.
 
 use std::sync::Arc;
 
@@ -55,9 +55,9 @@ fn e3_a_canary_has_the_identity_that_it_names_itself() {
     assert_eq!(holders(&injected(&pod(), &[set("a", "agent"), without])), ["app: default"], "the base gives way whole");
 }
 
-/// Whoever can write revisions gets no identity that way.
+/// The right to write revisions gives no identity.
 #[test]
-fn a5_9_a_revision_has_no_say_in_the_identity() {
+fn idc9_a_revision_has_no_say_in_the_identity() {
     let revision = json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
         "metadata": {"name": "a-1", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "a"}},
@@ -82,7 +82,7 @@ fn a5_9_a_revision_has_no_say_in_the_identity() {
 }
 
 #[test]
-fn e3_m1_m4_conflicts_name_everybody() {
+fn e3_idp1_idp4_conflicts_name_everybody() {
     let refusing = edited(set("b", "b"), |set| {
         set["spec"].as_object_mut().unwrap().remove("behaviorWhenServiceAccountInjection");
     });
@@ -93,9 +93,9 @@ fn e3_m1_m4_conflicts_name_everybody() {
     assert_eq!(told(&pod(), &[set("a", "a"), isolated("b", "b")]), "accepted");
 }
 
-/// "Unset" and "explicitly default" are the same to the policy; the alias follows.
+/// The policy treats an unset account and an explicit "default" alike; the alias follows.
 #[test]
-fn a1_2_a1_3_unset_and_default_are_alike() {
+fn sap2_sap3_unset_and_default_are_alike() {
     let unset = edited(pod(), |pod| {
         pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
         pod["spec"].as_object_mut().unwrap().remove("serviceAccount");
@@ -105,12 +105,13 @@ fn a1_2_a1_3_unset_and_default_are_alike() {
     assert_eq!(after["spec"]["serviceAccount"], after["spec"]["serviceAccountName"]);
     let by_alias =
         edited(running_as("own"), |pod| drop(pod["spec"].as_object_mut().unwrap().remove("serviceAccountName")));
-    assert_eq!(injected(&by_alias, &[set("a", "agent")])["spec"].get("serviceAccountName"), None, "M2");
+    assert_eq!(injected(&by_alias, &[set("a", "agent")])["spec"].get("serviceAccountName"), None, "IDP-2");
 }
 
-/// Pull secrets are the API server's matter (A1-h), and a Pod's requester is a controller, of whom nobody asks.
+/// Pull secrets are up to the API server (SAP-8h). The requester of a Pod is a controller, so its rights are not
+/// checked.
 #[test]
-fn a1_5_a1_7_pull_secrets_stay_and_the_requester_is_not_asked_about() {
+fn sap5_sap7_pull_secrets_stay_and_the_requester_is_not_asked_about() {
     let pod = edited(pod(), |pod| pod["spec"]["imagePullSecrets"] = json!([{"name": "of-default"}]));
     let cluster = Arc::new(cluster());
     let answer = ask(&request(&pod), &gated(&json!({}), &[set("a", "agent")]), &cluster);
@@ -119,9 +120,10 @@ fn a1_5_a1_7_pull_secrets_stay_and_the_requester_is_not_asked_about() {
     assert_eq!(cluster.looked_up(), ["v1/ServiceAccount web/agent"]);
 }
 
-/// What the API server validates afterwards: a token lives ten minutes at least and has a path, mounts are unique.
+/// Rules that the API server validates afterwards: a token lives at least ten minutes and has a path, mounts are
+/// unique.
 #[test]
-fn a1_4_a1_13_the_volume_is_like_the_api_servers() {
+fn sap4_sap13_the_volume_is_like_the_api_servers() {
     let after = injected(&pod(), &[set("a", "agent")]);
     assert_eq!(after["spec"]["volumes"], json!([automounted(&volume_of("agent"))]));
     let mount = json!([{"name": volume_of("agent"), "readOnly": true, "mountPath": TOKEN_PATH}]);
@@ -130,13 +132,13 @@ fn a1_4_a1_13_the_volume_is_like_the_api_servers() {
 }
 
 #[test]
-fn m5_e14_the_pod_says_what_was_done() {
+fn idp5_e14_the_pod_says_what_was_done() {
     let record = |pod: &Value| pod["metadata"]["annotations"][INJECTED].clone();
     assert_eq!(
         record(&injected(&pod(), &[set("a", "agent")])),
         json!(r#"{"injected":"agent","original":"default","sidecarSets":["a"]}"#)
     );
-    // A forged record gives way.
+    // A forged record is overwritten.
     let forged = edited(pod(), |pod| pod["metadata"]["annotations"] = json!({INJECTED: "{\"injected\":\"agent\"}"}));
     let after = injected(&forged, &[set("a", "agent")]);
     assert_eq!(record(&after), record(&injected(&pod(), &[set("a", "agent")])));
@@ -144,7 +146,7 @@ fn m5_e14_the_pod_says_what_was_done() {
 }
 
 #[test]
-fn m2_a5_3_pods_with_an_account_of_their_own() {
+fn idp2_idc3_pods_with_an_account_of_their_own() {
     let own = running_as("own");
     let with = |choice: &str| admit_in(&own, json!({"onAppServiceAccount": choice}), &[set("a", "agent")], cluster());
     let kept = with("Keep");
@@ -163,7 +165,7 @@ fn m2_a5_3_pods_with_an_account_of_their_own() {
 }
 
 #[test]
-fn a5_2_conflicts_may_cost_the_identity_instead_of_the_pod() {
+fn idc2_conflicts_may_cost_the_identity_instead_of_the_pod() {
     let refusing = edited(set("b", "b"), |set| {
         set["spec"].as_object_mut().unwrap().remove("behaviorWhenServiceAccountInjection");
     });
@@ -172,16 +174,16 @@ fn a5_2_conflicts_may_cost_the_identity_instead_of_the_pod() {
     assert_eq!(holders(&answer.mutated_object.unwrap()), ["app: default"]);
 }
 
-/// A set gets what its account may do, no matter what it asks for: permissions are for merging alone.
+/// A single set gets only its account's rights, whatever permissions it names: those are only for merging.
 #[test]
-fn a5_4_one_set_is_granted_nothing() {
+fn idc4_one_set_is_granted_nothing() {
     let cluster = Arc::new(cluster());
     ask(&request(&pod()), &gated(&json!({}), &[set("a", "agent")]), &cluster);
     assert_eq!(cluster.looked_up(), ["v1/ServiceAccount web/agent"], "no Role, no RoleBinding");
 }
 
 #[test]
-fn f1_f2_f3_annotations_stand_for_the_fields() {
+fn idf1_idf2_idf3_annotations_stand_for_the_fields() {
     let annotated = |name: &str| {
         edited(set(name, name), |set| {
             let permissions = set["spec"]["serviceAccountPermissions"].to_string();
@@ -202,13 +204,13 @@ fn f1_f2_f3_annotations_stand_for_the_fields() {
 #[rstest]
 #[case::processes("shareProcessNamespace", json!(true), "spec.shareProcessNamespace lets every container of the Pod read the tokens of its sidecars through /proc")]
 #[case::the_hosts_processes("hostPID", json!(true), "spec.hostPID lets every container of the Pod read the tokens of its sidecars through /proc")]
-fn b9_what_isolates_nothing_is_warned_of(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
+fn tok9_what_isolates_nothing_is_warned_of(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
     let pod = edited(pod(), |pod| pod["spec"][field] = value);
     assert_eq!(admit(&pod, &[set("a", "agent")]).warnings.unwrap(), [message]);
 }
 
 #[test]
-fn b9_privileged_apps_are_warned_of() {
+fn tok9_privileged_apps_are_warned_of() {
     let pod = edited(pod(), |pod| pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true}));
     assert_eq!(
         admit(&pod, &[isolated("a", "agent")]).warnings.unwrap(),

@@ -1,5 +1,5 @@
-//! Pods whose authors reach for the identity of a sidecar, through the built module. Beside each attack stands the
-//! nearest honest Pod.
+//! Pods whose authors try to get the identity of a sidecar, through the built module. Each attack comes with the most
+//! similar honest Pod.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
@@ -38,7 +38,7 @@ fn isolated(name: &str, account: &str) -> Value {
     edited(set(name, account), |set| set["spec"]["serviceAccountMode"] = json!("Isolate"))
 }
 
-/// A Pod as the API server shows it: with its account, the alias and the token of that account.
+/// Returns a Pod as the API server sends it: with its account, the alias and the account's token.
 fn pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "web", "labels": {"app": "web"}},
@@ -53,7 +53,7 @@ fn pod() -> Value {
     })
 }
 
-/// The volume that the API server adds.
+/// Returns the volume that the API server adds.
 fn automounted(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
@@ -77,7 +77,7 @@ fn merged_name() -> String {
     names::merged(&["a", "b"])
 }
 
-/// The three objects of the sets `a` and `b`.
+/// Returns the three merged objects of the sets `a` and `b`.
 fn merged_objects() -> [Value; 3] {
     let name = merged_name();
     let metadata = json!({"namespace": "web", "name": name, "annotations": {"pillion.dev/sidecarsets": "a,b"}});
@@ -117,19 +117,20 @@ fn admit(pod: &Value, sets: &[Value]) -> ValidationResponse {
     admit_in(pod, json!({}), sets, cluster())
 }
 
-/// What the Pod's author is told.
+/// Returns the verdict on a Pod.
 fn told(pod: &Value, sets: &[Value]) -> String {
     verdict(&admit(pod, sets))
 }
 
-/// The Pod after admission.
+/// Returns the Pod after admission.
 fn injected(pod: &Value, sets: &[Value]) -> Value {
     let answer = admit(pod, sets);
     assert!(answer.accepted, "{:?}", answer.message);
     answer.mutated_object.unwrap_or_else(|| pod.clone())
 }
 
-/// The containers with a token of an account: of the Pod's, or of an isolated sidecar's, as the kubelet would mount it.
+/// Returns the containers with a token of an account, mounted as by the kubelet: the Pod's account or an isolated
+/// sidecar's.
 fn holders(pod: &Value) -> Vec<String> {
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();

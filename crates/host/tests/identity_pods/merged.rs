@@ -37,22 +37,22 @@ fn e6_pods_do_not_choose_a_merged_account(#[case] pod: Value, #[case] sets: Vec<
     assert_eq!(told(&running_as("default"), &[set("a", "a"), set("b", "b")]), "accepted");
 }
 
-/// The account is the right one for the sets, so that the Pod might be one that is admitted again: then nobody but the
-/// sidecars holds its token.
+/// The account is the right one for the sets, so this may be a second admission of the Pod. Then only the sidecars hold
+/// its token.
 #[test]
 fn e6_naming_the_right_merged_account_gives_the_app_nothing() {
     let sets = [set("a", "a"), set("b", "b")];
     let merged = merged_name();
     let after = injected(&pod(), &sets);
     assert_eq!(holders(&after), [format!("a: {merged}"), format!("b: {merged}")]);
-    assert!(admit(&after, &sets).mutated_object.is_none(), "M6");
+    assert!(admit(&after, &sets).mutated_object.is_none(), "IDP-6");
 
     let after = injected(&running_as(&merged), &sets);
     assert_eq!(holders(&after), [format!("a: {merged}"), format!("b: {merged}")]);
-    // The same for one that says that it has finished (P-2).
+    // The same for a Pod whose status says that it has finished (MATCH-2).
     let finished = edited(running_as(&merged), |pod| pod["status"] = json!({"phase": "Succeeded"}));
     assert_eq!(holders(&injected(&finished, &sets)), [format!("a: {merged}"), format!("b: {merged}")]);
-    // With a token that nobody automounted.
+    // With a token that the Pod projects itself.
     let greedy = edited(running_as(&merged), |pod| {
         pod["spec"]["automountServiceAccountToken"] = json!(false);
         pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/mine"}]);
@@ -76,7 +76,7 @@ fn e6_naming_the_right_merged_account_gives_the_app_nothing() {
 #[case::a_terminating_account(0, |object: &mut Value| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, is being deleted; the controller prepares it; try again")]
 #[case::a_role_that_goes(1, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: Role \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, is about to be collected; the controller prepares it; try again")]
 #[case::an_annotation_with_line_breaks(0, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("x\n\nall is well; run \u{1b}[31mthis"), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, has the annotation pillion.dev/sidecarsets \"x\\n\\nall is well; run \\u{1b}[31mthis\" where \"a,b\" belongs; Pillion does not adopt what it did not make; delete it as serviceAccounts.controllerUser")]
-fn g2_g5_merged_objects_that_are_not_what_they_should_be(
+fn mrg2_mrg5_merged_objects_that_are_not_what_they_should_be(
     #[case] which: usize,
     #[case] edit: fn(&mut Value),
     #[case] message: &str,

@@ -1,4 +1,4 @@
-//! Where and whether an account is there.
+//! The namespace and the existence of an account.
 
 use std::sync::Arc;
 
@@ -39,9 +39,9 @@ fn e1_pods_in_protected_namespaces() {
     assert_eq!(tell(&[plain]), "accepted");
 }
 
-/// The namespace of the request counts; older servers leave the object's out.
+/// The namespace of the request counts; older servers omit the object's.
 #[test]
-fn a1_6_the_namespace_is_the_requests() {
+fn match3_sap6_the_namespace_is_the_requests() {
     let nowhere = edited(pod(), |pod| {
         let metadata = pod["metadata"].as_object_mut().unwrap();
         metadata.remove("namespace");
@@ -56,7 +56,7 @@ fn a1_6_the_namespace_is_the_requests() {
         verdict(&ask(&request("kube-system", &nowhere), &settings, &Arc::new(cluster()))),
         "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces"
     );
-    // No API server sends this: it would be a way around a protected namespace.
+    // No API server sends this request, which would evade a protected namespace.
     assert_eq!(
         verdict(&ask(&request("kube-system", &pod()), &settings, &Arc::new(cluster()))),
         "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces"
@@ -64,7 +64,7 @@ fn a1_6_the_namespace_is_the_requests() {
 }
 
 #[test]
-fn a1_9_e9_mirror_pods_stay_as_they_are() {
+fn sap9_e9_mirror_pods_stay_as_they_are() {
     let mirror = edited(running_as(""), |pod| {
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": ""});
     });
@@ -75,7 +75,7 @@ fn a1_9_e9_mirror_pods_stay_as_they_are() {
 }
 
 #[test]
-fn v1_without_the_gate_pods_get_no_identity_and_nothing_is_looked_up() {
+fn idv1_without_the_gate_pods_get_no_identity_and_nothing_is_looked_up() {
     let cluster = Arc::new(cluster());
     let off = |set: Value| json!({ "sidecarSets": [set] });
     let answer = ask(&request(&pod()), &off(set("a", "agent")), &cluster);
@@ -92,7 +92,7 @@ fn v1_without_the_gate_pods_get_no_identity_and_nothing_is_looked_up() {
 }
 
 #[test]
-fn v3_an_account_that_cannot_be_read_is_not_missing() {
+fn idv3_an_account_that_cannot_be_read_is_not_missing() {
     let failing = |text: &str| {
         let cluster = Court::default().answering(&account("agent"), Err(ClusterError::Failed(text.to_owned())));
         verdict(&admit_in(&pod(), json!({"onMissing": "Skip"}), &[set("a", "agent")], cluster))
@@ -125,9 +125,9 @@ fn v3_an_account_that_cannot_be_read_is_not_missing() {
     assert_eq!(holders(&skipped.mutated_object.unwrap()), ["app: default"]);
 }
 
-/// Sets of the settings are injected as they stand, but what they say about identity has to make sense.
+/// Sets of the settings are injected without validation, but their fields about identity must make sense.
 #[test]
-fn v2_v8_sets_that_were_never_validated() {
+fn idv2_idv8_sets_that_were_never_validated() {
     let with = |field: &str, value: Value| told(&pod(), &[edited(set("a", "agent"), |set| set["spec"][field] = value)]);
     assert_eq!(
         with("serviceAccountName", json!("default")),

@@ -1,4 +1,4 @@
-//! Tokens that are not the container's to hold (E3, E4, B0).
+//! Tokens that a container must not hold (E3, E4, TOK-0).
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::told;
 use crate::volume_of;
 
 fn injected_with_records(edit: impl FnOnce(&mut Value)) -> Value {
-    // What the policy made of the Pod says what the records look like.
+    // The policy's own result has the real form of the records.
     edited(injected(&pod(), &[isolated("a", "agent")]), edit)
 }
 
@@ -72,7 +72,8 @@ fn e4_the_app_does_not_take_a_sidecars_token_from_the_environment(#[case] contai
     assert_eq!(told(&honest, &[isolated("a", "agent")]), "accepted");
 }
 
-/// A further token of the Pod's account would become the sidecar's: the Pod keeps its account, and the sidecar gets none.
+/// A further token of the Pod's account would turn into one of the sidecar's account. Therefore the Pod keeps its
+/// account, and the sidecar gets none.
 #[rstest]
 #[case::for_an_audience("mine", json!({"path": "t", "audience": "vault"}), "/t")]
 #[case::for_the_api_server("mine", json!({"path": "t"}), "/t")]
@@ -80,7 +81,7 @@ fn e4_the_app_does_not_take_a_sidecars_token_from_the_environment(#[case] contai
 #[case::with_an_audience_at_the_path("kube-api-access-mine0", json!({"path": "t", "audience": "vault"}), TOKEN_PATH)]
 #[case::at_the_path_behind_the_link("kube-api-access-mine0", json!({"path": "t"}), "/run/secrets/kubernetes.io/serviceaccount")]
 #[case::with_nothing_said("mine", json!({}), "/t")]
-fn b0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] token: Value, #[case] path: &str) {
+fn tok0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] token: Value, #[case] path: &str) {
     let further = |list: &str| {
         edited(pod(), |pod| {
             pod["spec"]["volumes"]
@@ -107,7 +108,7 @@ fn b0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] toke
     }
 }
 
-/// The automounted token stays with nobody, however its volume is mounted.
+/// No container keeps the automounted token, however its volume is mounted.
 #[rstest]
 #[case::twice_at_the_path(json!([
     {"name": "kube-api-access-x7k2p", "mountPath": TOKEN_PATH},
@@ -117,7 +118,7 @@ fn b0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] toke
 #[case::at_the_path_with_dots(json!([{"name": "kube-api-access-x7k2p", "mountPath": "/var/run/secrets/x/../kubernetes.io/serviceaccount"}]))]
 #[case::elsewhere(json!([{"name": "kube-api-access-x7k2p", "mountPath": "/t"}]))]
 #[case::nowhere(json!([]))]
-fn a1_c_the_app_never_ends_up_with_the_sidecars_token(#[case] mounts: Value) {
+fn sap8c_the_app_never_ends_up_with_the_sidecars_token(#[case] mounts: Value) {
     let pod = edited(pod(), |pod| pod["spec"]["containers"][0]["volumeMounts"] = mounts);
     for holder in holders(&injected(&pod, &[set("a", "agent")])) {
         assert!(holder == "app: default" || holder == "a: agent", "{holder}");
@@ -140,7 +141,7 @@ fn e4_a_container_of_the_sidecars_name_is_not_the_sidecar() {
     );
 }
 
-/// With the records of an injected Pod, whatever decides what runs is written anew.
+/// If a Pod carries the records of an injected one, every field that decides what runs is rewritten.
 #[rstest]
 #[case::another_image("image", json!("evil:1"))]
 #[case::a_command("command", json!(["sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/token"]))]
@@ -156,17 +157,17 @@ fn e4_forged_records_give_no_container_the_token(#[case] field: &str, #[case] va
     assert_eq!(ours["spec"]["containers"][1]["name"], json!("a"));
     let after = injected(&forged, &[isolated("a", "agent")]);
     assert_eq!(after["spec"]["containers"][1], ours["spec"]["containers"][1]);
-    assert!(admit(&ours, &[isolated("a", "agent")]).mutated_object.is_none(), "M6");
+    assert!(admit(&ours, &[isolated("a", "agent")]).mutated_object.is_none(), "IDP-6");
 }
 
-/// What others add to a sidecar, and what would put the token where somebody else reads it.
+/// Mounts added to a sidecar, and mounts that would expose the token to others.
 #[rstest]
 #[case::a_shared_volume_over_the_token(json!([{"name": "mine", "mountPath": TOKEN_PATH}]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove the mount from the SidecarSet")]
 #[case::beside_the_token(json!([
     {"name": "sidecarset-sa-d4f0bc5a29de06b5", "readOnly": true, "mountPath": TOKEN_PATH},
     {"name": "mine", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"},
 ]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove the mount from the SidecarSet")]
-fn b2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str) {
+fn tok2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str) {
     let forged = injected_with_records(|pod| {
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "mine", "emptyDir": {}}));
         pod["spec"]["containers"][1]["volumeMounts"] = mounts;
@@ -175,7 +176,7 @@ fn b2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str) {
 }
 
 #[test]
-fn b1_a_volume_of_the_token_that_is_not_ours_is_refused() {
+fn tok1_a_volume_of_the_token_that_is_not_ours_is_refused() {
     let with = |volume: Value| edited(pod(), |pod| pod["spec"]["volumes"].as_array_mut().unwrap().push(volume));
     let forged = with(json!({"name": volume_of("agent"), "emptyDir": {}}));
     assert_eq!(
@@ -191,7 +192,7 @@ fn b1_a_volume_of_the_token_that_is_not_ours_is_refused() {
     assert_eq!(told(&with(same), &[isolated("a", "agent")]), "accepted");
 }
 
-/// A set without an account reaches for the token of another.
+/// A set without an account tries to mount the token of another set.
 #[test]
 fn e4_a_set_without_an_account_gets_no_token() {
     let plain = |mounts: Value, volumes: Value| {
@@ -212,10 +213,10 @@ fn e4_a_set_without_an_account_gets_no_token() {
         json!([{"name": "t", "mountPath": "/t"}]),
         json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]),
     );
-    assert_eq!(holders(&injected(&pod(), &[set("a", "agent"), projecting])), ["app: default", "b: default"], "B0");
+    assert_eq!(holders(&injected(&pod(), &[set("a", "agent"), projecting])), ["app: default", "b: default"], "TOK-0");
     let sharing = edited(plain(json!([]), json!([])), |set| {
         set["spec"]["containers"][0]["shareVolumePolicy"] = json!({"type": "enabled"});
     });
     let after = injected(&pod(), &[set("a", "agent"), sharing]);
-    assert_eq!(holders(&after), ["a: agent"], "A5-8");
+    assert_eq!(holders(&after), ["a: agent"], "IDC-8");
 }

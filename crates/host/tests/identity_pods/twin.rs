@@ -1,4 +1,4 @@
-//! The asserting twin (B10, E11).
+//! The asserting twin (TOK-10, E11).
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn e11_a_later_webhook_undoes_or_copies() {
         assert_twin(&regained, &sets),
         "403 spec: container \"app\" mounts a token of \"agent\", which is for sidecars alone; find the webhook that changed the Pod after it was injected"
     );
-    // A Pod that has never met the injecting policy has no sidecar that could lack anything.
+    // A Pod that never passed the injecting policy has no sidecar without its token.
     assert_eq!(assert_twin(&pod(), &sets), "accepted");
 }
 

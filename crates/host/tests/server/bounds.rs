@@ -1,4 +1,4 @@
-//! What a request, a Pod or a module cannot make the server do.
+//! Limits on what a request, a Pod or a module can use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ const START: &str = r#"(module
   (data (i32.const 2048) "{\"accepted\":false,\"code\":403,\"message\":\"not clean\"}")
   (func (export "__guest_call") (param i32 i32) (result i32)"#;
 
-/// A module that runs until it is stopped.
+/// Returns a module that runs until it is stopped.
 fn endless() -> String {
     format!("{START} (loop $again (br $again)) (i32.const 1)))")
 }
 
-/// A module that takes memory until there is none, and fails where that is not at 16 pages (1 MiB).
+/// Returns a module that takes memory until there is none, and traps unless it got 16 pages (1 MiB).
 fn greedy() -> String {
     format!(
         "{START} (loop $again (br_if $again (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
@@ -33,7 +33,7 @@ fn greedy() -> String {
     )
 }
 
-/// A module that accepts where its memory is as it was made.
+/// Returns a module that accepts if its memory is in the initial state.
 fn forgetful() -> String {
     format!(
         "{START} (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
@@ -43,12 +43,12 @@ fn forgetful() -> String {
     )
 }
 
-/// A module that breaks.
+/// Returns a module that traps.
 fn broken() -> String {
     format!("{START} unreachable))")
 }
 
-/// A cluster that takes its time.
+/// A cluster that answers after a delay, and counts the questions.
 struct Slow(Duration, AtomicUsize);
 
 impl Slow {
@@ -67,7 +67,7 @@ impl Cluster for Slow {
     }
 }
 
-/// Settings for which the Namespace has to be looked up.
+/// Settings that require a look-up of the Namespace.
 fn asking() -> Value {
     let mut settings = settings();
     settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"logs": "on"}});
@@ -88,8 +88,7 @@ async fn an_endless_evaluation_is_stopped() {
     assert_eq!(response["status"]["code"], 503);
     assert_eq!(
         response["status"]["message"],
-        "the policy was stopped before it had an answer, since its time was up; try again, and where that does not \
-         help, whoever runs the cluster finds request \"u-1\" in the log of pillion"
+        "the policy was stopped before it had an answer, since its time was up; try again; if that does not help, the administrator of the cluster finds request \"u-1\" in the log of pillion"
     );
     let expected = r#"pillion_admission_refusals_total{code="503",reason="out_of_time",rule="injection"} 1"#;
     assert!(server.metrics.text().contains(expected));
@@ -168,14 +167,14 @@ async fn the_time_of_the_api_server_counts() {
     assert!(server.metrics.text().contains(r#"pillion_http_rejections_total{reason="late"} 1"#));
 }
 
-/// While some wait for the API server, others compute: one core is enough for all.
+/// While some evaluations wait for the API server, others compute: one core is enough for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_the_api_server_holds_nobody_up() {
     let limits = Limits { cores: 1, evaluations: 8, ..limits() };
     let cluster = Slow::new(Duration::from_millis(500));
     let server = Setup { settings: asking(), cluster: cluster.clone(), limits, ..Setup::default() }.start().await;
     let client = server.client().await;
-    // The first evaluation of a process is slower than the others.
+    // The first evaluation of a process is slower.
     ask(&mut client.share().unwrap(), paths::MUTATE, &pod_review("first", &json!({}))).await;
     let started = Instant::now();
     let mut asking = JoinSet::new();

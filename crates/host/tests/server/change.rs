@@ -1,4 +1,4 @@
-//! Settings and certificates that change while requests come in.
+//! Changes of settings and certificates under load.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Authority, Setup, added_images, ask, pod_review, policy, settings_with, web};
 
-/// Asks on and on, over connections of 20 requests; every answer must be there.
+/// Sends requests until stopped, over connections of 20 requests. Every request must be answered.
 fn load(target: Target, stop: Arc<AtomicBool>, answered: Arc<AtomicUsize>) -> JoinHandle<Vec<String>> {
     tokio::spawn(async move {
         let mut images = Vec::new();
@@ -71,7 +71,7 @@ async fn certificates_change_under_load_without_a_lost_request() {
     more(&answered).await;
     stop.store(true, Ordering::Relaxed);
     assert!(load.await.unwrap().len() >= 160);
-    // New connections get the new certificate: of another authority, they are no longer trusted.
+    // New connections get the new certificate, which clients of the old authority do not trust.
     let other = Authority::new();
     server.certificates.send_replace(other.certificate());
     assert!(Client::connect(&server.target(), Protocol::Http2).await.is_err());
@@ -109,7 +109,7 @@ fn a_file_that_cannot_be_served_says_why() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_is_read_again_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
-    // As in a mounted ConfigMap: a link to a folder is swapped.
+    // Like a mounted ConfigMap: a symbolic link is swapped.
     let (one, two) = (folder.path().join("1"), folder.path().join("2"));
     let link = folder.path().join("settings.json");
     let image = |image: &str| settings_with("log-agent", image).to_string();
@@ -128,12 +128,12 @@ async fn a_file_is_read_again_when_it_changes() {
     };
     assert_eq!(images().await, ["agent:1"]);
 
-    // Broken: what is in use stays in use.
+    // A broken file: the settings stay in use.
     fs::write(&one, "{").unwrap();
     counted(r#"pillion_settings_reloads_total{result="rejected"} 1"#).await;
     assert_eq!(images().await, ["agent:1"]);
 
-    // Gone: the same, told once however often it is looked at.
+    // A missing file: the settings stay in use, and the problem is counted once however often the file is checked.
     fs::remove_file(&link).unwrap();
     counted(r#"pillion_settings_reloads_total{result="rejected"} 2"#).await;
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -47,7 +47,7 @@ async fn a_server_that_drains_is_not_ready_and_answers() {
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 
-/// The metrics without values that differ from run to run.
+/// Compares the metrics without values that differ between runs.
 #[tokio::test]
 async fn metrics_tell_what_happened() {
     let server = Setup::default().start().await;

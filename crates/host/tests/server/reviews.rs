@@ -1,4 +1,4 @@
-//! What is answered to what.
+//! Requests and their answers.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ async fn a_pod_gets_its_sidecar_and_loses_nothing(#[case] protocol: Protocol) {
     assert_eq!(added_images(&response), ["agent:1"]);
     let removed = patch(&response).as_array().unwrap().iter().any(|operation| operation["op"] == "remove");
     assert!(!removed, "{}", patch(&response));
-    // The connection goes on, and who matches nothing gets nothing.
+    // The connection stays open, and a Pod that matches no SidecarSet is not changed.
     let response = ask(&mut client, "/mutate", &pod_review("u2", &json!({}))).await;
     assert_eq!(response, json!({"uid": "u2", "allowed": true, "auditAnnotations": null, "warnings": null}));
 }
 
 #[tokio::test]
-async fn a_refusal_has_the_code_and_the_message_of_the_policy() {
+async fn ans2_a_refusal_has_the_code_and_the_message_of_the_policy() {
     let server = Setup::default().start().await;
     let mut review = pod_review("u", &web());
     review["request"]["object"]["spec"]["containers"][0]["name"] = json!("log-agent");
@@ -51,7 +51,7 @@ async fn what_only_validates_never_patches() {
     assert!(response["status"]["message"].as_str().unwrap().contains(r#""/mutate""#), "{response}");
     let response = ask(&mut client, paths::VALIDATE, &pod_review("u", &json!({}))).await;
     assert_eq!(response["allowed"], json!(true));
-    // The twin injects nothing: a Pod without its sidecar is none of its business.
+    // The twin injects nothing, so it accepts a Pod without its sidecar.
     let response = ask(&mut client, paths::ASSERT, &pod_review("u", &web())).await;
     assert_eq!((&response["allowed"], response.get("patch")), (&json!(true), None));
 }
@@ -67,7 +67,7 @@ async fn look_ups_are_answered_by_the_cluster() {
     let response = ask(&mut server.client().await, paths::MUTATE, &pod_review("u", &web())).await;
     assert_eq!(added_images(&response), ["agent:1"]);
     assert_eq!(cluster.asked(), ["v1/Namespace default"]);
-    // Without a cluster: try again.
+    // Without a cluster the client must retry.
     let server = Setup { settings, ..Setup::default() }.start().await;
     let response = ask(&mut server.client().await, paths::MUTATE, &pod_review("u", &web())).await;
     assert_eq!(response["status"]["code"], 503);
@@ -160,14 +160,14 @@ async fn bodies_have_a_limit() {
     review["request"]["object"]["metadata"]["annotations"] = json!({"long": "x".repeat(2_000)});
     let answer = client.post(paths::MUTATE, review.to_string()).await.unwrap();
     assert_eq!((answer.status, answer.body), (413, b"the body has more than 2000 bytes\n".to_vec()));
-    // The same without a length beforehand.
+    // The same body without a declared length.
     let stream = Body::new(Chunks(2));
     let answer = client.post(paths::MUTATE, stream).await.unwrap();
     assert_eq!(answer.status, 413);
     assert_eq!(ask(&mut client, paths::MUTATE, &pod_review("u", &web())).await["allowed"], json!(true));
 }
 
-/// A body whose length nobody knows beforehand: so many chunks of 1,500 spaces.
+/// A body of unknown length: this many chunks of 1,500 spaces.
 struct Chunks(usize);
 
 impl axum::body::HttpBody for Chunks {

@@ -1,4 +1,4 @@
-//! A server on loopback with a certificate of its own, and a client that trusts it.
+//! A server on loopback with its own authority, and a client that trusts it.
 #![allow(dead_code)] // Each part of the tests uses its own.
 
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 /// The name in the certificates.
 pub const NAME: &str = "pillion.pillion-system.svc";
 
-/// An authority that makes certificates for [`NAME`].
+/// An authority that issues certificates for [`NAME`].
 pub struct Authority(TemporaryAuthority);
 
 impl Authority {
@@ -33,12 +33,12 @@ impl Authority {
     }
 }
 
-/// Limits that suit a small machine with other tests on it.
+/// Limits for a small machine that runs other tests at the same time.
 pub fn limits() -> Limits {
     Limits { cores: 2, evaluations: 8, time: Duration::from_secs(10), ..Limits::default() }
 }
 
-/// The policy, bounded.
+/// Returns the policy with bounds.
 pub fn policy() -> Module {
     static POLICY: OnceLock<Module> = OnceLock::new();
     let load = || {
@@ -48,7 +48,7 @@ pub fn policy() -> Module {
     POLICY.get_or_init(load).clone()
 }
 
-/// A module of its own in the text format.
+/// Compiles a module from the text format.
 pub fn guest(text: &str, limits: Limits) -> Module {
     Module::load_bounded(text.as_bytes(), CodeCache::Off, limits.bounds()).unwrap()
 }
@@ -88,7 +88,7 @@ impl Default for Setup {
     }
 }
 
-/// A server that runs, and what feeds it.
+/// A running server and its inputs.
 pub struct Started {
     pub running: Running,
     pub authority: Authority,
@@ -101,7 +101,7 @@ impl Setup {
     pub async fn start(self) -> Started {
         let authority = Authority::new();
         let (certificates, newest) = watch::channel(authority.certificate());
-        // Settings are those of the policy, whatever is evaluated with them.
+        // The settings are checked by the policy, whichever module is evaluated.
         let checked = ServedSettings::check(&policy(), self.settings).unwrap();
         let (settings, in_use) = watch::channel(Arc::new(checked));
         let metrics = Arc::new(Metrics::new());
@@ -129,7 +129,7 @@ impl Started {
         Client::connect(&self.target(), Protocol::Http2).await.unwrap()
     }
 
-    /// What the port without TLS says.
+    /// Sends a GET request to the port without TLS.
     pub async fn plain(&self, path: &str) -> (u16, String) {
         plain(self.running.health_address().unwrap(), path).await
     }
@@ -146,7 +146,7 @@ pub async fn plain(address: std::net::SocketAddr, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// The review of a Pod that is created.
+/// Returns the review for the creation of a Pod.
 pub fn pod_review(uid: &str, labels: &Value) -> Value {
     review(&json!({
         "uid": uid, "operation": "CREATE", "namespace": "default", "name": "web", "userInfo": {"username": "dev"},
@@ -167,7 +167,7 @@ pub fn web() -> Value {
     json!({"app": "web"})
 }
 
-/// Sends a review and reads the response of the answer.
+/// Sends a review and returns the response of the answer.
 pub async fn ask(client: &mut Client, path: &str, review: &Value) -> Value {
     let answer = client.post(path, review.to_string()).await.unwrap();
     response(&answer)
@@ -180,7 +180,7 @@ pub fn response(answer: &Answer) -> Value {
     review["response"].clone()
 }
 
-/// The patch of a response; null where there is none.
+/// Returns the patch of a response; null if there is none.
 pub fn patch(response: &Value) -> Value {
     use base64::Engine as _;
     let Some(patch) = response.get("patch") else { return Value::Null };
@@ -188,7 +188,7 @@ pub fn patch(response: &Value) -> Value {
     serde_json::from_slice(&patch).unwrap()
 }
 
-/// The images of the containers that a patch adds.
+/// Returns the images of the containers that a patch adds.
 pub fn added_images(response: &Value) -> Vec<String> {
     let patch = patch(response);
     let operations = patch.as_array().cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! An API server without a cluster: a service in this process that a client talks to. It knows enough of the API for
-//! lists, watches, optimistic concurrency and JSON patches, and fails as it is told.
+//! A stand-in API server: a service in the process of the test. It supports lists, watches, optimistic concurrency and
+//! JSON patches, and fails on request.
 #![allow(dead_code)] // Each test takes its part.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// What is served: group and version, plural, kind, in namespaces.
+/// The served resources: group and version, plural, kind, whether namespaced.
 const SERVED: [(&str, &str, &str, bool); 5] = [
     ("/api/v1", "secrets", "Secret", true),
     ("/api/v1", "namespaces", "Namespace", false),
@@ -22,20 +22,20 @@ const SERVED: [(&str, &str, &str, bool); 5] = [
     ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", false),
 ];
 
-/// What goes wrong on purpose.
+/// Faults to inject.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Requests that start like this (`GET /api/v1/secrets`, `WATCH /api/v1/namespaces`) are forbidden.
+    /// Forbids requests that start like this (`GET /api/v1/secrets`, `WATCH /api/v1/namespaces`).
     pub forbidden: Vec<String>,
-    /// The connection fails.
+    /// Connections fail.
     pub down: bool,
-    /// Nothing is answered any more; connections stay open.
+    /// No request is answered any more; connections stay open.
     pub frozen: bool,
     /// Versions before this one are forgotten.
     pub oldest: u64,
-    /// Watches hold back bookmarks, as those of an API server do while nothing changes.
+    /// Watches send no bookmarks, as those of an API server while nothing changes.
     pub no_bookmarks: bool,
-    /// How often others run before a request is handled: from the bits of this number, a few for each request.
+    /// How often other tasks run before a request is handled: each request takes a few bits of this number.
     pub chance: u64,
 }
 
@@ -46,11 +46,11 @@ type Edit = fn(&mut Value);
 struct State {
     objects: BTreeMap<String, Value>,
     version: u64,
-    /// Version, kind of the event, path of the object, object.
+    /// Version, type of the event, path of the object, object.
     events: Vec<(u64, &'static str, String, Value)>,
     requests: Vec<String>,
     conflicts: usize,
-    /// What somebody does to an object right before the next patch of it.
+    /// An edit by another client, applied right before the next patch of the object.
     in_between: Option<(&'static str, Edit)>,
     faults: Faults,
 }
@@ -59,9 +59,9 @@ struct State {
 #[derive(Clone)]
 pub struct ApiServer {
     state: Arc<Mutex<State>>,
-    /// Counts changes; watches wait for the next one.
+    /// Counts changes. Watches wait for the next one.
     changed: Arc<watch::Sender<u64>>,
-    /// Counts cuts of all connections.
+    /// Counts how often all connections were cut.
     cuts: Arc<watch::Sender<u64>>,
 }
 
@@ -75,7 +75,7 @@ impl ApiServer {
         }
     }
 
-    /// A client of this server.
+    /// Returns a client of this server.
     pub fn client(&self) -> Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -89,7 +89,7 @@ impl ApiServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates an object or overwrites it, as somebody else would.
+    /// Creates or overwrites an object, as another client would.
     pub fn put(&self, path: &str, object: Value) {
         self.state().store(path, object);
         self.changed.send_modify(|count| *count += 1);
@@ -99,7 +99,7 @@ impl ApiServer {
         self.state().objects.get(path).cloned()
     }
 
-    /// Changes an object where it is there.
+    /// Changes an object if it exists.
     pub fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         if let Some(mut object) = self.object(path) {
             change(&mut object);
@@ -129,22 +129,22 @@ impl ApiServer {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// The requests so far, as `GET /path?query`; those of watches as `WATCH /path?query`.
+    /// Returns the requests so far, as `GET /path?query`, or `WATCH /path?query` for watches.
     pub fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
 
-    /// How many requests so far start like this.
+    /// Returns the number of requests so far that start like this.
     pub fn count(&self, start: &str) -> usize {
         self.state().requests.iter().filter(|request| request.starts_with(start)).count()
     }
 
-    /// Lets somebody else change an object right before the next patch of it.
+    /// Makes another client change an object right before the next patch of it.
     pub fn come_in_between(&self, path: &'static str, change: Edit) {
         self.state().in_between = Some((path, change));
     }
 
-    /// How many writes so far came too late.
+    /// Returns the number of conflicting writes so far.
     pub fn conflicts(&self) -> usize {
         self.state().conflicts
     }
@@ -253,7 +253,7 @@ impl State {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let is_new = self.objects.insert(path.to_owned(), object.clone()).is_none();
-        // Only lists leave the types out.
+        // Only items of lists lack the types.
         let mut event = object.clone();
         if let Some((group, _, kind, _)) = SERVED.iter().find(|it| path.contains(&format!("/{}/", it.1))) {
             event["apiVersion"] = json!(group.trim_start_matches("/apis/").trim_start_matches("/api/"));
@@ -318,7 +318,7 @@ impl State {
     }
 }
 
-/// Whether an object belongs to a collection: of its namespace, or of all.
+/// Whether an object belongs to a collection, of its namespace or of all namespaces.
 fn is_in(object: &str, collection: &str) -> bool {
     let Some((parent, _)) = object.rsplit_once('/') else { return false };
     let plural = collection.rsplit('/').next().unwrap_or_default();
@@ -339,7 +339,7 @@ fn response(code: u16, body: &Value) -> Response<Body> {
     built.body(Body::from(body.to_string())).unwrap()
 }
 
-/// Waits until something holds, for some seconds.
+/// Waits up to ten seconds until a condition holds.
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..500 {
         if holds() {

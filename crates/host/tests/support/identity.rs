@@ -1,4 +1,4 @@
-//! A cluster that knows who may do what, and the requests that are about identities.
+//! A cluster that answers access reviews, and requests about identities.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,11 +9,11 @@ use pillion_kubernetes::rbac::{Atom, atoms};
 use pillion_testkit::{FakeCluster, module};
 use serde_json::{Value, json};
 
-/// Objects, and what RBAC says about users.
+/// Objects, and the permissions of users.
 #[derive(Default)]
 pub struct Court {
     objects: FakeCluster,
-    /// User or group, namespace (`""` is everywhere), permission.
+    /// User or group, namespace (`""` for all), permission.
     held: Vec<(String, String, Atom)>,
     delay: Duration,
     failure: Option<ClusterError>,
@@ -21,19 +21,19 @@ pub struct Court {
 }
 
 impl Court {
-    /// A cluster with these objects, in which nobody may do anything.
+    /// Creates a cluster with these objects and without any permissions.
     pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
         Self { objects: FakeCluster::with(objects), ..Self::default() }
     }
 
-    /// The same cluster, in which the look-up of `object` gets `answer`.
+    /// Returns the cluster with this answer to look-ups of `object`.
     #[must_use]
     pub fn answering(mut self, object: &Value, answer: Result<Vec<u8>, ClusterError>) -> Self {
         self.objects = self.objects.answering(object, answer);
         self
     }
 
-    /// Gives a user or a group a Role, in a namespace or with `""` everywhere.
+    /// Grants a user or a group these rules in a namespace, or in all namespaces with `""`.
     #[must_use]
     pub fn granting(mut self, subject: &str, namespace: &str, rules: &Value) -> Self {
         let rules: Vec<_> = serde_json::from_value(rules.clone()).unwrap();
@@ -43,24 +43,24 @@ impl Court {
         self
     }
 
-    /// The same cluster, which takes so long for each question about rights.
+    /// Returns the cluster with this delay for each access review.
     #[must_use]
     pub fn slow(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// The same cluster, which answers no question about rights.
+    /// Returns the cluster with this failure for each access review.
     #[must_use]
     pub fn failing(self, failure: ClusterError) -> Self {
         Self { failure: Some(failure), ..self }
     }
 
-    /// The questions so far, as `user: verb group/resource "name" in namespace`.
+    /// Returns the access reviews so far, as `user: verb group/resource "name" in namespace`.
     pub fn questions(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The look-ups so far.
+    /// Returns the look-ups so far.
     pub fn looked_up(&self) -> Vec<String> {
         self.objects.asked()
     }
@@ -71,13 +71,13 @@ impl Cluster for Court {
         self.objects.get(resource)
     }
 
-    /// As the RBAC authorizer decides: a role in one namespace says nothing about a question for all of them.
+    /// Decides like the RBAC authorizer: a Role in one namespace does not answer a question about all namespaces.
     fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
         thread::sleep(self.delay);
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        assert!(request.disable_cache, "P2");
+        assert!(request.disable_cache, "ESC-2");
         let review = &request.subject_access_review;
         let attributes = &review.resource_attributes;
         let namespace = attributes.namespace.clone().unwrap_or_default();
@@ -111,7 +111,7 @@ pub fn rule(group: &str, resource: &str, verb: &str) -> Value {
     json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
 }
 
-/// Settings with the gate on and these rules.
+/// Returns settings with the gate on and these rules.
 pub fn gated(service_accounts: &Value, sets: &[Value]) -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -119,14 +119,14 @@ pub fn gated(service_accounts: &Value, sets: &[Value]) -> Value {
     })
 }
 
-/// The answer to a request, which is sound whatever was asked.
+/// Returns the answer to a request, and checks that it is sound.
 pub fn ask(request: &Value, settings: &Value, cluster: &Arc<Court>) -> ValidationResponse {
     let answer = module().validate(request, settings, Arc::clone(cluster) as Arc<dyn Cluster>).unwrap();
     assert!(super::is_sound(&answer), "{answer:?}");
     answer
 }
 
-/// Code and message of a refusal, or `accepted`.
+/// Returns code and message of a refusal, or `accepted`.
 pub fn verdict(answer: &ValidationResponse) -> String {
     match (answer.code, answer.message.as_deref()) {
         (Some(code), Some(message)) => format!("{code} {message}"),
@@ -134,7 +134,7 @@ pub fn verdict(answer: &ValidationResponse) -> String {
     }
 }
 
-/// `value` after an edit.
+/// Returns `value` after an edit.
 pub fn edited(mut value: Value, edit: impl FnOnce(&mut Value)) -> Value {
     edit(&mut value);
     value

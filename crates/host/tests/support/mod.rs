@@ -1,4 +1,4 @@
-//! Requests, settings and verdicts that the tests of the module share.
+//! Requests, settings and verdicts for the tests of the module.
 #![allow(dead_code)] // Each test file uses its part.
 
 pub mod identity;
@@ -27,22 +27,22 @@ pub fn create_set(set: &Value) -> Value {
     })
 }
 
-/// Evaluates a request without a cluster; whatever it holds, there is a sound answer.
+/// Evaluates a request without a cluster, and checks that the answer is sound.
 pub fn admit(request: &Value, settings: &Value) -> ValidationResponse {
     let answer = module().validate(request, settings, Arc::new(NoCluster)).unwrap();
     assert!(is_sound(&answer), "{answer:?}");
     answer
 }
 
-/// The answer in the bytes of an evaluation, which must be there and be sound.
+/// Parses the bytes of an evaluation into an answer, and checks that it is sound.
 pub fn decision(bytes: Result<Vec<u8>, Error>) -> ValidationResponse {
     let answer: ValidationResponse = serde_json::from_slice(&bytes.unwrap()).unwrap();
     assert!(is_sound(&answer), "{answer:?}");
     answer
 }
 
-/// Whether an answer is one that a policy may give: refusals with one of our codes and a message, without a patch;
-/// warnings within the API server's limits.
+/// Whether a policy may give this answer: refusals have one of our codes and a message, and no patch; warnings fit the
+/// API server's limits.
 pub fn is_sound(answer: &ValidationResponse) -> bool {
     let warnings = answer.warnings.as_deref().unwrap_or_default();
     let fits = warnings.iter().all(|warning| warning.chars().count() <= 256 && !warning.contains(char::is_control))
@@ -58,7 +58,7 @@ pub fn is_sound(answer: &ValidationResponse) -> bool {
     fits && says
 }
 
-/// The verdict on settings given as bytes; an error is a guest error or a trap.
+/// Returns the verdict on settings given as bytes. An error is a guest error or a trap.
 pub fn settings_verdict(settings: &[u8]) -> Result<SettingsResponse, String> {
     let bytes = module()
         .evaluate(Operation::ValidateSettings, settings, Arc::new(NoCluster))
@@ -70,7 +70,7 @@ pub fn settings_verdict(settings: &[u8]) -> Result<SettingsResponse, String> {
     Ok(verdict)
 }
 
-/// The same Pod without the times of its records: two evaluations may lie in two seconds.
+/// Returns the Pod without the times of its records, because two evaluations may run in different seconds.
 pub fn unstamped(pod: Option<Value>) -> Option<Value> {
     pod.map(|mut pod| {
         for key in ["kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"] {
@@ -88,7 +88,7 @@ pub fn unstamped(pod: Option<Value>) -> Option<Value> {
     })
 }
 
-/// Prints JSON with the keys of every object turned by `turn` places.
+/// Prints JSON with the keys of every object rotated by `turn` places.
 pub fn print_turned(value: &Value, turn: usize) -> String {
     match value {
         Value::Object(object) => {
@@ -108,7 +108,7 @@ pub fn print_turned(value: &Value, turn: usize) -> String {
     }
 }
 
-/// Settings with every field.
+/// Returns settings with every field.
 pub fn full_settings(sets: &[Value]) -> Value {
     json!({
         "sidecarSets": sets,
@@ -129,7 +129,7 @@ pub fn revision() -> Value {
     })
 }
 
-/// A SidecarSet for which everything has to be looked up: the Namespace, its revision, the whitelist.
+/// Returns a SidecarSet that needs every kind of look-up: Namespace, revision, whitelist.
 pub fn asking_set() -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "asking"},
@@ -159,7 +159,7 @@ pub fn whitelist(rules: &Value) -> Value {
     })
 }
 
-/// Everything that is looked up for the asking set.
+/// Returns all objects that the evaluation of [`asking_set`] looks up.
 pub fn looked_up() -> [Value; 3] {
     [namespace(), revision(), whitelist(&json!({"rules": [{"allowedAnnotationKeyExprs": ["^key$"]}]}))]
 }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// RBAC as rules for everybody, by namespace; `""` grants everywhere. As the API server answers [V]: a question for a
-/// wildcard is only answered by a wildcard, and a grant for one name does not answer one for all.
+/// A cluster whose permissions apply to all users, by namespace; `""` grants everywhere. It answers as the API server
+/// does [V]: only a grant for a wildcard covers a question about a wildcard, and a grant for one name does not cover a
+/// question about all names.
 struct Cluster {
     grants: Vec<(String, Atom)>,
     asked: RefCell<Vec<Question>>,
@@ -52,7 +53,7 @@ fn pods() -> Value {
     rule(json!([""]), json!(["pods"]), json!(["get", "list", "create"]))
 }
 
-/// A set that merges these rules in these namespaces; everywhere where there are none.
+/// Returns a set that merges these rules in these namespaces; in all namespaces if the list is empty.
 fn set(rules: Value, namespaces: &[&str]) -> SidecarSet {
     let mut object = json!({"metadata": {"name": "logs"}, "spec": {
         "serviceAccountName": "log-agent",
@@ -81,14 +82,14 @@ fn checked(set: &SidecarSet, cluster: &Cluster) -> Vec<String> {
 const NONE: [&str; 0] = [];
 
 #[test]
-fn p1_whoever_holds_it_may_grant_it() {
+fn esc1_whoever_holds_it_may_grant_it() {
     let cluster = Cluster::with(&[("web", pods())]);
     let wanted = json!([rule(json!([""]), json!(["pods"]), json!(["get", "list"]))]);
     assert_eq!(checked(&set(wanted, &["web"]), &cluster), NONE);
 }
 
 #[test]
-fn p1_every_permission_that_is_not_held_is_named() {
+fn esc1_every_permission_that_is_not_held_is_named() {
     let cluster = Cluster::with(&[("web", pods())]);
     let wanted = json!([
         rule(json!([""]), json!(["pods", "pods/log"]), json!(["get"])),
@@ -98,14 +99,14 @@ fn p1_every_permission_that_is_not_held_is_named() {
         checked(&set(wanted, &["web"]), &cluster),
         [
             "403 SidecarSet \"logs\": spec.serviceAccountPermissions: \"ann\" may not grant get pods/log in namespace \
-             \"web\"; write what you hold yourself, or ask somebody who does",
+             \"web\"; write permissions that you hold, or ask a holder to write it",
             "403 SidecarSet \"logs\": spec.serviceAccountPermissions: \"ann\" may not grant patch deployments.apps \
-             \"a\" in namespace \"web\"; write what you hold yourself, or ask somebody who does",
+             \"a\" in namespace \"web\"; write permissions that you hold, or ask a holder to write it",
         ]
     );
 }
 
-/// An attacker's list: none of these is covered by `get, list, create` on Pods.
+/// An attacker's list: `get, list, create` on Pods covers none of these.
 #[rstest]
 #[case::every_verb(rule(json!([""]), json!(["pods"]), json!(["*"])))]
 #[case::every_resource(rule(json!([""]), json!(["*"]), json!(["get"])))]
@@ -117,14 +118,14 @@ fn p1_every_permission_that_is_not_held_is_named() {
 #[case::case_matters(rule(json!([""]), json!(["Pods"]), json!(["get"])))]
 #[case::padded(rule(json!([""]), json!(["pods "]), json!(["get"])))]
 #[case::double_subresource(rule(json!([""]), json!(["pods/log/x"]), json!(["get"])))]
-fn p1_attackers_are_refused(#[case] wanted: Value) {
+fn e2_esc1_attackers_are_refused(#[case] wanted: Value) {
     let cluster = Cluster::with(&[("web", pods())]);
     let refused = checked(&set(json!([wanted]), &["web"]), &cluster);
     assert!(!refused.is_empty() && refused.iter().all(|text| text.contains("may not grant")), "{refused:?}");
 }
 
 #[test]
-fn p1_a_grant_for_one_name_is_not_one_for_all() {
+fn esc1_a_grant_for_one_name_is_not_one_for_all() {
     let one = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["get"]});
     let cluster = Cluster::with(&[("web", pods()), ("web", one.clone())]);
     assert_eq!(checked(&set(json!([one]), &["web"]), &cluster), NONE);
@@ -133,7 +134,7 @@ fn p1_a_grant_for_one_name_is_not_one_for_all() {
 }
 
 #[test]
-fn p1_an_open_selector_is_asked_for_every_namespace() {
+fn esc1_an_open_selector_is_asked_for_every_namespace() {
     let cluster = Cluster::with(&[("web", pods())]);
     let refused = checked(&set(json!([pods()]), &[]), &cluster);
     assert!(refused[0].contains("in every namespace"), "{refused:?}");
@@ -141,7 +142,7 @@ fn p1_an_open_selector_is_asked_for_every_namespace() {
 }
 
 #[test]
-fn p1_each_namespace_of_a_closed_list_is_asked_for() {
+fn esc1_each_namespace_of_a_closed_list_is_asked_for() {
     let cluster = Cluster::with(&[("a", pods())]);
     let refused = checked(&set(json!([rule(json!([""]), json!(["pods"]), json!(["get"]))]), &["a", "b"]), &cluster);
     assert_eq!(refused.len(), 2, "the permission and the account: {refused:?}");
@@ -149,14 +150,14 @@ fn p1_each_namespace_of_a_closed_list_is_asked_for() {
 }
 
 #[test]
-fn p3_an_admin_is_asked_once() {
+fn esc3_an_admin_is_asked_once() {
     let cluster = Cluster::with(&[("", rule(json!(["*"]), json!(["*"]), json!(["*"])))]);
     assert_eq!(checked(&set(json!([pods()]), &["a", "b"]), &cluster), NONE);
     assert_eq!(cluster.asked(), ["* *.* in every namespace"]);
 }
 
 #[test]
-fn p3_each_question_is_asked_once() {
+fn esc3_each_question_is_asked_once() {
     let cluster = Cluster::with(&[("web", pods())]);
     let repeated = json!([pods(), pods(), rule(json!(["", ""]), json!(["pods"]), json!(["get", "get"]))]);
     checked(&set(repeated, &["web", "web"]), &cluster);
@@ -171,7 +172,7 @@ fn p3_each_question_is_asked_once() {
 #[case::many_permissions(257, 1)]
 #[case::times_namespaces(65, 4)]
 #[case::as_many_as_rules_may_stand_for(4_096, 1)]
-fn p3_more_than_can_be_asked_is_refused_unasked(#[case] resources: usize, #[case] namespaces: usize) {
+fn esc3_more_than_can_be_asked_is_refused_unasked(#[case] resources: usize, #[case] namespaces: usize) {
     let cluster = Cluster::with(&[]);
     let names: Vec<String> = (0..resources).map(|index| format!("r{index}")).collect();
     let namespaces: Vec<String> = (0..namespaces).map(|index| format!("n{index}")).collect();
@@ -200,7 +201,7 @@ fn e18_more_than_can_be_asked_in_bytes_is_refused() {
 }
 
 #[test]
-fn p3_time_runs_out() {
+fn esc3_time_runs_out() {
     let cluster = Cluster::with(&[("web", pods())]);
     let clock = Cell::new(0);
     let elapsed = || {
@@ -219,7 +220,7 @@ fn p3_time_runs_out() {
 }
 
 #[test]
-fn p3_who_cannot_be_asked_has_not_agreed() {
+fn esc3_who_cannot_be_asked_has_not_agreed() {
     let cluster = Cluster { broken: true, ..Cluster::with(&[]) };
     assert_eq!(
         checked(&set(json!([]), &["web"]), &cluster),
@@ -241,7 +242,7 @@ fn p3_who_cannot_be_asked_has_not_agreed() {
     false
 )]
 #[case::reads_pods(rule(json!([""]), json!(["pods"]), json!(["get"])), false)]
-fn p5_the_author_could_use_the_account_anyway(#[case] held: Value, #[case] may: bool) {
+fn esc5_the_author_could_use_the_account_anyway(#[case] held: Value, #[case] may: bool) {
     let cluster = Cluster::with(&[("web", held)]);
     let refused = checked(&set(json!([]), &["web"]), &cluster);
     assert_eq!(refused.is_empty(), may, "{refused:?}");
@@ -251,7 +252,7 @@ fn p5_the_author_could_use_the_account_anyway(#[case] held: Value, #[case] may: 
 }
 
 #[test]
-fn g_the_author_may_have_to_be_able_to_create_pods() {
+fn esc5_the_author_may_have_to_be_able_to_create_pods() {
     let rules = Rules { require_create_pods: true, ..Rules::default() };
     let bare = SidecarSet::from_decoded(json!({"metadata": {"name": "logs"}, "spec": {}}));
     let refused = asked_as(&bare, &Cluster::with(&[("web", pods())]), &rules, &|| Duration::ZERO);
@@ -263,7 +264,7 @@ fn g_the_author_may_have_to_be_able_to_create_pods() {
 }
 
 #[test]
-fn p4_each_rule_that_reaches_the_list_is_named() {
+fn esc4_each_rule_that_reaches_the_list_is_named() {
     let permissions = json!([
         pods(),
         rule(json!(["*"]), json!(["*"]), json!(["get"])),
@@ -274,10 +275,9 @@ fn p4_each_rule_that_reaches_the_list_is_named() {
     assert_eq!(
         texts,
         [
-            "SidecarSet \"logs\": spec.serviceAccountPermissions[1]: grants get *.*, which reaches * secrets; nobody may \
-             give that to a sidecar; grant less, or change serviceAccounts.denyPermissions",
+            "SidecarSet \"logs\": spec.serviceAccountPermissions[1]: grants get *.*, which reaches * secrets; no sidecar may get that; grant less, or change serviceAccounts.denyPermissions",
             "SidecarSet \"logs\": spec.serviceAccountPermissions[2]: grants create pods/exec, which reaches * pods/exec; \
-             nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions",
+             no sidecar may get that; grant less, or change serviceAccounts.denyPermissions",
         ]
     );
     let allowed = Rules { deny_permissions: Some(Vec::new()), ..Rules::default() };
@@ -321,7 +321,7 @@ fn e5_a_privileged_account_is_refused() {
 )]
 #[case::other_label(json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}), None)]
 #[case::none(json!({}), None)]
-fn g_closed_lists(#[case] spec: Value, #[case] list: Option<Vec<&str>>) {
+fn set4_closed_lists(#[case] spec: Value, #[case] list: Option<Vec<&str>>) {
     let set = SidecarSet::from_decoded(json!({ "spec": spec }));
     assert_eq!(closed_list(&set), list);
 }

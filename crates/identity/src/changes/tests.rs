@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A stored SidecarSet with an account, and a revision of this policy.
+/// Returns a stored SidecarSet with an account and a revision with this policy.
 fn stored(policy: &str) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
@@ -50,7 +50,7 @@ fn changed(new: &Value, old: &Value) -> Vec<String> {
 #[case::base("/metadata/annotations/apps.kruise.io~1sidecarset-base", json!("c"), "metadata.annotations[apps.kruise.io/sidecarset-base]")]
 #[case::own_annotation("/metadata/annotations/pillion.dev~1rollback", json!("x"), "metadata.annotations[pillion.dev/rollback]")]
 #[case::custom_version_label("/metadata/labels", json!({"apps.kruise.io/sidecarset-custom-version": "v"}), "metadata.labels[apps.kruise.io/sidecarset-custom-version]")]
-fn p1_what_decides_what_is_injected_counts(#[case] pointer: &str, #[case] value: Value, #[case] path: &str) {
+fn esc1_what_decides_what_is_injected_counts(#[case] pointer: &str, #[case] value: Value, #[case] path: &str) {
     for policy in ["Always", "Partial"] {
         let old = stored(policy);
         assert_eq!(changed(&with(old.clone(), pointer, value.clone()), &old), [path]);
@@ -65,7 +65,7 @@ fn p1_what_decides_what_is_injected_counts(#[case] pointer: &str, #[case] value:
 #[case::how_many_at_once("/spec/updateStrategy/maxUnavailable", json!(3))]
 #[case::in_which_order("/spec/updateStrategy/priorityStrategy", json!({"orderPriority": [{"orderedKey": "a"}]}))]
 #[case::how("/spec/updateStrategy/type", json!("NotUpdate"))]
-fn p1_what_does_not_is_not_asked_about(#[case] pointer: &str, #[case] value: Value) {
+fn esc1_what_does_not_is_not_asked_about(#[case] pointer: &str, #[case] value: Value) {
     for policy in ["Always", "Partial"] {
         let old = stored(policy);
         assert_eq!(changed(&with(old.clone(), pointer, value.clone()), &old), [""; 0]);
@@ -86,16 +86,16 @@ fn e23_the_update_strategy_counts_where_a_partial_revision_depends_on_it(
     assert_eq!(changed(&with(partial.clone(), pointer, value.clone()), &partial), [path]);
     // And back again.
     assert_eq!(changed(&partial, &with(partial.clone(), pointer, value.clone())), [path]);
-    // With `Always` every Pod gets the stored version, with none every Pod gets the latest (M-1, M-5).
+    // With `Always` every Pod gets the stored version, with none every Pod gets the latest (INJ-1, INJ-5).
     let always = stored("Always");
     assert_eq!(changed(&with(always.clone(), pointer, value.clone()), &always), [""; 0]);
     let latest = with(always, "/spec/injectionStrategy", json!({}));
     assert_eq!(changed(&with(latest.clone(), pointer, value), &latest), [""; 0]);
 }
 
-/// The webhook that stored the object before may have been another one, or none.
+/// Another webhook, or none, may have admitted the stored object.
 #[test]
-fn p1_defaults_and_spellings_are_no_change() {
+fn esc1_defaults_and_spellings_are_no_change() {
     let plain = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
         "spec": {
@@ -111,7 +111,7 @@ fn p1_defaults_and_spellings_are_no_change() {
 }
 
 #[test]
-fn p1_a_label_of_v1alpha1_is_the_custom_version() {
+fn esc1_a_label_of_v1alpha1_is_the_custom_version() {
     let old = with(stored("Always"), "/apiVersion", json!("apps.kruise.io/v1alpha1"));
     let new = with(old.clone(), "/metadata/labels", json!({"apps.kruise.io/sidecarset-custom-version": "v2"}));
     assert_eq!(changed(&new, &old), ["spec.customVersion"]);
@@ -132,7 +132,7 @@ fn e23_while_the_gate_is_off_only_the_account_may_go(#[case] pointer: &str, #[ca
     let old = stored("Partial");
     let new = with(old.clone(), pointer, value.clone());
     assert_eq!(while_off(&new, &old), [path]);
-    // The account may be an annotation, and a field of another type is no way to hide it.
+    // An annotation may name the account, and a field of the wrong type does not hide the account.
     let annotated = |set: &Value| {
         let set = with(set.clone(), "/metadata/annotations/pillion.dev~1service-account-name", json!("agent"));
         with(set, "/spec/serviceAccountName", json!(null))

@@ -21,7 +21,7 @@ fn checked(set: &SidecarSet, other: &SidecarSet, rules: &Rules) -> Findings {
     findings
 }
 
-/// What a conflict between two sets, whichever of them is new, comes to.
+/// Returns the kind of a conflict between two sets, in either order.
 fn told(one: &SidecarSet, other: &SidecarSet, rules: &Rules) -> &'static str {
     let kind = |findings: Findings| match (findings.refused.len(), findings.warnings.len(), findings.invalid.len()) {
         (0, 0, 0) => "none",
@@ -65,21 +65,21 @@ fn in_namespace(name: &str) -> Value {
 )]
 #[case::no_account(json!({}), json!({"serviceAccountName": null}), "none")]
 #[case::paused(json!({}), json!({"injectionStrategy": {"paused": true}}), "possible")]
-fn v4_a5_6_conflicts(#[case] one: Value, #[case] other: Value, #[case] expected: &str) {
+fn idv4_idc6_conflicts(#[case] one: Value, #[case] other: Value, #[case] expected: &str) {
     let (one, other) = (set("a", "x", one), set("b", "y", other));
     assert_eq!(told(&one, &other, &Rules::default()), expected);
-    // Without identity in the way, a certain conflict is one that settings can live with.
+    // With `onConflict: Skip`, a certain conflict only causes a warning.
     let skip = Rules { on_conflict: Otherwise::Skip, ..Rules::default() };
     assert_eq!(told(&one, &other, &skip), if expected == "certain" { "possible" } else { expected });
 }
 
 #[test]
-fn v4_the_same_account_is_no_conflict() {
+fn idv4_the_same_account_is_no_conflict() {
     assert_eq!(told(&set("a", "x", json!({})), &set("b", "x", json!({})), &Rules::default()), "none");
 }
 
 #[test]
-fn v4_a_set_does_not_conflict_with_itself_or_its_canary() {
+fn idv4_a_set_does_not_conflict_with_itself_or_its_canary() {
     let set_a = set("a", "x", json!({}));
     assert_eq!(told(&set_a, &set("a", "y", json!({})), &Rules::default()), "none");
     let mut canary = set("a-canary", "y", json!({})).into_value();
@@ -89,7 +89,7 @@ fn v4_a_set_does_not_conflict_with_itself_or_its_canary() {
 }
 
 #[test]
-fn v4_the_message_names_the_other_set_and_the_way_out() {
+fn idv4_the_message_names_the_other_set_and_the_way_out() {
     let (one, other) = (set("a", "x", json!({})), set("b", "y", json!({})));
     assert_eq!(
         checked(&one, &other, &Rules::default()).refused[0].to_string(),

@@ -64,7 +64,7 @@ fn app(account: &str) -> App<'_> {
     App { account, automount: None, further_token: None }
 }
 
-/// A container that mounts a token.
+/// Returns a container that mounts a token.
 fn holder(container: &str) -> Holder<'_> {
     Holder { container: Some(container), volume: "t", given: Given::Token }
 }
@@ -81,7 +81,7 @@ fn merged_objects(cluster: &mut Cluster) -> String {
     name
 }
 
-/// What is decided, in one line; the messages of a refusal with its lowest code.
+/// Formats a decision in one line, or the messages of a refusal with its lowest code.
 fn shown(decided: Result<Decision, Vec<Reason>>) -> String {
     match decided {
         Ok(decision) => {
@@ -114,7 +114,7 @@ fn decided(asking: &[Asking], account: &str) -> String {
     shown(decide(asking, app(account), "web", &Rules::default(), &cluster))
 }
 
-/// The rows of table A4, in its order.
+/// The rows of table IDP-7, in its order.
 #[rstest]
 #[case::row_1_nothing_asked(&[], "own", "runs as before")]
 #[case::row_2_unset(&[refuse("a", "x")], "", "runs as x, hidden; a: x OfPod")]
@@ -148,7 +148,8 @@ fn decided(asking: &[Asking], account: &str) -> String {
     &[merge("b", "y"), merge("a", "x")], "default",
     "runs as sidecarset-merged-@AB@, hidden; b: sidecarset-merged-@AB@ OfPod; a: sidecarset-merged-@AB@ OfPod"
 )]
-// On a Pod of ours that changes nothing; in one that names the account itself, the app loses its token (E6).
+// A Pod that the policy changed before stays as it is. If the app's author names the account, the app loses its token
+// (E6).
 #[case::row_7_merged_already(
     &[merge("a", "x"), merge("b", "y")], "sidecarset-merged-@AB@",
     "runs as before, hidden; a: sidecarset-merged-@AB@ OfPod; b: sidecarset-merged-@AB@ OfPod"
@@ -172,7 +173,7 @@ fn decided(asking: &[Asking], account: &str) -> String {
 #[case::g_isolate_of_the_pods_account(
     &[isolate("a", "x"), refuse("b", "x")], "default", "runs as x, hidden; b: x OfPod; a: x OfPod"
 )]
-fn a4_decision_table(#[case] asking: &[Asking], #[case] account: &str, #[case] outcome: &str) {
+fn idp7_decision_table(#[case] asking: &[Asking], #[case] account: &str, #[case] outcome: &str) {
     let merged = names::merged(&["a", "b"]);
     let hash = merged.trim_start_matches(names::MERGED_PREFIX);
     assert_eq!(decided(asking, &account.replace("@AB@", hash)), outcome.replace("@AB@", hash));
@@ -189,14 +190,14 @@ fn a4_decision_table(#[case] asking: &[Asking], #[case] account: &str, #[case] o
     "403 SidecarSet \"a\": spec.serviceAccountName: the Pod has the ServiceAccount \"own\" of its own; run the Pod \
      under \"default\", or give the SidecarSet the mode Isolate"
 )]
-fn a5_3_a_pod_with_its_own_account(#[case] on_app_account: OnAppAccount, #[case] outcome: &str) {
+fn idc3_a_pod_with_its_own_account(#[case] on_app_account: OnAppAccount, #[case] outcome: &str) {
     let rules = Rules { on_app_account, ..Rules::default() };
     let decided = decide(&[refuse("a", "x")], app("own"), "web", &rules, &Cluster::with(&["x"]));
     assert_eq!(shown(decided), outcome);
 }
 
 #[test]
-fn b0_a_further_token_counts_as_an_account_of_its_own() {
+fn tok0_a_further_token_counts_as_an_account_of_its_own() {
     let app = App { further_token: Some(holder("vault")), ..app("default") };
     let rules = Rules::default();
     let decided = decide(&[refuse("a", "x")], app, "web", &rules, &Cluster::with(&["x"]));
@@ -214,7 +215,7 @@ fn b0_a_further_token_counts_as_an_account_of_its_own() {
     None,
     "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
 )]
-#[case::a1_11_terminating(
+#[case::sap11_terminating(
     Some(Ok(Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})))),
     "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" is being deleted in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
 )]
@@ -222,7 +223,7 @@ fn b0_a_further_token_counts_as_an_account_of_its_own() {
     Some(Err(Failure::Timeout)),
     "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" could not be read in namespace \"web\": no answer in time; try again"
 )]
-fn v3_the_account_must_exist(#[case] answer: Option<Answer>, #[case] outcome: &str) {
+fn idv3_the_account_must_exist(#[case] answer: Option<Answer>, #[case] outcome: &str) {
     for mode in [Mode::SidecarsOnly, Mode::Isolate] {
         let mut cluster = Cluster::default();
         if let Some(answer) = answer.clone() {
@@ -234,7 +235,7 @@ fn v3_the_account_must_exist(#[case] answer: Option<Answer>, #[case] outcome: &s
 }
 
 #[test]
-fn g_missing_may_be_skipped_and_unknown_may_not() {
+fn set7_missing_may_be_skipped_and_unknown_may_not() {
     let rules = Rules { on_missing: Otherwise::Skip, ..Rules::default() };
     let mut cluster = Cluster::with(&["y"]);
     let asking = [refuse("a", "x"), refuse("b", "y")];
@@ -246,9 +247,9 @@ fn g_missing_may_be_skipped_and_unknown_may_not() {
     assert!(shown(decide(&asking, app("default"), "web", &rules, &cluster)).starts_with("503 "));
 }
 
-/// The Pod that was merged for the sets that were left is admitted again as it is.
+/// A Pod with the merged account of the sets that were not skipped does not change on a second admission.
 #[test]
-fn m6_a_merged_account_without_the_skipped_set_stays() {
+fn idp6_a_merged_account_without_the_skipped_set_stays() {
     let rules = Rules { on_missing: Otherwise::Skip, ..Rules::default() };
     let mut cluster = Cluster::with(&["x", "y"]);
     let name = merged_objects(&mut cluster);
@@ -259,9 +260,9 @@ fn m6_a_merged_account_without_the_skipped_set_stays() {
     assert_eq!(again, first.replace(&format!("runs as {name}, hidden"), "runs as before, hidden"));
 }
 
-/// So is the Pod that was swapped for the one that was left.
+/// A Pod with the account of the only set that was not skipped does not change on a second admission.
 #[test]
-fn m6_the_account_without_the_skipped_set_stays() {
+fn idp6_the_account_without_the_skipped_set_stays() {
     let rules = Rules { on_missing: Otherwise::Skip, on_app_account: OnAppAccount::Deny, ..Rules::default() };
     let cluster = Cluster::with(&["x"]);
     let asking = [refuse("a", "x"), refuse("b", "gone")];
@@ -269,11 +270,11 @@ fn m6_the_account_without_the_skipped_set_stays() {
     assert!(first.starts_with("runs as x, hidden; a: x OfPod; b skipped: "), "{first}");
     let again = shown(decide(&asking, App { automount: Some(false), ..app("x") }, "web", &rules, &cluster));
     assert_eq!(again, first.replace("runs as x, hidden", "runs as before"));
-    // Whether the other one is skipped has to be known.
+    // If the lookup of the other account fails, it is unknown whether the other set is skipped.
     let mut cluster = cluster;
     cluster.answer("ServiceAccount", "gone", Err(Failure::Timeout));
     assert!(shown(decide(&asking, app("x"), "web", &rules, &cluster)).starts_with("503 SidecarSet \"b\": "));
-    // Where it is not skipped, the account of one of two is the Pod's own.
+    // If the other set is not skipped, the account counts as the app's own.
     let text = shown(decide(&asking, app("x"), "web", &Rules::default(), &cluster));
     assert!(
         text.starts_with("runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own"),
@@ -281,9 +282,9 @@ fn m6_the_account_without_the_skipped_set_stays() {
     );
 }
 
-/// In mode `Pod` nothing in the Pod tells the second admission from the first but the account.
+/// In mode `Pod`, the first and the second admission of a Pod differ only in the account.
 #[test]
-fn m6_in_mode_pod_the_sidecars_keep_their_own_mount() {
+fn idp6_in_mode_pod_the_sidecars_keep_their_own_mount() {
     let rules = Rules { allow_pod_mode: true, ..Rules::default() };
     let asking = [set("a", "x", Mode::Pod, OnConflict::Refuse), refuse("b", "x")];
     let cluster = Cluster::with(&["x"]);
@@ -293,7 +294,7 @@ fn m6_in_mode_pod_the_sidecars_keep_their_own_mount() {
 }
 
 #[test]
-fn g_conflicts_may_be_skipped() {
+fn set7_idc2_conflicts_may_be_skipped() {
     let rules = Rules { on_conflict: Otherwise::Skip, ..Rules::default() };
     let decided =
         decide(&[refuse("a", "x"), merge("b", "y")], app("default"), "web", &rules, &Cluster::with(&["x", "y"]));
@@ -302,7 +303,7 @@ fn g_conflicts_may_be_skipped() {
 }
 
 #[test]
-fn e1_v5_e3_are_asked_before_anything_is_looked_up() {
+fn e1_idv5_e3_are_asked_before_anything_is_looked_up() {
     let protected = Rules { protected_namespaces: vec!["web".to_owned()], ..Rules::default() };
     let nothing = Cluster::default();
     let text = shown(decide(&[isolate("a", "x")], app("default"), "web", &protected, &nothing));
@@ -330,20 +331,20 @@ fn e1_v5_e3_are_asked_before_anything_is_looked_up() {
 }
 
 #[test]
-fn g_one_set_in_mode_pod_makes_it_the_whole_pods() {
+fn idp9_one_set_in_mode_pod_makes_it_the_whole_pods() {
     let rules = Rules { allow_pod_mode: true, ..Rules::default() };
     let asking = [refuse("a", "x"), set("b", "x", Mode::Pod, OnConflict::Refuse)];
     let decision = decide(&asking, app("default"), "web", &rules, &Cluster::with(&["x"])).unwrap();
     assert!(!decision.hides_token);
 }
 
-/// Nothing is swapped, but where automounting is off the sidecar still gets its mount.
+/// The account stays, but if automounting is off, the sidecar still gets its mount.
 #[rstest]
 #[case::on(None, None, "runs as before")]
 #[case::pod_off(Some(false), None, "runs as before; a: x OfPod")]
 #[case::account_off(None, Some(false), "runs as before; a: x OfPod")]
 #[case::pod_wins(Some(true), Some(false), "runs as before")]
-fn a4_row_same_mounts_where_automount_is_off(
+fn idp7_row_same_mounts_where_automount_is_off(
     #[case] pod: Option<bool>,
     #[case] account: Option<bool>,
     #[case] outcome: &str,
@@ -354,14 +355,14 @@ fn a4_row_same_mounts_where_automount_is_off(
     assert_eq!(shown(decide(&[refuse("a", "x")], app, "web", &Rules::default(), &cluster)), outcome);
 }
 
-/// Each of the three objects, in each way in which it is not ready.
+/// Each of the three objects, with each reason not to be ready.
 #[rstest]
 #[case::missing(|_: &mut Value| true, 503, "is not there yet")]
 #[case::terminating(|object: &mut Value| { object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"); false }, 503, "is being deleted")]
-#[case::g11_collected(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"); false }, 503, "is about to be collected")]
-#[case::g2_forged(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a"); false }, 403, "has the annotation pillion.dev/sidecarsets \"a\" where \"a,b\" belongs")]
-#[case::g2_bare(|object: &mut Value| { object["metadata"] = json!({}); false }, 403, "has the annotation pillion.dev/sidecarsets \"\" where \"a,b\" belongs")]
-fn g5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case] code: u16, #[case] says: &str) {
+#[case::mrg11_collected(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"); false }, 503, "is about to be collected")]
+#[case::mrg2_forged(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a"); false }, 403, "has the annotation pillion.dev/sidecarsets \"a\" where \"a,b\" belongs")]
+#[case::mrg2_bare(|object: &mut Value| { object["metadata"] = json!({}); false }, 403, "has the annotation pillion.dev/sidecarsets \"\" where \"a,b\" belongs")]
+fn mrg5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case] code: u16, #[case] says: &str) {
     for kind in ["ServiceAccount", "Role", "RoleBinding"] {
         let mut cluster = Cluster::with(&["x", "y"]);
         let name = merged_objects(&mut cluster);
@@ -387,7 +388,7 @@ fn g5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case
 #[case::other_namespace("RoleBinding", json!({"subjects": [
     {"kind": "ServiceAccount", "name": "@NAME@", "namespace": "other"}
 ]}))]
-fn g5_roles_and_bindings_say_what_the_sets_say(#[case] kind: &str, #[case] change: Value) {
+fn mrg5_roles_and_bindings_say_what_the_sets_say(#[case] kind: &str, #[case] change: Value) {
     let mut cluster = Cluster::with(&["x", "y"]);
     let name = merged_objects(&mut cluster);
     let Some(Ok(Some(object))) = cluster.0.get_mut(&(kind.to_owned(), name.clone())) else { panic!("{kind}") };

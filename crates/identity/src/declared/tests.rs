@@ -31,7 +31,7 @@ fn rule() -> Value {
 }
 
 #[test]
-fn f1_a_set_without_the_field_does_not_use_the_feature() {
+fn idf1_a_set_without_the_field_does_not_use_the_feature() {
     assert_eq!(of_spec(json!({})), Declared::default());
     assert_eq!(of_spec(json!({"serviceAccountName": ""})), Declared::default());
     assert_eq!(of_spec(json!({"serviceAccountName": null, "serviceAccountMode": null})), Declared::default());
@@ -42,7 +42,7 @@ fn f1_a_set_without_the_field_does_not_use_the_feature() {
 #[case::canonical("Merge", OnConflict::Merge)]
 #[case::shouted("MERGE", OnConflict::Merge)]
 #[case::empty("", OnConflict::Refuse)]
-fn v8_behaviours_are_compared_without_case(#[case] text: &str, #[case] behaviour: OnConflict) {
+fn idv8_behaviours_are_compared_without_case(#[case] text: &str, #[case] behaviour: OnConflict) {
     assert_eq!(of_spec(json!({"behaviorWhenServiceAccountInjection": text})).on_conflict, behaviour);
 }
 
@@ -50,12 +50,12 @@ fn v8_behaviours_are_compared_without_case(#[case] text: &str, #[case] behaviour
 #[case::default("", Mode::SidecarsOnly)]
 #[case::isolate("isolate", Mode::Isolate)]
 #[case::pod("POD", Mode::Pod)]
-fn v8_modes_are_compared_without_case(#[case] text: &str, #[case] mode: Mode) {
+fn idv8_modes_are_compared_without_case(#[case] text: &str, #[case] mode: Mode) {
     assert_eq!(of_spec(json!({"serviceAccountMode": text})).mode, mode);
 }
 
 #[test]
-fn v8_unknown_values_are_refused() {
+fn idv8_unknown_values_are_refused() {
     assert_eq!(
         errors(json!({"behaviorWhenServiceAccountInjection": "Skip", "serviceAccountMode": "Node"}), json!({})),
         [
@@ -66,7 +66,7 @@ fn v8_unknown_values_are_refused() {
 }
 
 #[test]
-fn g_annotations_stand_for_fields() {
+fn idf4_annotations_stand_for_fields() {
     let annotations = json!({
         "pillion.dev/service-account-name": "log-agent",
         "pillion.dev/service-account-conflict": "Merge",
@@ -95,7 +95,7 @@ fn g_annotations_stand_for_fields() {
 #[case::conflict(CONFLICT, json!("Merge"), "Refuse")]
 #[case::permissions(PERMISSIONS, json!([]), "[{}]")]
 #[case::mode(MODE, json!("Pod"), "Isolate")]
-fn g_a_field_and_an_annotation_that_disagree_are_refused(
+fn idf4_a_field_and_an_annotation_that_disagree_are_refused(
     #[case] field: Field,
     #[case] value: Value,
     #[case] annotation: &str,
@@ -159,21 +159,21 @@ fn an_annotation_that_is_no_json_is_refused() {
     "a.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq.rs.tu.vw.xy.za.bc.de.fg.hi.jk.lm.no.pq",
     ""
 )]
-fn v2_names_that_no_sidecar_may_have(#[case] name: &str, #[case] says: &str) {
+fn idv2_names_that_no_sidecar_may_have(#[case] name: &str, #[case] says: &str) {
     let errors = errors(json!({"serviceAccountName": name}), json!({}));
     assert!(errors.len() == 1 && errors[0].starts_with("spec.serviceAccountName: Invalid value: "), "{errors:?}");
     assert!(errors[0].contains(says), "{errors:?}");
 }
 
 #[test]
-fn v2_names_that_a_sidecar_may_have() {
+fn idv2_names_that_a_sidecar_may_have() {
     for name in ["log-agent", "a", "team.log-agent", "0"] {
         assert_eq!(errors(json!({"serviceAccountName": name}), json!({})), [""; 0], "{name}");
     }
 }
 
 #[test]
-fn v6_rules_are_those_of_a_role() {
+fn idv6_rules_are_those_of_a_role() {
     assert_eq!(
         errors(
             json!({
@@ -196,7 +196,7 @@ fn v6_rules_are_those_of_a_role() {
 }
 
 #[test]
-fn g3_verbs_that_name_no_object_warn_beside_names() {
+fn mrg3_verbs_that_name_no_object_warn_beside_names() {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "verbs": ["create", "get"]});
     let spec = json!({
         "serviceAccountName": "a", "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]
@@ -208,7 +208,7 @@ fn g3_verbs_that_name_no_object_warn_beside_names() {
 }
 
 #[test]
-fn v7_permissions_belong_to_an_account_that_merges() {
+fn idv7_permissions_belong_to_an_account_that_merges() {
     assert_eq!(
         errors(json!({"serviceAccountPermissions": [rule()]}), json!({})),
         [
@@ -235,12 +235,12 @@ fn v7_permissions_belong_to_an_account_that_merges() {
     json!({"apiGroups": [""], "resources": ["pods", "pods"], "verbs": ["get"]}),
     "spec.serviceAccountPermissions[0].resources: \"pods\" is there twice"
 )]
-#[case::a5_10_cluster_scoped(
+#[case::idc10_cluster_scoped(
     json!({"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get"]}),
     "spec.serviceAccountPermissions[0]: \"nodes/status\" belongs to no namespace, and the merged Role is of one: it \
      grants nothing"
 )]
-fn v6_rules_that_the_server_would_take_but_nobody_wants_warn(#[case] rule: Value, #[case] warning: &str) {
+fn idv6_rules_that_the_server_would_take_but_nobody_wants_warn(#[case] rule: Value, #[case] warning: &str) {
     let spec = json!({
         "serviceAccountName": "log-agent", "behaviorWhenServiceAccountInjection": "Merge",
         "serviceAccountPermissions": [rule]
@@ -249,7 +249,7 @@ fn v6_rules_that_the_server_would_take_but_nobody_wants_warn(#[case] rule: Value
 }
 
 #[test]
-fn v8_values_are_stored_canonical() {
+fn idv8_values_are_stored_canonical() {
     let mut object = json!({
         "metadata": {"annotations": {"pillion.dev/service-account-mode": "ISOLATE", "other": "isolate"}},
         "spec": {"behaviorWhenServiceAccountInjection": "merge", "serviceAccountMode": "isolate", "serviceAccountName": "merge"}

@@ -1,4 +1,4 @@
-//! Containers that are added to a running Pod (E7).
+//! Guards running Pods against ephemeral containers (E7).
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
-use super::Findings;
+use super::Objections;
 use crate::rules::{Judgement, Rules};
 use crate::tokens::held::shown;
 use crate::tokens::reach::Running;
 
-/// Judges the ephemeral containers that are new: none may mount the token of a sidecar, or share the processes of a
-/// container that holds one.
-pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
-    let mut findings = Findings::default();
+/// Judges the new ephemeral containers. None may mount the token of a sidecar, or share the processes of a container
+/// that holds one.
+pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
+    let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
     let known: BTreeSet<&str> = json::items(old_object, list).iter().map(pod::name).collect();
     let running = Running::of(object, &rules.trusted_csi_drivers);
@@ -63,7 +63,7 @@ mod tests {
         }})
     }
 
-    fn judged(added: &Value, rules: &Rules) -> Findings {
+    fn judged(added: &Value, rules: &Rules) -> Objections {
         judge(&pod(added), &pod(&json!([])), rules)
     }
 
@@ -107,11 +107,14 @@ mod tests {
         let warn = Rules { ephemeral_containers: Judgement::Warn, ..Rules::default() };
         let findings = judged(&json!([container]), &warn);
         assert_eq!((findings.reasons.len(), findings.warnings.len()), (0, 1));
-        // One that was there already is not judged again: the list only grows.
-        assert_eq!(judge(&pod(&json!([container])), &pod(&json!([container])), &Rules::default()), Findings::default());
+        // An existing container is not judged again: the list only grows.
+        assert_eq!(
+            judge(&pod(&json!([container])), &pod(&json!([container])), &Rules::default()),
+            Objections::default()
+        );
     }
 
-    /// E19: where the Pod's account was given for the sidecars, everything that gives it counts.
+    /// E19: if the Pod has its account for the sidecars, every volume that gives this account counts.
     #[rstest]
     #[case::token(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}), true)]
     #[case::certificate(json!({"projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}), true)]
@@ -135,6 +138,6 @@ mod tests {
     #[case::nobody(json!({"targetContainerName": "gone"}))]
     fn e7_others_are_let_through(#[case] mut container: Value) {
         container["name"] = json!("debugger");
-        assert_eq!(judged(&json!([container]), &Rules::default()), Findings::default());
+        assert_eq!(judged(&json!([container]), &Rules::default()), Objections::default());
     }
 }

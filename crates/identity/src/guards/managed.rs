@@ -1,16 +1,17 @@
-//! ServiceAccounts, Roles and RoleBindings: what is merged, what is in use, what every namespace needs (G8, C4).
+//! Guards merged ServiceAccounts, Roles and RoleBindings, and ServiceAccounts that are in use or called `default`
+//! (MRG-8, RUN-1).
 
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::authorizer::Author;
-use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::strings;
 use serde_json::Value;
 
-use super::{Findings, is_exempt, is_terminating, name, reserved};
+use super::{Objections, is_exempt, is_terminating, name, reserved};
 use crate::names;
 use crate::rules::Rules;
 
@@ -19,22 +20,27 @@ use crate::rules::Rules;
 pub struct Change<'a> {
     /// `ServiceAccount`, `Role` or `RoleBinding`.
     pub kind: &'a str,
-    /// What is done.
+    /// The operation of the request.
     pub operation: Operation,
     /// The request's namespace.
     pub namespace: &'a str,
     /// The object; null on DELETE.
     pub object: &'a Value,
-    /// The stored object; null on CREATE. Its name counts: that of the request is empty in a DELETECOLLECTION.
+    /// The stored object; null on CREATE. Take the name from here: the name of a DELETECOLLECTION request is empty.
     pub old_object: &'a Value,
-    /// Who asks.
+    /// The user who sends the request.
     pub author: &'a Author,
 }
 
-/// Judges a change. `users` are the SidecarSets that name this ServiceAccount for this namespace, asked for only
-/// where it matters.
-pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn Fn(&str) -> Vec<String>) -> Findings {
-    let mut findings = Findings::default();
+/// Judges a change. `users` returns the SidecarSets that name this ServiceAccount for this namespace. It is called only
+/// if the result depends on it.
+pub fn judge(
+    change: Change<'_>,
+    rules: &Rules,
+    lookup: &dyn Lookup,
+    users: &dyn Fn(&str) -> Vec<String>,
+) -> Objections {
+    let mut findings = Objections::default();
     if change.operation == Operation::Create {
         findings.reasons.extend(creation(change, rules));
         return findings;
@@ -55,7 +61,7 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
         None
     };
     if let Some((problem, remedy)) = problem {
-        // Only deletions are let through with their namespace.
+        // In a namespace that is being deleted, only deletions are allowed.
         let goes = change.operation == Operation::Delete;
         match goes.then(|| is_terminating(change.namespace, lookup)) {
             Some(Ok(true)) => {}
@@ -71,8 +77,9 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
     findings
 }
 
-/// E22: why an object may not come to be. Only the controller makes merged objects; the control plane deletes and
-/// updates them, and has none to make. A forged account would be what Pods run under once a Role of that name is there.
+/// E22: returns why the user must not create an object. Only the controller creates merged objects; the control plane
+/// deletes and updates them, but never creates them. Pods would run under a forged account once a Role of that name
+/// exists.
 fn creation(change: Change<'_>, rules: &Rules) -> Option<Reason> {
     let (field, name) = reserved(change.object, names::MERGED_PREFIX)?;
     let problem = format!(
@@ -83,7 +90,7 @@ fn creation(change: Change<'_>, rules: &Rules) -> Option<Reason> {
     (change.author.user != rules.controller_user).then(|| Reason::forbidden(field, problem, "choose another name"))
 }
 
-/// Why a ServiceAccount should stay.
+/// Returns why a ServiceAccount must not be deleted, with the remedy.
 fn deletion(
     change: Change<'_>,
     name: &str,
@@ -105,13 +112,14 @@ fn deletion(
     for user in &users {
         names.push(user.as_str());
     }
-    let names = format::joined(&names, "\", \"");
+    let names = strings::joined(&names, "\", \"");
     let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{names}\"");
     Some((problem, "name another account there first".to_owned()))
 }
 
-/// C4, dangling references: a token Secret in the list of a ServiceAccount is a token that does not expire.
-fn added_references(change: Change<'_>, findings: &mut Findings) {
+/// RUN-2, dangling references: warns of new entries in `secrets` of a ServiceAccount. A token Secret in this list is a
+/// token that does not expire.
+fn added_references(change: Change<'_>, findings: &mut Objections) {
     let list = |object| json::items(object, &["secrets"]).iter().map(|entry| json::text(entry, &["name"]));
     let before: BTreeSet<&str> = list(change.old_object).collect();
     for secret in list(change.object).filter(|secret| !before.contains(secret)) {
@@ -131,7 +139,7 @@ mod tests {
     use super::*;
     use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 
-    /// That of the SidecarSets `a` and `b`.
+    /// The merged name of the SidecarSets `a` and `b`.
     const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
     const ANN: &str = "ann";
 
@@ -167,7 +175,7 @@ mod tests {
     #[case::role("Role", Operation::Delete)]
     #[case::role_update("Role", Operation::Update)]
     #[case::binding("RoleBinding", Operation::Update)]
-    fn g8_merged_objects_are_the_controllers(#[case] kind: &str, #[case] operation: Operation) {
+    fn mrg8_merged_objects_are_the_controllers(#[case] kind: &str, #[case] operation: Operation) {
         assert_eq!(
             judged(kind, operation, MERGED, ANN, "Active"),
             [format!(
@@ -234,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn g8_deletions_in_a_terminating_namespace_go_through_and_updates_do_not() {
+    fn mrg8_deletions_in_a_terminating_namespace_go_through_and_updates_do_not() {
         assert_eq!(judged("Role", Operation::Delete, MERGED, ANN, "Terminating"), [""; 0]);
         assert_eq!(judged("Role", Operation::Update, MERGED, ANN, "Terminating").len(), 1);
         assert_eq!(judged("Role", Operation::Update, MERGED, ANN, "").len(), 1);
     }
 
     #[test]
-    fn g8_whether_a_namespace_goes_has_to_be_known() {
+    fn mrg8_whether_a_namespace_goes_has_to_be_known() {
         assert_eq!(
             judged("Role", Operation::Delete, MERGED, ANN, ""),
             ["503 metadata.namespace: Namespace \"web\" could not be read: no answer in time; try again"]
@@ -249,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_default_and_accounts_in_use_stay() {
+    fn run1_default_and_accounts_in_use_stay() {
         assert_eq!(
             judged("ServiceAccount", Operation::Delete, "default", ANN, "Active"),
             ["403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\"; delete the \
@@ -268,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn c4_both_are_settings() {
+    fn run1_both_are_settings() {
         let author = Author { user: ANN.to_owned(), groups: Vec::new() };
         for name in ["default", "log-agent"] {
             let old = json!({"metadata": {"name": name}});
@@ -281,12 +289,12 @@ mod tests {
                 author: &author,
             };
             let users = |_: &str| vec!["logs".to_owned()];
-            assert_eq!(judge(change, &Rules::default(), &Phase("Active"), &users), Findings::default());
+            assert_eq!(judge(change, &Rules::default(), &Phase("Active"), &users), Objections::default());
         }
     }
 
     #[test]
-    fn c4_new_references_to_secrets_warn() {
+    fn run2_new_references_to_secrets_warn() {
         let old = json!({"metadata": {"name": "a"}, "secrets": [{"name": "old"}]});
         let new = json!({"metadata": {"name": "a"}, "secrets": [{"name": "old"}, {"name": "new"}]});
         let author = Author { user: ANN.to_owned(), groups: Vec::new() };

@@ -1,7 +1,7 @@
-//! What other requests may not do (`serviceaccounts.md` C4, E).
+//! Guards for requests about other objects (RUN-1 to RUN-4, docs/spec/threats.md).
 //!
-//! Each guard is a function of a request's objects that answers reasons to refuse and warnings. None of them stands in
-//! the way of the namespace controller, the garbage collector or Pillion's controller.
+//! Each guard is a function of a request's objects that returns reasons to refuse and warnings. [`managed`] exempts
+//! updates and deletions by the namespace controller, the garbage collector and Pillion's controller.
 
 pub mod ephemeral;
 pub mod managed;
@@ -16,47 +16,50 @@ use serde_json::Value;
 
 use super::rules::Rules;
 
-/// What a guard says.
+/// The result of a guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// Why the request is refused.
+pub struct Objections {
+    /// Reasons to refuse the request.
     pub reasons: Vec<Reason>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Controllers of the control plane that delete what has to go, and write what belongs to them.
+/// Controllers of the control plane that delete objects and update their own.
 const SYSTEM: [&str; 3] = [
     "system:serviceaccount:kube-system:namespace-controller",
     "system:serviceaccount:kube-system:generic-garbage-collector",
-    // Without `--use-service-account-credentials`, all of them are this one.
+    // Without `--use-service-account-credentials`, all controllers use this user.
     "system:kube-controller-manager",
 ];
 
-/// Whether nobody stands in this author's way.
+/// Whether [`managed`] exempts updates and deletions by this author.
 pub fn is_exempt(author: &Author, rules: &Rules) -> bool {
     author.user == rules.controller_user || SYSTEM.contains(&author.user.as_str())
 }
 
-/// Whether a namespace is on its way out; one that cannot be read is not known to be.
+/// Whether a namespace is being deleted.
+///
+/// # Errors
+/// The namespace could not be read.
 fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
-    // Objects of a namespace that is gone may go.
+    // Objects of a namespace that no longer exists may be deleted.
     Ok(lookup
         .get(&object)?
         .is_none_or(|found| json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found)))
 }
 
-/// `metadata.name` of an object.
+/// Returns `metadata.name` of an object.
 fn name(object: &Value) -> &str {
     json::text(object, &["metadata", "name"])
 }
 
-/// The name of a new object, or the prefix of the name that the API server will generate, where it starts with
-/// `prefix`; and the field in which it is.
+/// If the name of a new object starts with `prefix`, returns its field and its value: `metadata.name`, or else
+/// `metadata.generateName`, from which the API server generates the name.
 ///
-/// A generated name is the prefix, cut to 58 bytes, and five characters without `-`, so that it starts with a prefix
-/// that ends in `-` only where `generateName` does.
+/// `prefix` must end in `-`. A generated name is `generateName`, cut to 58 bytes, and five characters without `-`. So
+/// it starts with `prefix` only if `generateName` does.
 fn reserved<'a>(object: &'a Value, prefix: &str) -> Option<(&'static str, &'a str)> {
     let of = |key| json::text(object, &["metadata", key]);
     let (field, name) = match of("name") {

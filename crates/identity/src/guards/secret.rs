@@ -1,30 +1,32 @@
-//! Secrets that hold tokens of the old kind, which do not expire (C2, C4).
+//! Guards Secrets with legacy tokens, which do not expire (TKN-1, RUN-4).
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
-use super::{Findings, name, reserved};
+use super::{Objections, name, reserved};
 use crate::existence;
 use crate::names;
 use crate::rules::{Judgement, Rules};
 
-/// The type of such a Secret.
+/// The type of a Secret with a legacy token.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
-/// The account that the token is of.
+/// Annotation of a Secret of [`TOKEN_TYPE`]: the name of the account.
 pub const ACCOUNT: &str = "kubernetes.io/service-account.name";
-/// Its UID, which tells it from a later one of the same name.
+/// Annotation of a Secret of [`TOKEN_TYPE`]: the UID of the account, which distinguishes it from a later account of the
+/// same name.
 pub const UID: &str = "kubernetes.io/service-account.uid";
 
-/// Judges a token Secret; updates only where they change which account it is of.
+/// Judges a token Secret. Updates are judged only if they change the account.
 ///
-/// An account that is missing, on its way out or another one than the Secret says is refused whatever the settings
-/// say about such Secrets: its token would be deleted, or would be one of an account that comes later. So is a merged
-/// account, and a name that belongs to the Secrets of isolated sidecars, whoever asks (E22): the control plane would
-/// fill the Secret with a token that does not expire.
-pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules, lookup: &dyn Lookup) -> Findings {
-    let mut findings = Findings::default();
+/// With any settings, a Secret is refused if its account is missing, is being deleted or has another UID than the
+/// Secret names: the control plane would delete the token, or the token could belong to a later account of that name.
+///
+/// With any settings and for every user (E22), a Secret is refused if its account is merged, or if its name is reserved
+/// for the Secrets of isolated sidecars: the control plane would fill it with a token that does not expire.
+pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules, lookup: &dyn Lookup) -> Objections {
+    let mut findings = Objections::default();
     let annotation = |object, key| json::text(object, &["metadata", "annotations", key]);
     let of = |object| (annotation(object, ACCOUNT), annotation(object, UID));
     if json::text(object, &["type"]) != TOKEN_TYPE || (!old_object.is_null() && of(object) == of(old_object)) {
@@ -47,7 +49,7 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
         findings.reasons.push(reason);
         return findings;
     }
-    // A Secret with a generated name has none yet: no exemption can name it.
+    // A Secret with `generateName` has no name yet, so no exemption matches it.
     if !rules.exempts(namespace, name(object)) {
         let problem = format!("a Secret of the type \"{TOKEN_TYPE}\" holds a token that does not expire");
         match rules.legacy_token_secrets {
@@ -63,7 +65,8 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     findings
 }
 
-/// Whether the account of a token Secret is there, and is the one that the Secret means.
+/// Checks that the account of a token Secret exists, is not being deleted, and has the UID that the Secret names, if
+/// any.
 fn check_account(
     field: &str,
     (account, uid): (&str, &str),
@@ -87,8 +90,8 @@ fn check_account(
     Ok(())
 }
 
-/// C4: a new token Secret with the UID of its account, where it does not say one: it shall not become a token of a
-/// later account of the same name. `None` where there is nothing to add.
+/// RUN-3: returns a new token Secret with the UID of its account added, so that it cannot become a token of a later
+/// account of the same name. `None` if there is nothing to add.
 pub fn with_uid(object: &Value, old_object: &Value, namespace: &str, lookup: &dyn Lookup) -> Option<Value> {
     let annotation = |key| json::text(object, &["metadata", "annotations", key]);
     if json::text(object, &["type"]) != TOKEN_TYPE || !old_object.is_null() || !annotation(UID).is_empty() {
@@ -135,7 +138,7 @@ mod tests {
         Rules { legacy_token_secrets, ..Rules::default() }
     }
 
-    fn messages(findings: &Findings) -> Vec<String> {
+    fn messages(findings: &Objections) -> Vec<String> {
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }
 
@@ -150,15 +153,15 @@ mod tests {
         Err(Failure::Unavailable),
         "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" could not be read: no usable answer; try again"
     )]
-    fn c4_tokens_are_of_an_account_that_is_there(#[case] answer: Answer, #[case] message: &str) {
+    fn run3_tokens_are_of_an_account_that_is_there(#[case] answer: Answer, #[case] message: &str) {
         let findings = judge(&token("1"), &Value::Null, "web", &with(Judgement::Allow), &Account(answer));
         assert_eq!(messages(&findings), [message]);
     }
 
     #[test]
-    fn c4_new_tokens_of_the_old_kind_are_a_setting() {
+    fn run4_new_tokens_of_the_old_kind_are_a_setting() {
         let judged = |judgement| judge(&token(""), &Value::Null, "web", &with(judgement), &there());
-        assert_eq!(judged(Judgement::Allow), Findings::default());
+        assert_eq!(judged(Judgement::Allow), Objections::default());
         assert_eq!(
             judged(Judgement::Warn).warnings,
             ["a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire"]
@@ -173,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn c4_exempt_secrets_are_let_through_where_their_account_is_there() {
+    fn run4_exempt_secrets_are_let_through_where_their_account_is_there() {
         let rules = Rules { legacy_token_exempt: vec!["web/*-token".parse().unwrap()], ..with(Judgement::Deny) };
-        assert_eq!(judge(&token("1"), &Value::Null, "web", &rules, &there()), Findings::default());
+        assert_eq!(judge(&token("1"), &Value::Null, "web", &rules, &there()), Objections::default());
         assert_eq!(judge(&token("2"), &Value::Null, "web", &rules, &there()).reasons.len(), 1);
     }
 
     #[test]
-    fn c4_updates_are_judged_where_the_account_changes() {
+    fn run4_updates_are_judged_where_the_account_changes() {
         let rules = with(Judgement::Deny);
-        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Ok(None))), Findings::default());
+        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Ok(None))), Objections::default());
         assert_eq!(judge(&token("2"), &token("1"), "web", &rules, &there()).reasons.len(), 1);
     }
 
@@ -222,11 +225,11 @@ mod tests {
         let old = token_of("sidecarset-merged-0123456789abcdef");
         let mut released = old.clone();
         released["metadata"]["finalizers"] = json!([]);
-        assert_eq!(judge(&released, &old, "web", &with(Judgement::Deny), &Silent), Findings::default());
-        assert_eq!(judge(&token_of("a"), &old, "web", &with(Judgement::Allow), &there()), Findings::default());
+        assert_eq!(judge(&released, &old, "web", &with(Judgement::Deny), &Silent), Objections::default());
+        assert_eq!(judge(&token_of("a"), &old, "web", &with(Judgement::Allow), &there()), Objections::default());
     }
 
-    /// The token controller writes the UID beside the token.
+    /// The token controller writes the UID together with the token.
     #[test]
     fn e22_a_secret_of_a_merged_account_that_is_there_is_not_filled() {
         let old = token_of("sidecarset-merged-0123456789abcdef");
@@ -254,11 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn c4_other_secrets_are_none_of_our_business() {
+    fn run4_other_secrets_are_none_of_our_business() {
         let opaque = json!({"type": "Opaque", "metadata": {"annotations": {ACCOUNT: "a"}}});
         assert_eq!(
             judge(&opaque, &Value::Null, "web", &with(Judgement::Deny), &Account(Ok(None))),
-            Findings::default()
+            Objections::default()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Pod templates that name a merged ServiceAccount (E6).
+//! Guards against Pod templates that name a merged ServiceAccount (E6).
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::index::index;
@@ -6,13 +6,13 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
-use super::Findings;
+use super::Objections;
 use crate::names;
 
-/// Where the Pod templates of workloads, and of a `PodTemplate`, have their `spec`.
+/// Paths of the `spec` of Pod templates, in workloads and in a `PodTemplate`.
 const TEMPLATES: [&[&str]; 3] =
     [&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"], &["template", "spec"]];
-/// Where OpenKruise's `AdvancedCronJob` and `UnitedDeployment` have whole workloads below `spec.template`.
+/// Fields below `spec.template` in which OpenKruise's `AdvancedCronJob` and `UnitedDeployment` hold whole workloads.
 const WORKLOADS: [&str; 6] = [
     "jobTemplate",
     "broadcastJobTemplate",
@@ -21,14 +21,14 @@ const WORKLOADS: [&str; 6] = [
     "cloneSetTemplate",
     "deploymentTemplate",
 ];
-/// The field and its alias (A1-3).
+/// The field of a Pod's `spec` that names the account, and its alias (SAP-3).
 const FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 
-/// Refuses a workload whose template names a merged ServiceAccount: those are set at the Pod, by the policy alone.
+/// Refuses a workload whose template names a merged ServiceAccount: only the policy sets these, in Pods.
 ///
-/// An update that leaves the name as it was is let through, so that such a workload can still be scaled down.
-pub fn judge(object: &Value, old_object: &Value) -> Findings {
-    let mut findings = Findings::default();
+/// An update that does not change the name is allowed, so that such a workload can still be scaled down.
+pub fn judge(object: &Value, old_object: &Value) -> Objections {
+    let mut findings = Objections::default();
     let before = index(pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)));
     for template in pod_specs(object) {
         let before = before.get(&template.identity);
@@ -48,14 +48,14 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
 
 /// The `spec` of a Pod template, or a patch of one.
 struct Template<'a> {
-    /// Where it is.
+    /// The path of the `spec`.
     path: String,
-    /// What tells it from the others before and after an update: entries of lists may change their places.
+    /// Identifies the template before and after an update, even if entries of lists change their positions.
     identity: String,
     spec: &'a Value,
 }
 
-/// Every Pod template of a workload, and the patches that the subsets of a `UnitedDeployment` make to theirs.
+/// Returns every Pod template of a workload, and the patches of the subsets of a `UnitedDeployment`.
 fn pod_specs(object: &Value) -> Vec<Template<'_>> {
     let at = |path: &[&str]| {
         json::at(object, path).map(|spec| Template { path: path.join("."), identity: path.join("."), spec })
@@ -127,7 +127,7 @@ mod tests {
             |name: &str, account: &str| json!({"name": name, "patch": {"spec": {"serviceAccountName": account}}});
         let bad = with(json!([{"name": "a"}, subset("b", MERGED)]));
         assert_eq!(fields(&bad, &Value::Null), ["spec.topology.subsets[1].patch.spec.serviceAccountName"]);
-        // The one that was there may stay when another one goes, and gives its name to no other.
+        // An existing template may stay when another is removed, but a merged account must not move to another subset.
         assert_eq!(fields(&with(json!([subset("b", MERGED)])), &bad), [""; 0]);
         let moved = with(json!([subset("a", MERGED), subset("b", "web")]));
         assert_eq!(fields(&moved, &bad), ["spec.topology.subsets[0].patch.spec.serviceAccountName"]);

@@ -1,4 +1,4 @@
-//! The validating twin (`serviceaccounts.md` B10, E11): what is wrong with a Pod after everybody has changed it.
+//! The validating policy (TOK-10, E11): checks a Pod after all mutating webhooks have changed it.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use super::{Owners, account_of};
 use crate::decision::{Decision, Token};
 use crate::drivers::Drivers;
 
-/// What to do where a Pod is not what the policy made of it.
+/// The remedy if a Pod differs from the result of the mutating policy.
 const UNDONE: &str = "find the webhook that took it away, or the injecting policy that did not run";
 
-/// Judges a Pod by a decision about it as it is.
+/// Compares a Pod with a decision about it.
 ///
-/// The Pod is held against what the policy itself would make of it ([`settle`]): what the policy refuses is refused, and
-/// so is a Pod whose sidecars are there and which the policy would still change. A Pod without any of the sidecars has
-/// not met the policy; nothing in it can lack anything.
+/// The Pod is compared with the result of the policy itself ([`settle`]). A Pod that the policy refuses is refused. So
+/// is a Pod with sidecars that the policy would still change. A Pod without any of the sidecars has not passed the
+/// mutating policy, so nothing in it can be missing.
 pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Vec<Reason> {
     let granted = Granted::of(decision, owners);
     let volumes = Volumes::of(pod, trusted);
@@ -48,8 +48,8 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
     reasons
 }
 
-/// B10: owners that lack the token which a decision gives them: it is not mounted, or something else is mounted in its
-/// place, is in its volume, or is what the Pod runs under by now.
+/// TOK-10: returns a reason for each owner that lacks the token which a decision gives it. Its mount is missing or
+/// replaced, its volume was changed, or the Pod runs under another account.
 pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let runs_as = account_of(pod);
     let right: BTreeSet<&str> = granted
@@ -71,7 +71,8 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
     reasons
 }
 
-/// E20: volumes with the token of sidecars of which none is there to mount it. Sidecars that are there lack their token.
+/// E20: returns a reason for each token volume of Pillion whose owners are all missing from the Pod. [`lacking`]
+/// reports an owner that is in the Pod but does not mount its volume.
 fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let there: BTreeSet<&str> = containers(pod).map(pod::name).collect();
     let stray = |account: &&super::granted::Account<'_>| {

@@ -1,4 +1,4 @@
-//! Giving owners their token (`serviceaccounts.md` B1, B2, E21).
+//! Adds the volumes and mounts through which owners get their token (TOK-1, TOK-2, E21).
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
@@ -12,13 +12,13 @@ use crate::decision::Token;
 use crate::names;
 use crate::paths::{self, Place};
 
-/// How long the kubelet's tokens live, in seconds: what the API server's own plugin asks for (A1-4).
+/// The lifetime of the kubelet's tokens, in seconds. The API server's ServiceAccount plugin requests the same (SAP-4).
 const LIFETIME: u64 = 3607;
 
-/// Adds the volumes of the accounts that are granted.
+/// Adds the volumes of the granted accounts.
 ///
-/// Answers a reason for each that is there already and is not what we would write.
-pub fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+/// Returns a reason for each existing volume that has the name of such a volume but differs from it.
+pub(crate) fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for account in granted.accounts() {
         let wanted = volume_of(account);
@@ -40,23 +40,24 @@ pub fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_
     reasons
 }
 
-/// Who gets a token, and how.
-pub struct Giving<'a> {
-    /// The volumes before anything is given.
+/// The mounts to write into a Pod.
+pub(crate) struct Giving<'a> {
+    /// The volumes of the Pod before the change.
     pub before: &'a Volumes<'a>,
     /// The accounts and their owners.
     pub granted: &'a Granted<'a>,
-    /// The containers into which the API server mounts the token of the Pod's account, which is theirs.
+    /// Whether this container should keep the token of the Pod's account that the API server mounts.
     pub automounted: &'a dyn Fn(&str) -> bool,
-    /// The account that the Pod runs under from now on.
+    /// The account that the Pod runs under after the change.
     pub runs_as: &'a str,
 }
 
 impl Giving<'_> {
-    /// Mounts each owner's token into it (B2), in place of the automounted one and of a mount of ours that says more.
+    /// Mounts its token into each owner (TOK-2). The mount replaces the automounted one, and one of Pillion's with
+    /// additional fields.
     ///
-    /// Answers a reason for everything else at, above or below the place of the token, and for isolated owners that
-    /// hold the Pod's account besides.
+    /// Returns a reason for everything else at, above or below the token directory, and for isolated owners that also
+    /// hold a token of the Pod's account.
     pub fn mount(&self, spec: &mut Object) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for list in LISTS {
@@ -87,7 +88,7 @@ impl Giving<'_> {
         reasons
     }
 
-    /// Makes the mount of `account` the only one at its place; answers what else is there.
+    /// Makes the mount of `account` the only one at the token directory. Returns the problems with other mounts.
     fn fit(&self, container: &mut Object, account: &Account<'_>) -> Vec<String> {
         let Some(mounts) = json::list_mut(container, "volumeMounts") else { return Vec::new() };
         let wanted = mount_of(&account.volume);
@@ -99,15 +100,16 @@ impl Giving<'_> {
         foreign
     }
 
-    /// The same where the API server mounts the token, before this or afterwards.
+    /// Like [`Self::fit`], for a token that the API server mounts, before or after the policy.
     fn fit_automounted(&self, container: &mut Object) -> Vec<String> {
         let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) else { return Vec::new() };
         let gives_way = |volume: &str| self.before.is_automounted(volume) || self.before.is_adopted(volume);
         fit(mounts, &gives_way, &mount_of).1
     }
 
-    /// Isolated owners that get a token of the Pod's own account besides: a volume of the Pod takes the place of one of
-    /// the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
+    /// Returns a reason for each volume through which an isolated owner also gets a token of the Pod's own account.
+    /// This happens if a volume of the Pod replaces one of the SidecarSet with the same name. [`Self::fit`] judges
+    /// mounts at the token directory.
     fn of_another(&self, container: &Value, list: &str) -> Vec<Reason> {
         let elsewhere = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])) != Some(Place::At);
         let mounted = volumes::mounts(container).iter().filter(elsewhere).map(pod::name);
@@ -128,8 +130,8 @@ impl Giving<'_> {
     }
 }
 
-/// Leaves one mount at the place of tokens: the first whose volume `gives_way`, as `write` writes it for that volume.
-/// Answers whether there is one, and what else is at, above or below the place.
+/// Leaves one mount at the token directory: the first whose volume `gives_way`, replaced by what `write` returns for
+/// that volume. Returns whether there is one, and a problem for each other mount at, above or below the directory.
 fn fit(
     mounts: &mut Vec<Value>,
     gives_way: &dyn Fn(&str) -> bool,
@@ -165,7 +167,7 @@ fn fit(
     (is_there, foreign)
 }
 
-/// What of a container besides its mounts is at, above or below the place of tokens.
+/// Returns a problem for each device and termination message path at, above or below the token directory.
 fn foreign_files(container: &Value) -> Vec<String> {
     let is_related = |path: &str| paths::place(path).is_some();
     let devices = json::items(container, &["volumeDevices"]).iter();
@@ -178,12 +180,12 @@ fn foreign_files(container: &Value) -> Vec<String> {
     found
 }
 
-/// The mount through which an owner gets the token of `volume`.
+/// Returns the mount through which an owner gets the token in `volume`.
 fn mount_of(volume: &str) -> Value {
     json!({"name": volume, "readOnly": true, "mountPath": names::MOUNT_PATH})
 }
 
-/// E21: whether a mount is all of what we write, and nothing more. Members that say nothing are no difference.
+/// E21: whether a mount equals the one that Pillion writes. Null members and empty strings count as absent.
 fn is_written(mount: &Value, wanted: &Value) -> bool {
     let (Some(mount), Some(wanted)) = (mount.as_object(), wanted.as_object()) else { return false };
     let says_nothing = |value: &Value| value.is_null() || value == "";
@@ -191,7 +193,8 @@ fn is_written(mount: &Value, wanted: &Value) -> bool {
         && mount.iter().all(|(key, value)| wanted.contains_key(key) || says_nothing(value))
 }
 
-/// Whether an owner has its token: the mount that we write at its place, and nothing else at, above or below it.
+/// Whether an owner has its token: the mount that Pillion writes is there, and nothing else is at, above or below the
+/// token directory.
 pub fn has_token(container: &Value, volume: &str) -> bool {
     let is_related = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])).is_some();
     let mut related = volumes::mounts(container).iter().filter(is_related);
@@ -201,7 +204,8 @@ pub fn has_token(container: &Value, volume: &str) -> bool {
         && foreign_files(container).is_empty()
 }
 
-/// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.
+/// Returns the volume through which owners get the token, the CA certificate and the namespace, as in an automounted
+/// volume.
 pub fn volume_of(account: &Account<'_>) -> Value {
     let token = match account.token {
         Token::OfPod => json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}),

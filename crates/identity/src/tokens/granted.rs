@@ -1,4 +1,4 @@
-//! Which containers hold which account, from a decision.
+//! The containers and accounts of a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,20 @@ use super::Owners;
 use crate::decision::{Decision, Token};
 use crate::names;
 
-/// An account of which containers mount a token.
+/// An account whose token containers mount.
 #[derive(Clone, Debug)]
 pub struct Account<'a> {
-    /// Its name.
+    /// The name of the account.
     pub name: &'a str,
-    /// The volume through which its owners get the token.
+    /// The name of the volume through which the owners get the token.
     pub volume: String,
     /// Where the token comes from.
     pub token: Token,
-    /// The containers.
+    /// The names of the containers that mount the token.
     pub owners: BTreeSet<&'a str>,
 }
 
-/// The accounts that a decision grants, and who owns them.
+/// The accounts that a decision grants, with their owners.
 #[derive(Clone, Debug, Default)]
 pub struct Granted<'a> {
     accounts: BTreeMap<&'a str, Account<'a>>,
@@ -30,7 +30,7 @@ pub struct Granted<'a> {
 }
 
 impl<'a> Granted<'a> {
-    /// What `decision` grants to the containers of each set.
+    /// Collects the accounts that `decision` grants to the containers of each set.
     pub fn of(decision: &'a Decision, owners: &'a Owners) -> Self {
         let mut granted = Self::default();
         for grant in &decision.grants {
@@ -51,27 +51,27 @@ impl<'a> Granted<'a> {
         granted
     }
 
-    /// The accounts, by name.
+    /// Returns the accounts, by name.
     pub fn accounts(&self) -> impl Iterator<Item = &Account<'a>> {
         self.accounts.values()
     }
 
-    /// The account of this name.
+    /// Returns the account of this name.
     pub fn account(&self, name: &str) -> Option<&Account<'a>> {
         self.accounts.get(name)
     }
 
-    /// The account whose token the volume of this name is to hold.
+    /// Returns the account whose token the volume of this name holds.
     pub fn of_volume(&self, volume: &str) -> Option<&Account<'a>> {
         self.account(self.by_volume.get(volume)?)
     }
 
-    /// The accounts of which a container is to hold a token. More than one is a clash of SidecarSets.
+    /// Returns the accounts whose tokens a container gets. More than one is a conflict of SidecarSets.
     pub fn of_container(&self, container: &str) -> impl Iterator<Item = &Account<'a>> {
         self.by_container.get(container).into_iter().flatten().filter_map(|account| self.account(account))
     }
 
-    /// Whether a container is to mount the volume of this name.
+    /// Whether a container may mount the volume of this name.
     pub fn owns(&self, container: &str, volume: &str) -> bool {
         self.of_volume(volume).is_some_and(|account| account.owners.contains(container))
     }

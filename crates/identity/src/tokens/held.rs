@@ -1,4 +1,4 @@
-//! Who can authenticate as the account that a Pod runs under (`serviceaccounts.md` B0, E19, E20).
+//! The containers and volumes that can authenticate as the account of a Pod (TOK-0, E19, E20).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::paths;
 /// The Pod's lists of containers.
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// The init containers and the containers of a Pod.
+/// Returns the init containers and the containers of a Pod.
 pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]))
 }
@@ -23,16 +23,17 @@ pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 /// A volume that lets its holder authenticate as the Pod's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder<'a> {
-    /// The container that mounts it; `None` where no container does. One that is added later may.
+    /// The container that mounts the volume; `None` if no container does. A container that is added later could mount
+    /// it.
     pub container: Option<&'a str>,
-    /// The volume.
+    /// The name of the volume.
     pub volume: &'a str,
-    /// What it holds.
+    /// The kind of credential in the volume.
     pub given: Given<'a>,
 }
 
 impl Holder<'_> {
-    /// The holder, and that it has a token of `account`.
+    /// Returns the words "container or volume ... has a token of `account`".
     pub fn of(&self, account: impl fmt::Display) -> String {
         let holder = self.container.map_or_else(
             || format!("volume {} holds a token of {account}", shown(self.volume)),
@@ -50,28 +51,30 @@ impl Holder<'_> {
     }
 }
 
-/// A name in a message: the Pod's author has chosen it, and it may be long.
+/// Quotes and shortens a name for a message. The Pod's author chose the name, and it may be long.
 pub fn shown(name: &str) -> String {
     format!("{:?}", shortened(name))
 }
 
-/// Whether a mount is where clients look for a token.
+/// Whether a mount is at the path where clients look for a token.
 pub(super) fn is_at_path(mount: &Value) -> bool {
     let path = json::text(mount, &["mountPath"]);
-    // Most paths are not even near, which shows at one look at their bytes (E18).
+    // Most paths are elsewhere. [`paths::place`] comes first because it is the quicker check for them (E18).
     paths::place(path).is_some() && names::is_mount_path(path)
 }
 
-/// B0: the first that holds a token of the Pod's account besides the automounted one: a container outside `owners`, or a
-/// volume that no container mounts. It would become a token of another account. Volumes of ours are not meant.
+/// TOK-0: returns the first holder of a token of the Pod's account, other than through the automounted volume: a
+/// container outside `owners`, or a volume that no container mounts. If the Pod's account changed, this token would
+/// become one of the new account. Volumes of Pillion do not count.
 pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSet<&str>) -> Option<Holder<'a>> {
     let holder = |container: Option<&'a str>, volume: &'a str| {
         let given = volumes.given(volume).filter(|_| !volumes::is_called_like_ours(volume))?;
         Some(Holder { container, volume, given })
     };
     let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
-    // The API server mounts the first volume that is called like its own, whatever it holds (A1-k). A volume counts the
-    // same before that and after it.
+    // The API server adopts the first volume with a name like that of its own, whatever it contains (SAP-8k). A mount
+    // of it at the token path does not count as a use, so that the volume is judged the same before and after the API
+    // server adds it.
     let is_adopted = |mount: &Value| pod::name(mount).starts_with(names::AUTOMOUNT_VOLUME_PREFIX) && is_at_path(mount);
     let mut used = BTreeSet::new();
     for container in containers(pod) {
@@ -89,7 +92,7 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
     unused.find_map(|volume| holder(None, volume).filter(|_| !volumes.is_automounted(volume)))
 }
 
-/// The volumes that a container uses, those left out that only mounts of this kind use.
+/// Returns the volumes that a container uses, without the mounts for which `is_left_out` holds.
 fn used_without(container: &Value, is_left_out: impl Fn(&Value) -> bool) -> impl Iterator<Item = &str> {
     let mounts = volumes::mounts(container).iter().filter(move |mount| !is_left_out(mount));
     mounts.map(pod::name).chain(volumes::used_otherwise(container))

@@ -1,7 +1,8 @@
-//! Who can read which token (`serviceaccounts.md` A1, B0 to B3, E19 to E21, G Names).
+//! Which containers can read which token (SAP-8, TOK-0 to TOK-3, E19 to E21).
 //!
-//! [`volumes`] says what a volume gives, [`held`] who holds the Pod's account, [`reach`] who reaches for the token of a
-//! sidecar. [`settle`] carries a decision out, through [`give`]; [`assert`] holds a Pod against it.
+//! [`volumes`] finds credentials in volumes, [`held`] finds holders of the Pod's account, [`reach`] finds containers
+//! that use the token of a sidecar. [`settle`] carries out a decision, through [`give`]; [`assert`] compares a Pod with
+//! it.
 
 pub mod assert;
 mod give;
@@ -22,24 +23,25 @@ use crate::drivers::Drivers;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 
-/// On a Pod: `{"original", "injected", "sidecarSets"}`, where its account was changed (M5).
+/// Annotation of a Pod whose account was changed: `{"original", "injected", "sidecarSets"}` (IDP-5).
 pub const INJECTED: &str = "pillion.dev/service-account-injected";
-/// On a Pod: the SidecarSets that were injected without the identity that they ask for, and why.
+/// Annotation of a Pod: the SidecarSets that were injected without the identity that they request, each with the
+/// reason.
 pub const SKIPPED: &str = "pillion.dev/service-account-skipped";
 
-/// The containers of each SidecarSet, init containers and both hot-upgrade halves included.
+/// The containers of each SidecarSet, including init containers and both containers of a hot upgrade.
 pub type Owners = BTreeMap<String, Vec<String>>;
 
-/// A Pod with its identities.
+/// A Pod after a decision was carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
     /// The Pod.
     pub pod: Value,
-    /// What may surprise the user, one line each.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// The account that a Pod runs under; the alias counts where the field is not set (A1-3).
+/// Returns the account that a Pod runs under. If the field is not set, its alias counts (SAP-3).
 pub fn account_of(pod: &Value) -> &str {
     match json::text(pod, &["spec", "serviceAccountName"]) {
         "" => json::text(pod, &["spec", "serviceAccount"]),
@@ -47,7 +49,8 @@ pub fn account_of(pod: &Value) -> &str {
     }
 }
 
-/// What of a Pod reaches for the token of a sidecar while no sidecar of it has one (E4, E20).
+/// Returns reasons to refuse a Pod in which no sidecar has a token, but which uses Secrets or volumes with such tokens
+/// (E4, E20).
 pub fn intruders(pod: &Value) -> Vec<Reason> {
     let trusted = Drivers::new();
     reach::intruders(pod, &Volumes::of(pod, &trusted), &granted::Granted::default())

@@ -1,4 +1,4 @@
-//! What reaches for the token of a sidecar (`serviceaccounts.md` E3, E4, E7, E11, E20, B10).
+//! Containers and volumes that could give the token of a sidecar to others (E3, E4, E7, E11, E20, TOK-10).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,8 @@ use crate::decision::Decision;
 use crate::drivers::Drivers;
 use crate::names;
 
-/// Something of a sidecar's that a container reaches for, by its name. Text is made of it only if it is told (E18).
+/// The name of a sidecar's Secret, volume or container that another container uses. It is formatted only for a message
+/// (E18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reached<'a> {
     Secret(&'a str),
@@ -37,7 +38,7 @@ impl fmt::Display for Reached<'_> {
     }
 }
 
-/// The volumes and Secrets with tokens of sidecars that a container uses although `owns` does not allow it.
+/// Returns the volumes and Secrets with tokens of sidecars that a container uses and that `owns` does not allow.
 fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
     let mut found = BTreeSet::new();
     for used in volumes::used_by(container) {
@@ -53,7 +54,7 @@ fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) 
     found
 }
 
-/// What containers reach for that are added to a running Pod (E7).
+/// A running Pod, to judge containers that are added to it (E7).
 #[derive(Clone, Debug)]
 pub struct Running<'a> {
     volumes: Volumes<'a>,
@@ -62,11 +63,11 @@ pub struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Reads a Pod. Drivers that are `trusted` do not ask for tokens.
+    /// Reads a Pod. CSI drivers in `trusted` do not request tokens.
     ///
-    /// Where a volume of ours gives the Pod's account, that account was given for the sidecars: then every volume that
-    /// gives it counts, above all one that no container mounted when the Pod was admitted (B0). Annotations do not
-    /// count, for those can be edited.
+    /// If a volume of Pillion gives the Pod's account, the Pod has this account for its sidecars. Then every volume
+    /// that gives the account counts, in particular one that no container mounted when the Pod was admitted (TOK-0).
+    /// Annotations do not count, since users can edit them.
     pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
         let volumes = Volumes::of(pod, trusted);
         let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
@@ -76,8 +77,9 @@ impl<'a> Running<'a> {
         Self { volumes, is_for_sidecars, holders }
     }
 
-    /// How a container reaches for the tokens of sidecars, in words. An ephemeral container can share the processes of one.
-    pub fn reached_for(&self, container: &Value) -> Vec<String> {
+    /// Describes how a container could get the tokens of sidecars. An ephemeral container can also share the processes
+    /// of a sidecar.
+    pub(crate) fn reached_for(&self, container: &Value) -> Vec<String> {
         let mut found = reaches(&self.volumes, container, &|_| false);
         if self.is_for_sidecars {
             let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
@@ -91,9 +93,10 @@ impl<'a> Running<'a> {
     }
 }
 
-/// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
-/// volume or in the environment. E20: volumes and pull secrets that do so while no container uses them. The first
-/// [`ERRORS_MAX`], and those of one container more.
+/// Returns reasons to refuse a Pod. E3, E4, TOK-10: containers that use the token of another container, through a
+/// volume of Pillion, or through a Secret as a volume or in the environment. E20: volumes and pull secrets that name
+/// such a Secret and that no container uses. Stops at the first container or volume with which there are [`ERRORS_MAX`]
+/// reasons.
 pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut used = BTreeSet::new();
@@ -138,27 +141,27 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
     reasons
 }
 
-/// Which volumes with a token of the sidecars' account are too many.
+/// Which volumes with a token of the sidecars' account are not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
-    /// All: the account is new to the Pod, or never a Pod's own.
+    /// All volumes: the account is new to the Pod, or it is a merged one, which is never a Pod's own.
     Ever,
-    /// Those that follow ours in the list of volumes. The Pod ran under the account before, as far as it can be known,
-    /// and could have tokens of it; but what comes after our volume was added after the policy.
+    /// Only those that follow Pillion's volume in the list. As far as can be known, the Pod ran under the account
+    /// before and may have had tokens of it. But volumes that follow Pillion's were added after the policy ran.
     Ours,
 }
 
 impl Since {
-    /// For the account that a decision gives to sidecars alone.
+    /// Returns the rule for an account that a decision gives only to sidecars.
     pub fn of(decision: &Decision, account: &str) -> Self {
         if decision.account.is_some() || names::is_merged(account) { Self::Ever } else { Self::Ours }
     }
 }
 
-/// E11, E20: containers that hold a token of `account`, which the Pod runs under for its sidecars alone, and volumes
-/// through which a container that is added later could.
+/// E11, E20: returns reasons for containers that hold a token of `account`, which the Pod runs under only for its
+/// sidecars, and for volumes through which a container that is added later could get it.
 ///
-/// Mounts of our own volumes count `with_ours`; [`intruders`] finds them in any case.
+/// Mounts of Pillion's own volumes count only if `with_ours` is set; [`intruders`] finds them in any case.
 pub(super) fn regained(
     pod: &Value,
     volumes: &Volumes<'_>,

@@ -1,4 +1,4 @@
-//! Carrying a decision out on a Pod (`serviceaccounts.md` A1, B, M5).
+//! Carries out a decision on a Pod (SAP-8, TOK-1, IDP-5).
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,18 @@ use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
 use crate::decision::Decision;
 use crate::drivers::Drivers;
 
-/// Carries a decision out on the Pod as it is after injection.
+/// Carries out a decision on a Pod after injection.
 ///
-/// In mode `Isolate` nothing changes but the owners and the list of volumes (B3). Carrying it out again changes
-/// nothing (M6).
+/// In mode `Isolate`, only the owners and the list of volumes change (TOK-3). Carrying out the decision again changes
+/// nothing (IDP-6).
 ///
 /// # Errors
-/// Owners that have something else at, above or below the token path (B2, E21), a volume of ours that is not what we
-/// would write, containers that reach for a token which is not theirs, and volumes through which another one could.
+/// Owners with other mounts or files at, above or below the token directory (TOK-2, E21); a volume with a name of
+/// Pillion's but other contents; containers that use the token of another container; and volumes through which a later
+/// container could.
 pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Result<Settled, Vec<Reason>> {
     let granted = Granted::of(decision, owners);
-    // The volumes as they were. Most volumes of a Pod do not matter, and the Pod itself may be too long for a copy (E18).
+    // The volumes before the change. Copy only those that matter: the whole Pod may be too large to copy (E18).
     let mattering: Vec<Value> =
         json::items(&pod, &["spec", "volumes"]).iter().filter(|volume| volumes::matters(volume)).cloned().collect();
     let volumes = Volumes::among(&mattering, trusted);
@@ -35,7 +36,8 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
     let original = json::text(&pod, &["spec", "serviceAccountName"]).to_owned();
     let mut reasons = reach::intruders(&pod, &volumes, &granted);
     let mut warnings = Vec::new();
-    // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
+    // One automounted mount in any container is enough: sidecars that were just injected have none yet, since the API
+    // server mounts the token after the policy.
     let automounts = containers(&pod).flat_map(volumes::mounts).any(|mount| is_automount(mount, &volumes));
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         if decision.hides_token {
@@ -51,7 +53,7 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
         };
         reasons.append(&mut giving.mount(spec));
         if let Some(account) = &decision.account {
-            // The alias follows only where it is the one that is set (A1-3).
+            // Set the alias to the same name (SAP-3).
             for key in ["serviceAccountName", "serviceAccount"] {
                 spec.insert(key.to_owned(), account.as_str().into());
             }
@@ -72,22 +74,22 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
     Ok(Settled { pod, warnings })
 }
 
-/// The containers into which the API server mounts the token that is theirs.
+/// Returns the containers that get their token from the API server.
 fn automounted<'a>(decision: &Decision, owners: &'a Owners) -> BTreeSet<&'a str> {
     let containers = decision.automounted.iter().filter_map(|set| owners.get(set));
     containers.flatten().map(String::as_str).collect()
 }
 
-/// Whether a mount is the one through which the API server gives a container the token of the Pod's account.
+/// Whether the API server added this mount to give a container the token of the Pod's account.
 fn is_automount(mount: &Value, volumes: &Volumes<'_>) -> bool {
     volumes.is_automounted(pod::name(mount)) && is_at_path(mount)
 }
 
-/// A1-f, g: the automounted token stays away only where the Pod says so.
+/// SAP-8f, g: turns automounting off in the Pod, the only setting that keeps the token away. Removes the mounts of the
+/// automounted volume, and the volume itself unless a container still uses it in another way.
 ///
-/// Answers a warning for each sidecar that loses it.
-///
-/// `automounts` tells whether a container had that token already.
+/// `automounts` tells whether a container had the automounted token before. Returns a warning for each sidecar that
+/// loses it.
 fn hide(
     spec: &mut Object,
     automounts: bool,
@@ -129,9 +131,9 @@ fn hide(
     warnings
 }
 
-/// M5, and why some sets stay without. Nothing reads these annotations back.
+/// IDP-5: writes annotations about the change of the account and about the skipped sets. Nothing reads them back.
 ///
-/// `original` is the `serviceAccountName` with which the Pod came.
+/// `original` is the `serviceAccountName` of the Pod before the change.
 fn annotate(pod: &mut Value, original: &str, decision: &Decision) {
     let mut texts: Vec<(&str, String)> = Vec::new();
     if let Some(account) = &decision.account {

@@ -28,7 +28,7 @@ fn automount() -> Value {
     json!({"name": AUTOMOUNT, "readOnly": true, "mountPath": names::MOUNT_PATH})
 }
 
-/// A Pod as the API server sends it: the token is mounted into the app; sidecars have just been added.
+/// Returns a Pod as the API server sends it: the token is mounted into the app, and the sidecars were just added.
 fn pod() -> Value {
     json!({
         "metadata": {"name": "web-1"},
@@ -75,10 +75,10 @@ fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Settle
     settle_with(before.clone(), decision, owners, &Rules::default().trusted_csi_drivers)
 }
 
-/// What the twin says about a Pod.
+/// Returns the messages of the validating policy about a Pod.
 fn judged(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
     let reasons = assert::judge(pod, decision, owners, &Rules::default().trusted_csi_drivers);
-    // As in a refusal: in order, none twice.
+    // As in a refusal, the messages are sorted and unique.
     Vec::from_iter(reasons.into_iter().collect::<BTreeSet<_>>()).iter().map(ToString::to_string).collect()
 }
 
@@ -95,7 +95,7 @@ fn regained(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     reach::regained(pod, &Volumes::of(pod, &drivers), &granted, what, true)
 }
 
-/// The container or the volume that holds a further token.
+/// Returns the container or the volume that holds a further token.
 fn further(pod: &Value, owners: &Owners) -> Option<String> {
     let rules = Rules::default();
     let owners = owners.values().flatten().map(String::as_str).collect();
@@ -107,8 +107,8 @@ fn messages(settled: Result<Settled, Vec<Reason>>) -> Vec<String> {
     settled.unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// The containers and the accounts as which they can authenticate, after the API server's second pass (A1-8): where
-/// automounting is on, it mounts the Pod's token into containers that have nothing at exactly that path.
+/// Returns the containers and the accounts as which they can authenticate after the API server's second pass (SAP-8):
+/// if automounting is on, it mounts the Pod's token into containers without a mount at exactly that path.
 fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
     let spec = &pod["spec"];
     let account = spec["serviceAccountName"].as_str().unwrap_or("default");
@@ -145,7 +145,7 @@ fn pairs(texts: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn b_option_1_the_app_loses_its_token_and_the_sidecar_gets_one() {
+fn idf5_idp3_the_app_loses_its_token_and_the_sidecar_gets_one() {
     let settled = settle(&pod(), &swap(), &agent()).unwrap();
     assert_eq!(identities(&settled.pod, true), pairs(&[("agent", "x")]));
     assert_eq!(identities(&settled.pod, false), pairs(&[("agent", "x")]));
@@ -166,7 +166,7 @@ fn b_option_1_the_app_loses_its_token_and_the_sidecar_gets_one() {
 }
 
 #[test]
-fn b3_isolate_leaves_the_app_byte_identical() {
+fn tok3_isolate_leaves_the_app_byte_identical() {
     let before = pod();
     let settled = settle(&before, &isolate(), &agent()).unwrap();
     assert_eq!(identities(&settled.pod, true), pairs(&[("agent", "x"), ("app", "default"), ("setup", "default")]));
@@ -181,15 +181,15 @@ fn b3_isolate_leaves_the_app_byte_identical() {
 #[rstest]
 #[case::swap(swap())]
 #[case::isolate(isolate())]
-fn m6_carrying_it_out_again_changes_nothing(#[case] decision: Decision) {
+fn idp6_carrying_it_out_again_changes_nothing(#[case] decision: Decision) {
     let once = settle(&pod(), &decision, &agent()).unwrap().pod;
-    // A Pod that runs under the account already is row "same" of A4.
+    // A Pod that runs under the account already is row "same" of IDP-7.
     let again = Decision { account: None, hides_token: false, ..decision };
     assert_eq!(settle(&once, &again, &agent()).unwrap().pod, once);
 }
 
 #[test]
-fn a1_l_an_owner_with_the_automounted_token_gets_its_own_in_its_place() {
+fn sap8l_an_owner_with_the_automounted_token_gets_its_own_in_its_place() {
     let mut before = pod();
     before["spec"]["containers"][1]["volumeMounts"] = json!([automount()]);
     let settled = settle(&before, &isolate(), &agent()).unwrap();
@@ -200,8 +200,8 @@ fn a1_l_an_owner_with_the_automounted_token_gets_its_own_in_its_place() {
 
 #[rstest]
 #[case::plain("/var/run/secrets/kubernetes.io/serviceaccount")]
-#[case::a1_j_slash("/var/run/secrets/kubernetes.io/serviceaccount/")]
-fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
+#[case::sap8j_slash("/var/run/secrets/kubernetes.io/serviceaccount/")]
+fn tok2_something_else_at_the_path_is_refused(#[case] path: &str) {
     let mut before = pod();
     before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": path}]);
     assert_eq!(
@@ -213,12 +213,12 @@ fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
     );
 }
 
-/// A volume of the Pod takes the place of the set's of the same name.
+/// A volume of the Pod replaces the set's volume of the same name.
 #[rstest]
 #[case::of_the_pods_account("default", isolate(), 1)]
 #[case::of_the_same_account("x", isolate(), 0)]
 #[case::the_pods_account_is_its_own("default", swap(), 0)]
-fn b2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
+fn tok2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
     #[case] account: &str,
     #[case] decision: Decision,
     #[case] refused: usize,
@@ -241,7 +241,7 @@ fn b2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
 }
 
 #[test]
-fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
+fn sap8j_the_automounted_token_is_removed_however_its_path_is_written() {
     let mut before = pod();
     before["spec"]["containers"][0]["volumeMounts"][1]["mountPath"] = json!(format!("{}/", names::MOUNT_PATH));
     let settled = settle(&before, &swap(), &agent()).unwrap();
@@ -249,7 +249,7 @@ fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
 }
 
 #[test]
-fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
+fn tok0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
     let mut before = pod();
     let sidecars = [json!({"name": "mesh", "volumeMounts": [automount()]}), json!({"name": "just-injected"})];
     before["spec"]["containers"].as_array_mut().unwrap().extend(sidecars);
@@ -269,7 +269,7 @@ fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
 #[case::automounted(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), names::MOUNT_PATH, None)]
 #[case::automounted_elsewhere(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), "/copy", Some("app"))]
 #[case::no_token(json!({"name": "vault", "emptyDir": {}}), "/vault", None)]
-fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case] found: Option<&str>) {
+fn tok0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case] found: Option<&str>) {
     let mount = json!({"name": volume["name"], "mountPath": path});
     let pod = json!({"spec": {"containers": [{"name": "app", "volumeMounts": [mount]}], "volumes": [volume]}});
     assert_eq!(further(&pod, &agent()).as_deref(), found);
@@ -277,12 +277,12 @@ fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case
     assert_eq!(further(&pod, &owners), None, "a token of an owner is its own");
 }
 
-/// The API server mounts the volume into sidecars after the policy has been asked, and asks again.
+/// The API server mounts the volume into sidecars after the policy ran, and then calls the policy again.
 #[rstest]
 #[case::another_audience(json!({"serviceAccountToken": {"audience": "vault", "path": "token"}}), Some("kube-api-access-own"))]
 #[case::certificate(json!({"podCertificate": {"signerName": "s", "keyType": "ED25519"}}), Some("kube-api-access-own"))]
 #[case::that_of_the_api_server(json!({"serviceAccountToken": {"path": "token"}}), None)]
-fn a1_k_what_the_api_server_adopts_counts_before_and_after(#[case] source: Value, #[case] found: Option<&str>) {
+fn sap8k_what_the_api_server_adopts_counts_before_and_after(#[case] source: Value, #[case] found: Option<&str>) {
     let mount = |containers: Value| {
         let volume = json!({"name": "kube-api-access-own", "projected": {"sources": [source]}});
         json!({"spec": {"containers": containers, "volumes": [volume]}})
@@ -327,7 +327,7 @@ fn e4_nobody_but_owners_reaches_a_sidecars_token(#[case] container: Value, #[cas
 }
 
 #[test]
-fn b10_owners_without_their_token_are_found() {
+fn tok10_owners_without_their_token_are_found() {
     let texts: Vec<String> = lacking(&pod(), &isolate(), &agent()).iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
@@ -362,14 +362,14 @@ fn skipped_sets_are_annotated_and_warned_about() {
     assert_eq!(settled.warnings, ["SidecarSet \"logs\" is injected without its ServiceAccount: why"]);
 }
 
-/// The Pod after the swap, after `edit` by a later webhook.
+/// Returns a Pod whose account was swapped, changed by `edit` as by a later webhook.
 fn swapped(edit: impl FnOnce(&mut Value)) -> Value {
     let mut pod = settle(&pod(), &swap(), &agent()).unwrap().pod;
     edit(&mut pod);
     pod
 }
 
-/// The decision about a Pod that was swapped before.
+/// Returns the decision about a Pod whose account was swapped before.
 fn again() -> Decision {
     Decision { account: None, hides_token: false, ..swap() }
 }
@@ -379,7 +379,7 @@ fn mounted_again(pod: &mut Value) {
     pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(automount());
 }
 
-/// E11, E20: annotations are no matter of it.
+/// E11, E20: annotations have no influence.
 #[rstest]
 #[case::as_it_was_left(|_: &mut Value| {}, false)]
 #[case::mounted_again(mounted_again, true)]
@@ -407,7 +407,7 @@ fn e11_tokens_that_came_back_are_found(#[case] edit: fn(&mut Value), #[case] fou
     assert_eq!(reasons.len(), usize::from(found), "{reasons:?}");
 }
 
-/// A Pod that ran under the account before may have tokens of it, however its annotations look.
+/// A Pod that ran under the account before may have tokens of it, whatever its annotations say.
 #[test]
 fn e11_tokens_that_the_pod_had_before_are_its_own() {
     let mut before = pod();
@@ -431,7 +431,7 @@ fn e11_the_message_names_the_container_and_the_account() {
     );
 }
 
-/// B10: a mount of the right name is not enough.
+/// TOK-10: a mount of the right name is not enough.
 #[rstest]
 #[case::as_it_was_left(|_: &mut Value| {}, false)]
 #[case::account_set_back(|pod: &mut Value| pod["spec"]["serviceAccountName"] = json!("default"), true)]
@@ -447,7 +447,7 @@ fn e11_the_message_names_the_container_and_the_account() {
     *volumes.find(|volume| volume["name"] == name.as_str()).unwrap() = json!({"name": name, "emptyDir": {}});
 }, true)]
 #[case::sidecar_is_not_there(|pod: &mut Value| drop(pod["spec"]["containers"].as_array_mut().unwrap().pop()), false)]
-fn b10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] lacks: bool) {
+fn idf6_tok10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] lacks: bool) {
     let reasons = lacking(&swapped(edit), &swap(), &agent());
     assert_eq!(reasons.len(), usize::from(lacks), "{reasons:?}");
 }
@@ -460,14 +460,14 @@ fn b10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] lacks: 
     json!({"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}}),
     true
 )]
-fn a1_k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] misled: bool) {
+fn sap8k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] misled: bool) {
     let drivers = Drivers::new();
     let with = |volumes: Value| Volumes::of(&json!({"spec": {"volumes": volumes}}), &drivers).is_misled();
     assert_eq!(with(json!([volume])), misled);
     assert!(!with(json!([automount_volume(), volume])), "the first of them counts");
 }
 
-/// E18: reading a Pod once for each mount would take minutes here.
+/// E18: if the Pod were read once for each mount, this test would take minutes.
 #[test]
 fn e18_mounts_and_volumes_are_read_once() {
     let count = 20_000;
@@ -499,7 +499,7 @@ fn e18_mounts_and_volumes_are_read_once() {
     assert_eq!(judged(&settled.pod, &decision, &owners), [""; 0]);
 }
 
-/// E20: what core/v1 calls a reference to a Secret, and what drivers may.
+/// E20: the references to Secrets of core/v1, and those that drivers may define.
 #[rstest]
 #[case::secret(json!({"secret": {"secretName": "@"}}), true)]
 #[case::projected(json!({"projected": {"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": "@"}}]}}), true)]

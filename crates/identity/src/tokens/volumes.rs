@@ -1,4 +1,4 @@
-//! What the volumes of a Pod give to whoever mounts them (`serviceaccounts.md` A1-4, B0, E4, E19, E20).
+//! The credentials in the volumes of a Pod (SAP-4, TOK-0, E4, E19, E20).
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::drivers::Drivers;
 use crate::names;
 
-/// Whether a member of a volume, a kind of volume mostly, names no Secret and holds no token, whatever it says (core/v1).
+/// Whether a field of a volume (core/v1), usually its kind, can neither name a Secret nor hold a token.
 ///
-/// `ephemeral` may: annotations of its claim template may name Secrets.
+/// `ephemeral` can: annotations of its claim template may name Secrets.
 fn is_plain(member: &str) -> bool {
     matches!(
         member,
@@ -28,36 +28,38 @@ fn is_plain(member: &str) -> bool {
     )
 }
 
-/// The volumes of a Pod that matter for tokens, each read once: there may be as many mounts as volumes, and long volumes.
+/// The volumes of a Pod that matter for tokens. Each is read only once: a Pod may have as many mounts as volumes, and
+/// volumes may be long.
 ///
-/// A volume matters if it may give an identity or name a Secret, or has a name that the API server or Pillion gives. Most
-/// volumes do not, and a Pod may have ten thousand of them (E18).
+/// A volume matters if it may give an identity or name a Secret, or if its name is one that the API server or Pillion
+/// uses. Most volumes do not matter, and a Pod may have ten thousand of them (E18).
 #[derive(Clone, Debug)]
 pub struct Volumes<'a> {
-    /// In the order of the Pod.
+    /// The volumes in the order of the Pod.
     list: Vec<&'a Value>,
     by_name: BTreeMap<&'a str, Facts<'a>>,
-    /// The volume that the API server takes for its own, and whether it holds a token for the API server.
+    /// The volume that the API server adopts, and whether it holds a token for the API server.
     adopted: Option<(&'a str, bool)>,
 }
 
-/// What is known of a volume.
+/// The facts about a volume.
 #[derive(Clone, Debug)]
 struct Facts<'a> {
     volume: &'a Value,
     given: Option<Given<'a>>,
     is_automounted: bool,
-    /// The first Secret with a sidecar's token that it names.
+    /// The first Secret with a sidecar's token that the volume names.
     token_secret: Option<&'a str>,
 }
 
 impl<'a> Volumes<'a> {
-    /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
+    /// Reads the volumes of `pod`. CSI drivers in `trusted` do not request tokens. Of several volumes with one name,
+    /// the first counts.
     pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
         Self::among(json::items(pod, &["spec", "volumes"]), trusted)
     }
 
-    /// The same for these volumes of a Pod.
+    /// Like [`Self::of`], for a list of volumes.
     pub fn among(volumes: &'a [Value], trusted: &Drivers) -> Self {
         let list: Vec<&Value> = volumes.iter().filter(|volume| matters(volume)).collect();
         let facts = |volume: &'a Value| Facts {
@@ -80,42 +82,42 @@ impl<'a> Volumes<'a> {
         self.by_name.contains_key(name)
     }
 
-    /// The volume of this name, if it matters.
+    /// Returns the volume of this name, if it matters.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         Some(self.by_name.get(name)?.volume)
     }
 
-    /// All that matter, in the order of the Pod.
+    /// Returns the volumes that matter, in the order of the Pod.
     pub fn iter(&self) -> impl Iterator<Item = &'a Value> {
         self.list.iter().copied()
     }
 
-    /// How the volume of this name lets whoever mounts it authenticate as the Pod's account.
+    /// Returns the credential of the Pod's account that the volume of this name gives to a container.
     pub fn given(&self, name: &str) -> Option<Given<'a>> {
         self.by_name.get(name)?.given
     }
 
-    /// Whether whoever mounts the volume of this name can authenticate as the Pod's account.
+    /// Whether the volume of this name gives a container a credential of the Pod's account.
     pub fn gives_account(&self, name: &str) -> bool {
         self.given(name).is_some()
     }
 
-    /// A Secret with the token of a sidecar that the volume of this name names.
+    /// Returns the Secret with the token of a sidecar that the volume of this name refers to.
     pub fn token_secret(&self, name: &str) -> Option<&'a str> {
         self.by_name.get(name)?.token_secret
     }
 
-    /// Whether the volume of this name is the one that the API server adds for the Pod's own account (A1-4).
-    pub fn is_automounted(&self, name: &str) -> bool {
+    /// Whether the volume of this name is the one that the API server adds for the Pod's own account (SAP-4).
+    pub(crate) fn is_automounted(&self, name: &str) -> bool {
         self.by_name.get(name).is_some_and(|facts| facts.is_automounted)
     }
 
-    /// Whether the API server takes the volume of this name for its own, and it holds a token as that one does (A1-k).
-    pub fn is_adopted(&self, name: &str) -> bool {
+    /// Whether the API server adopts the volume of this name, and the volume holds a token for the API server (SAP-8k).
+    pub(crate) fn is_adopted(&self, name: &str) -> bool {
         self.adopted == Some((name, true))
     }
 
-    /// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+    /// SAP-8k: whether the API server adopts a volume of the Pod that holds no token for the API server.
     pub fn is_misled(&self) -> bool {
         self.adopted.is_some_and(|(_, holds_token)| !holds_token)
     }
@@ -130,13 +132,13 @@ pub(super) fn matters(volume: &Value) -> bool {
 }
 
 /// Whether a volume has a name that only volumes of Pillion may have.
-pub fn is_called_like_ours(name: &str) -> bool {
+pub(crate) fn is_called_like_ours(name: &str) -> bool {
     name.starts_with(names::TOKEN_VOLUME_PREFIX)
 }
 
-/// Whether a volume is the one that the API server adds for the Pod's own account (A1-4): it projects that account's
-/// token and nothing else that would give anybody an identity. Distributions add ConfigMaps of their own to it.
-pub fn is_automounted(volume: &Value) -> bool {
+/// Whether a volume is the one that the API server adds for the Pod's own account (SAP-4): it projects that account's
+/// token and no other credential. Distributions of Kubernetes add ConfigMaps to it.
+pub(crate) fn is_automounted(volume: &Value) -> bool {
     let is_plain = |source: &Value| {
         let kinds = source.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
         kinds.into_iter().all(|(kind, _)| matches!(kind.as_str(), "serviceAccountToken" | "configMap" | "downwardAPI"))
@@ -147,7 +149,7 @@ pub fn is_automounted(volume: &Value) -> bool {
         && json::items(volume, &["projected", "sources"]).iter().all(is_plain)
 }
 
-/// The tokens of the Pod's account that a volume projects.
+/// Returns the tokens of the Pod's account that a volume projects.
 fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     sources_of(volume, "serviceAccountToken")
 }
@@ -161,20 +163,20 @@ fn is_for_the_api_server(token: &Value) -> bool {
     json::text(token, &["audience"]).is_empty()
 }
 
-/// How a volume lets whoever mounts it authenticate as the Pod's account.
+/// A credential of the Pod's account in a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given<'a> {
     /// A token (`serviceAccountToken`).
     Token,
     /// A certificate (`podCertificate`, E19).
     Certificate,
-    /// Whatever this CSI driver makes of a token that it may ask for (`CSIDriver.spec.tokenRequests`).
+    /// Any credential: this CSI driver may request a token (`CSIDriver.spec.tokenRequests`).
     Driver(&'a str),
 }
 
-/// E19: how a volume lets whoever mounts it authenticate as the Pod's account; `None` where it does not.
+/// E19: returns the credential of the Pod's account that a volume gives to a container, if any.
 ///
-/// Of CSI volumes only inline ones can be judged: what a claim leads to is not in the Pod.
+/// Of CSI volumes, only inline ones can be judged: the Pod does not contain the volume behind a claim.
 pub fn given<'a>(volume: &'a Value, trusted: &Drivers) -> Option<Given<'a>> {
     if tokens_of(volume).next().is_some() {
         return Some(Given::Token);
@@ -187,12 +189,12 @@ pub fn given<'a>(volume: &'a Value, trusted: &Drivers) -> Option<Given<'a>> {
     (!trusted.contains(driver)).then_some(Given::Driver(driver))
 }
 
-/// The Secrets with tokens of sidecars that a volume names, in whatever field (E4, E20).
+/// Returns the Secrets with tokens of sidecars that a volume names, in any field (E4, E20).
 ///
-/// Core/v1 has `secret.secretName`, `projected.sources[].secret.name`, `azureFile.secretName`, `csi.nodePublishSecretRef`
-/// and `secretRef` of cephfs, cinder, flexVolume, iscsi, rbd, scaleIO and storageos. Attributes of CSI and options of
-/// flexVolume name Secrets as their drivers please.
-pub fn token_secrets_of_volume(volume: &Value) -> Vec<&str> {
+/// Core/v1 has `secret.secretName`, `projected.sources[].secret.name`, `azureFile.secretName`,
+/// `csi.nodePublishSecretRef` and `secretRef` of cephfs, cinder, flexVolume, iscsi, rbd, scaleIO and storageos.
+/// Attributes of CSI volumes and options of flexVolume name Secrets under keys that their drivers choose.
+pub(crate) fn token_secrets_of_volume(volume: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     for (kind, source) in volume.as_object().into_iter().flatten() {
         let is_drivers_own = matches!(kind.as_str(), "csi" | "flexVolume");
@@ -201,7 +203,7 @@ pub fn token_secrets_of_volume(volume: &Value) -> Vec<&str> {
     found
 }
 
-/// Adds what texts below `value` name. Of a source that is not a Secret only fields count that are about Secrets.
+/// Adds the token Secrets that strings in `value` name. Unless `is_meant`, only fields about Secrets count.
 fn collect<'a>(value: &'a Value, is_meant: bool, depth: usize, found: &mut Vec<&'a str>) {
     match value {
         Value::String(text) if is_meant => found.extend(token_secret(text)),
@@ -211,7 +213,7 @@ fn collect<'a>(value: &'a Value, is_meant: bool, depth: usize, found: &mut Vec<&
             }
         }
         Value::Object(object) if depth > 0 => {
-            // The keys of a Secret and the files that they become.
+            // `items` maps keys of a Secret to files and names no Secret.
             for (key, value) in object.iter().filter(|(key, value)| *key != "items" || !value.is_array()) {
                 collect(value, is_meant || is_about_secrets(key), depth - 1, found);
             }
@@ -224,34 +226,34 @@ fn is_about_secrets(key: &str) -> bool {
     key.as_bytes().windows(6).any(|part| part.eq_ignore_ascii_case(b"secret"))
 }
 
-/// The name of a Secret with a sidecar's token, where a text is or holds one.
+/// Returns the name of a Secret with a sidecar's token, if the text contains one.
 pub fn token_secret(text: &str) -> Option<&str> {
     let mut names = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'));
     names.find(|name| name.starts_with(names::TOKEN_SECRET_PREFIX))
 }
 
-/// The Secrets with tokens of sidecars in a container's environment, each with the field that names it.
-pub fn token_secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
+/// Returns the Secrets with tokens of sidecars in a container's environment, each with the field that names it.
+pub(crate) fn token_secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
     let from = json::items(container, &["envFrom"]).iter().map(|from| ("envFrom", &["secretRef", "name"][..], from));
     let one =
         json::items(container, &["env"]).iter().map(|one| ("env", &["valueFrom", "secretKeyRef", "name"][..], one));
     from.chain(one).filter_map(|(field, path, value)| Some((field, token_secret(json::text(value, path))?))).collect()
 }
 
-/// The Secrets with tokens of sidecars among the `imagePullSecrets` of a Pod's or a SidecarSet's spec.
-pub fn token_secrets_of_pulls(object: &Value) -> impl Iterator<Item = &str> {
+/// Returns the Secrets with tokens of sidecars among the `imagePullSecrets` of a Pod's or a SidecarSet's spec.
+pub(crate) fn token_secrets_of_pulls(object: &Value) -> impl Iterator<Item = &str> {
     let secrets = json::items(object, &["spec", "imagePullSecrets"]);
     secrets.iter().filter_map(|secret| token_secret(pod::name(secret)))
 }
 
-/// The volumes that a container uses.
-pub fn used_by(container: &Value) -> impl Iterator<Item = &str> {
+/// Returns the volumes that a container uses.
+pub(crate) fn used_by(container: &Value) -> impl Iterator<Item = &str> {
     mounts(container).iter().map(pod::name).chain(used_otherwise(container))
 }
 
-/// The volumes that a container uses without a mount: devices, and the files from which it takes variables
+/// Returns the volumes that a container uses without a mount: devices, and files with variables
 /// (`env[].valueFrom.fileKeyRef`).
-pub fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
     let devices = json::items(container, &["volumeDevices"]).iter().map(pod::name);
     let files = json::items(container, &["env"])
         .iter()
@@ -260,7 +262,7 @@ pub fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
     devices.chain(files)
 }
 
-/// The mounts of a container.
+/// Returns the mounts of a container.
 pub fn mounts(container: &Value) -> &[Value] {
     json::items(container, &["volumeMounts"])
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::rules::Allowed;
 use super::*;
 
-/// A set with an account in namespace `web`, after `edit` of its object.
+/// Returns a set with an account in namespace `web`, changed by `edit`.
 fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
     let mut object = json!({
         "metadata": {"name": "logs"},
@@ -21,7 +21,7 @@ fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
     SidecarSet::from_decoded(object)
 }
 
-/// Everything that is said about a set: errors, refusals, warnings.
+/// Returns all findings about a set: errors, refusals, warnings.
 fn said(set: &SidecarSet, rules: &Rules) -> Vec<String> {
     let (_, findings) = check(set, rules);
     let mut said: Vec<String> = findings.invalid.iter().map(ToString::to_string).collect();
@@ -45,8 +45,8 @@ fn a_set_with_an_account_is_fine() {
 }
 
 #[rstest]
-#[case::v2_default("default", "every Pod has \"default\"; name an account of the sidecar's own")]
-#[case::v2_merged(
+#[case::idv2_default("default", "every Pod has \"default\"; name an account of the sidecar's own")]
+#[case::idv2_merged(
     "sidecarset-merged-0123456789abcdef",
     "names that start with \"sidecarset-merged-\" belong to merged ServiceAccounts"
 )]
@@ -54,7 +54,7 @@ fn a_set_with_an_account_is_fine() {
     "web/log-agent",
     "an account is one of the Pod's own namespace; give its name without a namespace"
 )]
-fn v2_names_that_are_taken_or_elsewhere(#[case] name: &str, #[case] detail: &str) {
+fn idv2_names_that_are_taken_or_elsewhere(#[case] name: &str, #[case] detail: &str) {
     assert_eq!(
         with_field("serviceAccountName", json!(name)),
         [format!("spec.serviceAccountName: Invalid value: \"{name}\": {detail}")]
@@ -65,18 +65,19 @@ fn v2_names_that_are_taken_or_elsewhere(#[case] name: &str, #[case] detail: &str
 #[case::upper("Log")]
 #[case::space("log agent")]
 #[case::dash("-log")]
-fn v2_names_are_subdomains(#[case] name: &str) {
+fn idv2_names_are_subdomains(#[case] name: &str) {
     let said = with_field("serviceAccountName", json!(name));
     assert!(said.len() == 1 && said[0].starts_with("spec.serviceAccountName: Invalid value: "), "{said:?}");
 }
 
 #[test]
-fn v2_names_have_253_characters_at_most() {
+fn idv2_names_have_253_characters_at_most() {
     assert_eq!(with_field("serviceAccountName", json!("a".repeat(253))), NOTHING);
     assert_eq!(with_field("serviceAccountName", json!("a".repeat(254))).len(), 1);
 }
 
-/// V5: the allow-list restricts each namespace of a closed list; elsewhere there must be one where it is allowed.
+/// IDV-5: the allow-list restricts each namespace of a closed list. Without a closed list, the account must be allowed
+/// in some namespace.
 #[rstest]
 #[case::closed_allowed(json!({"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}), "log-agent", &[])]
 #[case::closed_other_namespace(
@@ -95,7 +96,7 @@ fn v2_names_have_253_characters_at_most() {
     json!({"matchLabels": {"env": "prod"}}), "admin",
     &["403 SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"admin\" is not allowed in any namespace; add it to serviceAccounts.allowed"]
 )]
-fn v5_only_allowed_accounts(#[case] selector: Value, #[case] account: &str, #[case] expected: &[&str]) {
+fn idv5_only_allowed_accounts(#[case] selector: Value, #[case] account: &str, #[case] expected: &[&str]) {
     let list = |text: &str| vec![text.parse().unwrap()];
     let rules = Rules {
         allowed: vec![Allowed { namespaces: list("team-*"), names: list("log-*") }],
@@ -109,13 +110,13 @@ fn v5_only_allowed_accounts(#[case] selector: Value, #[case] account: &str, #[ca
     assert_eq!(said(&set, &rules), expected);
 }
 
-/// V6, V7: permissions, alone and with a behaviour that does not use them.
+/// IDV-6, IDV-7: permissions, alone and with a behaviour that does not use them.
 #[rstest]
-#[case::v6_no_verb(
+#[case::idv6_no_verb(
     json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": []}]}),
     &["spec.serviceAccountPermissions[0].verbs: Required value: give at least one verb"]
 )]
-#[case::v6_nothing(
+#[case::idv6_nothing(
     json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [{}]}),
     &[
         "spec.serviceAccountPermissions[0].verbs: Required value: give at least one verb",
@@ -123,40 +124,40 @@ fn v5_only_allowed_accounts(#[case] selector: Value, #[case] account: &str, #[ca
         "spec.serviceAccountPermissions[0].resources: Required value: give at least one resource",
     ]
 )]
-#[case::v6_urls(
+#[case::idv6_urls(
     json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "nonResourceURLs": ["/healthz"]}]}),
     &["spec.serviceAccountPermissions[0].nonResourceURLs: Forbidden: a Role belongs to a namespace and cannot grant URLs; remove it"]
 )]
-#[case::v7_without_account(
+#[case::idv7_without_account(
     json!({"serviceAccountName": null, "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
     &["spec.serviceAccountPermissions: Forbidden: permissions belong to a ServiceAccount; set spec.serviceAccountName"]
 )]
-#[case::v7_unused(
+#[case::idv7_unused(
     json!({"serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
     &["warning: spec.serviceAccountPermissions is only used where spec.behaviorWhenServiceAccountInjection is Merge"]
 )]
-#[case::v7_merge_of_nothing(
+#[case::idv7_merge_of_nothing(
     json!({"behaviorWhenServiceAccountInjection": "Merge"}),
     &["warning: spec.behaviorWhenServiceAccountInjection is Merge, but spec.serviceAccountPermissions is empty: nothing of \"log-agent\" reaches a merged ServiceAccount"]
 )]
-#[case::v8_unknown_behaviour(
+#[case::idv8_unknown_behaviour(
     json!({"behaviorWhenServiceAccountInjection": "Replace"}),
     &["spec.behaviorWhenServiceAccountInjection: Unsupported value: \"Replace\": supported values: \"Refuse\", \"Merge\""]
 )]
-#[case::v8_without_case(json!({"behaviorWhenServiceAccountInjection": "rEFUSE", "serviceAccountMode": "isolate"}), &[])]
-#[case::v8_unknown_mode(
+#[case::idv8_without_case(json!({"behaviorWhenServiceAccountInjection": "rEFUSE", "serviceAccountMode": "isolate"}), &[])]
+#[case::idv8_unknown_mode(
     json!({"serviceAccountMode": "Container"}),
     &["spec.serviceAccountMode: Unsupported value: \"Container\": supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\""]
 )]
-#[case::p4_denied(
+#[case::esc4_denied(
     json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}),
-    &["403 SidecarSet \"logs\": spec.serviceAccountPermissions[0]: grants get secrets, which reaches * secrets; nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions"]
+    &["403 SidecarSet \"logs\": spec.serviceAccountPermissions[0]: grants get secrets, which reaches * secrets; no sidecar may get that; grant less, or change serviceAccounts.denyPermissions"]
 )]
 #[case::e3_mode_pod(
     json!({"serviceAccountMode": "Pod"}),
     &["403 SidecarSet \"logs\": spec.serviceAccountMode: mode Pod would give the app the permissions of \"log-agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"]
 )]
-fn v6_v7_v8_p4_e3_fields(#[case] fields: Value, #[case] expected: &[&str]) {
+fn idv6_idv7_idv8_esc4_e3_fields(#[case] fields: Value, #[case] expected: &[&str]) {
     let set = set(|set| set["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone()));
     assert_eq!(said(&set, &Rules::default()), expected);
 }
@@ -173,7 +174,8 @@ fn named(operator: &str, values: &[&str]) -> Value {
 
 const ALL_PROTECTED: &str = "kube-system, kube-public, kube-node-lease, pillion-system, kubewarden";
 
-/// E1: a closed list that names a protected namespace is refused, another selector that may match one warns.
+/// E1: a closed list that names a protected namespace is refused; any other selector that may match one causes a
+/// warning.
 #[rstest]
 #[case::closed(
     Some(named("In", &["web", "kube-system"])),
@@ -248,7 +250,7 @@ fn e4_volumes_through_which_tokens_would_come(#[case] volume: Value, #[case] exp
     let object = set(|set| set["spec"]["volumes"] = json!([volume]));
     let expected: Vec<&str> = Some(expected).filter(|text| !text.is_empty()).into_iter().collect();
     assert_eq!(said(&object, &Rules::default()), expected);
-    // Where no account is named, all of it is accepted as the reference does.
+    // If no account is named, all volumes are accepted as in the reference implementation.
     let mut without = object.into_value();
     without["spec"]["serviceAccountName"] = Value::Null;
     assert_eq!(said(&SidecarSet::from_decoded(without), &Rules::default()), NOTHING);
@@ -263,11 +265,11 @@ fn e4_volumes_through_which_tokens_would_come(#[case] volume: Value, #[case] exp
     json!({"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "sidecarset-token-x"}}]}),
     "envFrom: Forbidden: the Secret \"sidecarset-token-x\" belongs to isolated sidecars; remove it"
 )]
-#[case::b2_mount(
+#[case::tok2_mount(
     json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]}),
     "volumeMounts[1].mountPath: Invalid value: \"/var/run/secrets/kubernetes.io/serviceaccount\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName"
 )]
-#[case::b2_a1_j_mount_with_slash(
+#[case::tok2_sap8j_mount_with_slash(
     json!({"volumeMounts": [{"name": "v", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"}]}),
     "volumeMounts[0].mountPath: Invalid value: \"/var/run/secrets/kubernetes.io/serviceaccount/\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName"
 )]
@@ -287,7 +289,7 @@ fn e4_volumes_through_which_tokens_would_come(#[case] volume: Value, #[case] exp
     json!({"terminationMessagePath": "/run/secrets/kubernetes.io/serviceaccount/token"}),
     "terminationMessagePath: Invalid value: \"/run/secrets/kubernetes.io/serviceaccount/token\": this can hide the sidecar's token, which is mounted at /var/run/secrets/kubernetes.io/serviceaccount; choose another path, or remove spec.serviceAccountName"
 )]
-fn e4_b2_containers_of_both_lists(
+fn e4_tok2_containers_of_both_lists(
     #[case] container: Value,
     #[case] expected: &str,
     #[values("containers", "initContainers")] list: &str,
@@ -321,13 +323,13 @@ fn all_findings_come_at_once() {
 const OFF: &str =
     "Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this";
 
-/// V1: what is new is refused, what was there may stay and may go; fields and annotations alike.
+/// IDV-1: new values are refused; old ones may stay or be removed; fields and annotations alike.
 #[rstest]
 #[case::account("serviceAccountName", json!("x"), "pillion.dev/service-account-name", "x")]
 #[case::behaviour("behaviorWhenServiceAccountInjection", json!("Merge"), "pillion.dev/service-account-conflict", "merge")]
 #[case::permissions("serviceAccountPermissions", json!([]), "pillion.dev/service-account-permissions", "[]")]
 #[case::mode("serviceAccountMode", json!("Isolate"), "pillion.dev/service-account-mode", "Isolate")]
-fn v1_without_the_gate(#[case] field: &str, #[case] value: Value, #[case] annotation: &str, #[case] text: &str) {
+fn idv1_without_the_gate(#[case] field: &str, #[case] value: Value, #[case] annotation: &str, #[case] text: &str) {
     let bare = || SidecarSet::from_decoded(json!({"metadata": {"name": "logs"}, "spec": {}}));
     let errors = |new: &SidecarSet, old: Option<&SidecarSet>| -> Vec<String> {
         check_gate(new, old).iter().map(ToString::to_string).collect()

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What `time.ParseDuration` of Go 1.26 reads, in nanoseconds, and what `Duration.String` prints of it.
+/// Texts, the nanoseconds that `time.ParseDuration` of Go 1.26 reads from them, and the text that `Duration.String`
+/// prints for them.
 const READ: [(&str, i64, &str); 32] = [
     (".5s", 500000000, "500ms"),
     ("5.s", 5000000000, "5s"),
@@ -40,7 +41,7 @@ const READ: [(&str, i64, &str); 32] = [
     ("1m60s", 120000000000, "2m0s"),
 ];
 
-/// What it refuses, and what it says.
+/// Texts that `time.ParseDuration` refuses, and its messages.
 const REFUSED: [(&str, &str); 63] = [
     ("", "time: invalid duration \"\""),
     ("+-5s", "time: invalid duration \"+-5s\""),
@@ -125,9 +126,9 @@ fn d12_what_go_refuses_is_refused_in_its_words() {
 
 #[test]
 fn d12_fractions_are_cut_as_go_does_it_in_floating_point() {
-    // Exactly, it would be 1,199,999,999,999 nanoseconds and a bit.
+    // The exact result would be 1,199,999,999,999 nanoseconds and a fraction.
     assert_eq!(Duration::parse("0.3333333333333333333h"), Ok(Duration(1_200_000_000_000)));
-    // Digits that do not fit into 63 bits do not count.
+    // Digits that do not fit into 63 bits are ignored.
     assert_eq!(Duration::parse("0.99999999999999999990000000s"), Ok(Duration(1_000_000_000)));
 }
 

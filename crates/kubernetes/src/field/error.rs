@@ -1,4 +1,4 @@
-//! Errors of fields, each with its cause and a remedy.
+//! Field errors with their causes and remedies.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use super::path::FieldPath;
 use super::text::{cut, shortened};
 use crate::json;
 
-/// The kind of a field error; the names are those that Kubernetes prints.
+/// The kind of a field error, named as Kubernetes prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// A value is missing.
     Required,
     /// A value is malformed or not allowed here.
     Invalid,
-    /// A value is not one of those that are known.
+    /// A value is not one of the known values.
     NotSupported,
-    /// A value stands twice where it must be unique.
+    /// A value appears twice but must be unique.
     Duplicate,
-    /// A value refers to something that is not there.
+    /// A value refers to an object or item that does not exist.
     NotFound,
     /// A value is well formed but may not be set.
     Forbidden,
@@ -30,12 +30,12 @@ pub enum Cause {
     TooLong,
     /// A list holds more items than it may.
     TooMany,
-    /// A field that nothing reads.
+    /// A field is unknown, so nothing reads it.
     Unknown,
 }
 
 impl Cause {
-    /// The words that stand between the path and the value.
+    /// Returns the words between the path and the value.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Required => "Required value",
@@ -51,90 +51,90 @@ impl Cause {
     }
 }
 
-/// One thing that is wrong with an object: the field, the cause, the value, and what to do.
+/// One error of an object: the field, the cause, the value, and the remedy.
 ///
 /// Printed as `<path>: <cause>: "<value>": <detail>`, the form of Kubernetes' own field errors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldError {
-    /// The field.
+    /// The path of the field.
     pub path: String,
     /// The kind of error.
     pub cause: Cause,
-    /// The offending value as it should be shown: never a secret, cut to a readable length.
+    /// The offending value for display: never a secret, cut to a readable length.
     pub value: Option<String>,
     /// The problem and the remedy. Lower case, no full stop.
     pub detail: String,
 }
 
-/// The most of another library's message that an error shows, in characters.
+/// The maximum number of characters that an error shows of another library's message.
 const DETAIL: usize = 400;
 
-/// `path` is a [`FieldPath`] or its text.
+/// The constructors take `path` as a [`FieldPath`] or as text.
 impl FieldError {
-    /// An error without a value.
+    /// Creates an error without a value.
     pub fn new(path: impl Into<String>, cause: Cause, detail: impl Into<String>) -> Self {
         Self { path: path.into(), cause, value: None, detail: detail.into() }
     }
 
-    /// [`Cause::Required`].
+    /// Creates an error with [`Cause::Required`].
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, Cause::Required, detail)
     }
 
-    /// [`Cause::Forbidden`].
+    /// Creates an error with [`Cause::Forbidden`].
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, Cause::Forbidden, detail)
     }
 
-    /// [`Cause::Invalid`], showing `value`.
+    /// Creates an error with [`Cause::Invalid`] that shows `value`.
     pub fn invalid(path: impl Into<String>, value: impl fmt::Display, detail: impl Into<String>) -> Self {
         Self::new(path, Cause::Invalid, detail).showing(value)
     }
 
-    /// [`Cause::Duplicate`], showing `value`.
+    /// Creates an error with [`Cause::Duplicate`] that shows `value`.
     pub fn duplicate(path: impl Into<String>, value: impl fmt::Display) -> Self {
         Self::new(path, Cause::Duplicate, "").showing(value)
     }
 
-    /// [`Cause::NotFound`], showing `value`.
+    /// Creates an error with [`Cause::NotFound`] that shows `value`.
     pub fn not_found(path: impl Into<String>, value: impl fmt::Display, detail: impl Into<String>) -> Self {
         Self::new(path, Cause::NotFound, detail).showing(value)
     }
 
-    /// [`Cause::NotSupported`], showing `value` and the values that would do.
+    /// Creates an error with [`Cause::NotSupported`] that shows `value` and the supported values.
     pub fn not_supported(path: impl Into<String>, value: impl fmt::Display, supported: &[&str]) -> Self {
         Self::new(path, Cause::NotSupported, supported_values(supported)).showing(value)
     }
 
-    /// [`Cause::TooLong`]; the limit is in bytes.
+    /// Creates an error with [`Cause::TooLong`]. The limit is in bytes.
     pub fn too_long(path: impl Into<String>, limit: usize) -> Self {
         Self::new(path, Cause::TooLong, format!("may have at most {limit} bytes"))
     }
 
-    /// [`Cause::Type`]: `wanted` names a type, and `found` has another. Its content is not shown: it may be a secret,
-    /// or long.
+    /// Creates an error with [`Cause::Type`]: `wanted` names a type, and `found` has another. The error does not show
+    /// the content of `found`, which may be secret or long.
     pub fn wrong_type(path: impl Into<String>, wanted: &str, found: &Value) -> Self {
         Self::new(path, Cause::Type, format!("must be {wanted}, found {}", json::type_name(found)))
     }
 
-    /// [`Cause::Type`], with the words of serde. `error` tells the path below `root`.
+    /// Creates an error with [`Cause::Type`] from an error of serde, whose path is relative to `root`.
     pub fn undecodable(root: impl fmt::Display, error: &serde_path_to_error::Error<impl fmt::Display>) -> Self {
         let path = error.path().iter().fold(root.to_string(), |path, segment| match segment {
             Segment::Seq { index } => FieldPath::new(&path).index(*index).to_string(),
             Segment::Map { key } => FieldPath::new(&path).child(key).to_string(),
             Segment::Enum { .. } | Segment::Unknown => path,
         });
-        // The words of serde may hold a text of any length.
+        // Serde's message may contain a text of any length.
         Self::new(path, Cause::Type, cut(&error.inner().to_string(), DETAIL))
     }
 
-    /// The same error with the offending value.
+    /// Returns the same error with the offending value.
     #[must_use]
     pub fn showing(self, value: impl fmt::Display) -> Self {
         Self { value: Some(shortened(&value.to_string())), ..self }
     }
 
-    /// The same error with everything in its path placed below `parent`.
+    /// Returns the same error with its path moved below `parent`.
     #[must_use]
     pub fn below(mut self, parent: impl fmt::Display) -> Self {
         let parent = parent.to_string();
@@ -176,7 +176,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// Errors in one line.
+/// Joins errors into one line.
 pub fn joined(errors: &[FieldError]) -> String {
     let mut text = String::new();
     for error in errors {

@@ -7,16 +7,17 @@ use serde_json::Value;
 use super::error::FieldError;
 use super::path::FieldPath;
 
-/// How many errors of one kind of object are told. More say nothing new, and each is longer than what causes it (E18).
+/// The maximum number of errors reported for one kind of object. More errors add no information, and each error is
+/// longer than its cause (E18).
 pub const ERRORS_MAX: usize = 1_000;
 
-/// A list of at most [`ERRORS_MAX`] errors. The methods are named after the constructors of [`FieldError`], which say
-/// what each is; a list that is full does not call them.
+/// A list of at most [`ERRORS_MAX`] errors. The methods are named after the constructors of [`FieldError`], which
+/// describe them. A full list does not call the constructors.
 pub trait FieldErrors {
-    /// Adds an error, which is made only if the list is not full.
+    /// Adds an error. Creates it only if the list is not full.
     fn add(&mut self, error: impl FnOnce() -> FieldError);
 
-    /// Whether the list takes no further error.
+    /// Whether the list is full.
     fn is_full(&self) -> bool;
 
     /// Adds [`FieldError::required`].
@@ -29,7 +30,7 @@ pub trait FieldErrors {
         self.add(|| FieldError::forbidden(path, detail));
     }
 
-    /// Adds [`FieldError::too_long`]; the limit is in bytes.
+    /// Adds [`FieldError::too_long`]. The limit is in bytes.
     fn too_long(&mut self, path: &FieldPath<'_>, limit: usize) {
         self.add(|| FieldError::too_long(path, limit));
     }
@@ -59,7 +60,7 @@ pub trait FieldErrors {
         self.add(|| FieldError::wrong_type(path, wanted, found));
     }
 
-    /// Adds [`FieldError::invalid`] if something is wrong with `value`.
+    /// Adds [`FieldError::invalid`] if `wrong` names a problem of `value`.
     fn wrong(&mut self, path: &FieldPath<'_>, value: &str, wrong: Option<&str>) {
         if let Some(detail) = wrong {
             self.invalid(path, value, detail);

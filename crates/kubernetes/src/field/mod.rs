@@ -1,4 +1,4 @@
-//! Paths and errors of fields.
+//! Field paths and field errors.
 
 mod error;
 mod errors;

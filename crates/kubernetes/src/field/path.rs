@@ -1,4 +1,4 @@
-//! Paths of fields.
+//! Field paths.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use super::text::shortened;
 
 /// The path of a field, as Kubernetes writes it: `spec.containers[0].env[1].name`, `metadata.labels[app]`.
 ///
-/// A path is a chain of steps on the stack, each of which borrows the one above. `to_string` makes its text, which is
-/// needed only for an error, and most objects have none. A path that is kept is that text.
+/// A path is a chain of steps on the stack, each of which borrows its parent. `to_string` builds the text. Only errors
+/// need the text, and most objects have none. Store a path as its text.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldPath<'a> {
     above: Option<&'a FieldPath<'a>>,
@@ -16,7 +16,7 @@ pub struct FieldPath<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'a> {
-    /// A path in text.
+    /// A path as text.
     Root(&'a str),
     Field(&'a str),
     Key(&'a str),
@@ -31,7 +31,7 @@ impl Default for FieldPath<'_> {
 }
 
 impl<'a> FieldPath<'a> {
-    /// The path of a top-level field, or any path in text; `""` is the object itself.
+    /// Creates the path of a top-level field, or any path from its text. `""` is the object itself.
     pub const fn new(root: &'a str) -> Self {
         Self { above: None, step: Step::Root(root) }
     }
@@ -40,37 +40,37 @@ impl<'a> FieldPath<'a> {
         Self { above: Some(self), step }
     }
 
-    /// The field `name` below this path.
+    /// Returns the path of the field `name` below this path.
     #[must_use]
     pub const fn child(&'a self, name: &'a str) -> Self {
         self.then(Step::Field(name))
     }
 
-    /// The item `index` of the list at this path.
+    /// Returns the path of the item `index` of the list at this path.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
         self.then(Step::Index(index))
     }
 
-    /// The entry `key` of the map at this path.
+    /// Returns the path of the entry `key` of the map at this path.
     #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Self {
         self.then(Step::Key(key))
     }
 
-    /// The item `index` of the list `name` below this path.
+    /// Returns the path of the item `index` of the list `name` below this path.
     #[must_use]
     pub const fn item(&'a self, name: &'a str, index: usize) -> Self {
         self.then(Step::Item(name, index))
     }
 
-    /// Whether this is the object itself.
+    /// Whether this is the path of the object itself.
     fn is_empty(&self) -> bool {
         self.above.is_none_or(Self::is_empty) && matches!(self.step, Step::Root("") | Step::Field(""))
     }
 }
 
-/// Recurses once for every step.
+/// Recurses once per step.
 impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(above) = self.above {
@@ -108,8 +108,8 @@ impl From<FieldPath<'_>> for String {
     }
 }
 
-/// The longest part of a path that is shown whole, in bytes: more than any key that Kubernetes takes. A path is written
-/// for each error below it (E18).
+/// The maximum length of one step that is shown whole, in bytes: more than any key that Kubernetes accepts. Every error
+/// prints its path (E18).
 const STEP: usize = 400;
 
 fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {

@@ -1,14 +1,14 @@
-//! Texts of the user as messages show them.
+//! Shortening of user texts for messages.
 
-/// The longest value that an error shows, in characters.
+/// The maximum number of characters that an error shows of a value.
 const SHOWN: usize = 80;
 
-/// The beginning of a text, with dots if something is left out.
+/// Returns the beginning of a text, with dots if something is left out.
 pub fn shortened(text: &str) -> String {
     cut(text, SHOWN)
 }
 
-/// Up to `characters` characters of a text, and dots if there are more.
+/// Returns up to `characters` characters of a text, with dots if there are more.
 pub(super) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters).and_then(|(end, _)| text.get(..end)) {
         Some(beginning) => format!("{beginning}..."),

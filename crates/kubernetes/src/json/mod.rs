@@ -1,8 +1,8 @@
 //! Reading and editing JSON without panics.
 //!
-//! A Pod and a `SidecarSet` stay [`Value`]s from end to end, so that a field newer than this crate survives.
-//! Readers of a field that has another shape than expected see it as absent; shapes are checked where objects
-//! are decoded ([`crate::schema`]), not at every use.
+//! A Pod and a `SidecarSet` stay [`Value`]s from end to end, so that fields newer than this crate survive. The readers
+//! here treat a field of an unexpected type as absent. Types are checked when objects are decoded
+//! (`pillion_sidecarset::tables`), not at every use.
 
 #[cfg(test)]
 mod tests;
@@ -11,34 +11,34 @@ use serde_json::Value;
 
 pub use pillion_json::{Bounded, Budget, Object, ParseError, parse, utf8};
 
-/// How deep a recursive walk over JSON may go. Deeper input is refused before it can overflow the guest's stack.
+/// The maximum depth of a recursive walk over JSON. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// The JSON of a value: compact, keys sorted, numbers as they are written.
+/// Returns the JSON of a value: compact, keys sorted, numbers as written.
 pub fn shown(value: &Value) -> String {
-    // `Display` has code of its own for each way of writing. Values can always be written.
+    // `Display` has extra code for each format option. Serializing a value cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// An object with these entries.
+/// Creates an object with these entries.
 pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
     let mut object = Object::new();
-    // One by one, as `index` does.
+    // Inserts the entries one by one, as `index` does.
     object.extend(entries.map(|(key, value)| (key.to_owned(), value)));
     object.into()
 }
 
-/// The value at `path`, a list of object keys.
+/// Returns the value at `path`, a list of object keys.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.as_object()?.get(*key))
 }
 
-/// The text at `path`, or `""`: Kubernetes' JSON does not tell an absent string from an empty one.
+/// Returns the text at `path`, or `""`: Kubernetes' JSON does not distinguish an absent string from an empty one.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The boolean at `path`, or `false`.
+/// Returns the boolean at `path`, or `false`.
 pub fn flag(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
@@ -48,27 +48,28 @@ pub fn is_terminating(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
-/// The items at `path`, or none.
+/// Returns the items of the list at `path`, or none.
 pub fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The texts in the list at `path`.
+/// Returns the texts in the list at `path`.
 pub fn texts<'a>(value: &'a Value, path: &[&str]) -> Vec<&'a str> {
     items(value, path).iter().filter_map(Value::as_str).collect()
 }
 
-/// The object at `path`.
+/// Returns the object at `path`.
 pub fn object<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Object> {
     at(value, path).and_then(Value::as_object)
 }
 
-/// The pairs of a `map[string]string` at `path`, ascending by key; values that are no strings are left out.
+/// Returns the pairs of a `map[string]string` at `path`, ascending by key. Skips values that are not strings.
 pub fn string_map<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
     object(value, path).into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// The object at `key` of `parent`, made where it is absent or null; `None` where it has another shape.
+/// Returns the object at `key` of `parent`. Creates it if the field is absent or null; returns `None` if the field has
+/// another type.
 pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     let slot = parent.entry(key).or_insert(Value::Null);
     if slot.is_null() {
@@ -77,7 +78,8 @@ pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Objec
     slot.as_object_mut()
 }
 
-/// The list at `key` of `parent`, made where it is absent or null; `None` where it has another shape.
+/// Returns the list at `key` of `parent`. Creates it if the field is absent or null; returns `None` if the field has
+/// another type.
 pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Value>> {
     let slot = parent.entry(key).or_insert(Value::Null);
     if slot.is_null() {
@@ -86,12 +88,12 @@ pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Val
     slot.as_array_mut()
 }
 
-/// Takes the member `key` out of an object.
+/// Removes and returns the member `key` of an object.
 pub fn take(object: &mut Object, key: &str) -> Option<Value> {
     object.remove(key)
 }
 
-/// What a value is, for messages: `a string`, `null`, ...
+/// Returns the name of a value's type for messages: `a string`, `null`, ...
 pub const fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -103,8 +105,8 @@ pub const fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// How long a value is as compact JSON, in bytes, apart from what has to be escaped. Whatever is more than `limit` may
-/// count as a little more than that.
+/// Returns the length of a value as compact JSON, in bytes, not counting escapes. The result for a value longer than
+/// `limit` may be any number a little above `limit`.
 pub fn length(value: &Value, limit: usize) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 4,
@@ -115,12 +117,13 @@ pub fn length(value: &Value, limit: usize) -> usize {
     }
 }
 
-/// [`length`] of an object.
+/// Returns the [`length`] of an object.
 pub fn object_length(object: &Object, limit: usize) -> usize {
     length_of_members(object.iter().map(|(key, member)| (key.len() + 3, member)), limit)
 }
 
-/// The length of the members of a list or an object, each with what it needs besides its value.
+/// Returns the length of the members of a list or an object. Each member comes with the bytes it needs besides its
+/// value.
 fn length_of_members<'a>(members: impl Iterator<Item = (usize, &'a Value)>, limit: usize) -> usize {
     let mut sum = 2_usize;
     for (own, member) in members {
@@ -132,7 +135,7 @@ fn length_of_members<'a>(members: impl Iterator<Item = (usize, &'a Value)>, limi
     sum
 }
 
-/// The depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.
+/// Returns the depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.
 pub fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {
         return 0;

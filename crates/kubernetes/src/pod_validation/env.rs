@@ -2,10 +2,10 @@
 
 use super::field_ref;
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::format;
+use crate::name_validation;
 use crate::node::Node;
 
-/// The fields of the Pod that a variable may show. `spec.host` is an old name of `spec.nodeName`.
+/// The Pod fields that a variable may refer to. `spec.host` is an old name of `spec.nodeName`.
 const FIELDS: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
@@ -20,10 +20,10 @@ const FIELDS: [&str; 10] = [
 ];
 const SOURCES: [&str; 4] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
 
-/// `env` and `envFrom`.
+/// Checks `env` and `envFrom`.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for variable in container.items("env") {
-        variable.require_formatted("name", format::env_var_name, errors);
+        variable.require_formatted("name", name_validation::env_var_name, errors);
         if let Some(source) = &variable.get("valueFrom") {
             check_source(source, errors);
             let given = SOURCES.iter().filter(|key| source.has(key)).count();
@@ -50,15 +50,15 @@ fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
     for key in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(reference) = &source.get(key) {
-            reference.always_formatted("name", format::dns_subdomain, errors);
-            reference.require_formatted("key", format::config_key, errors);
+            reference.always_formatted("name", name_validation::dns_subdomain, errors);
+            reference.require_formatted("key", name_validation::config_key, errors);
         }
     }
 }
 
-/// One item of `envFrom`; `all` is the place of the list, where Kubernetes reports a wrong number of sources.
+/// Checks one item of `envFrom`. `all` is the path of the list, at which Kubernetes reports a wrong number of sources.
 fn check_from(source: &Node<'_, '_>, all: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
-    source.formatted_unless_empty("prefix", format::env_var_name, errors);
+    source.formatted_unless_empty("prefix", name_validation::env_var_name, errors);
     let mut given = 0;
     for key in ["configMapRef", "secretRef"] {
         if let Some(reference) = &source.get(key) {
@@ -74,15 +74,15 @@ fn check_from(source: &Node<'_, '_>, all: &FieldPath<'_>, errors: &mut Vec<Field
     errors.invalid(all, "", wrong);
 }
 
-/// A DNS subdomain that may end in hyphens: Kubernetes checks these names as if something would be appended to them.
+/// Checks a DNS subdomain that may end in hyphens: Kubernetes checks these names as if they were prefixes.
 ///
-/// A hyphen at the end and the byte before it are taken for one letter.
+/// A hyphen at the end and the byte before it together count as one letter.
 fn name_or_its_beginning(name: &str) -> Option<&'static str> {
     match name.len().checked_sub(2) {
         Some(kept) if name.ends_with('-') => {
             let kept = name.get(..kept).unwrap_or("-");
-            format::dns_subdomain(&[kept, "a"].concat())
+            name_validation::dns_subdomain(&[kept, "a"].concat())
         }
-        _ => format::dns_subdomain(name),
+        _ => name_validation::dns_subdomain(name),
     }
 }

@@ -1,4 +1,4 @@
-//! Images of containers and how they are pulled.
+//! Images of containers and their pull policies.
 
 use crate::field::FieldError;
 use crate::node::Node;
@@ -6,7 +6,7 @@ use crate::node::Node;
 /// The values of a pull policy.
 pub(super) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// An image is named, without blanks around it; the pull policy is one that exists.
+/// Checks that the image is set, without surrounding white space, and that the pull policy is known.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if container.require("image", errors) {
         let image = container.text("image");

@@ -1,18 +1,18 @@
-//! What only init containers may have, and what they may not.
+//! Rules that differ between init containers and plain containers.
 
 use super::{ports, probes};
 use crate::field::{FieldError, FieldErrors as _, FieldPath};
 use crate::node::{Items, Node};
 
-/// The only restart policy that a container can have of its own; it makes an init container a native sidecar.
+/// The only valid restart policy of a container. It makes an init container a native sidecar.
 const ALWAYS: &str = "Always";
 const FOR_NATIVE_ONLY: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
-/// The rules for one init container of the Pod's `spec`, beyond those for every container.
+/// Checks the rules for one init container of the Pod's `spec`, in addition to those for every container.
 pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     container.known("restartPolicy", &[ALWAYS], errors);
-    // Init containers run one by one, so each has the host's ports to itself. Kubernetes reports a conflict as if the
-    // container were the first of the list.
+    // Init containers run one at a time, so their host ports do not conflict with each other. Kubernetes reports a
+    // conflict within one container as if it were the first of the list.
     ports::check_host_ports(Items::of(std::slice::from_ref(container.value), spec, "initContainers"), errors);
 
     if container.is_one_of("restartPolicy", &[ALWAYS]) {
@@ -30,7 +30,7 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut
     }
 }
 
-/// The rule for plain containers: their restart policy is the Pod's.
+/// Checks that a plain container has no restart policy: the Pod's policy applies.
 pub(super) fn check_plain(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if container.has("restartPolicy") {
         let detail = "may not be set on a plain container; move it to initContainers or remove the field";

@@ -1,24 +1,24 @@
-//! Whether Kubernetes would create a Pod with these containers and volumes (V-12).
+//! Validation of containers and volumes as Kubernetes validates them in a Pod (VAL-12).
 //!
 //! The rules are those of Kubernetes v1.32 for creating a Pod, as `OpenKruise` applies them to the synthetic Pod
 //! `default/test`: DNS policy `ClusterFirst`, restart policy `Always`, `ServiceAccount` `default`, 30 s of grace, no
-//! host network, host users, no resource claims, privileged containers allowed. What newer servers relax is not
-//! relaxed there: names of environment variables follow the strict rule, `sleep` needs at least one second, a resize
-//! policy is refused on every init container; an image volume needs no `reference`. Hugepages need not be a multiple
-//! of the page size.
+//! host network, host users, no resource claims, privileged containers allowed. The rules do not include relaxations of
+//! newer servers: names of environment variables follow the strict rule, `sleep` needs at least one second, and every
+//! init container refuses a resize policy. An image volume needs no `reference`. Hugepages need not be a multiple of
+//! the page size.
 //!
-//! Decisions and paths are Kubernetes' own, also where a path names less than the offending item
-//! (`volumeMounts.subPath`, `envFrom`, `resources.requests`, `downwardAPI.path`) or another field than the one it
-//! means (`gcePersistentDisk` is checked as `persistentDisk`, a second `cephfs` is reported as `cephFS`). The JSON is
-//! decoded: types are right, quantities parse, nulls are gone; `null` still reads as absent.
+//! Decisions and error paths are exactly those of Kubernetes, even if a path omits the index or key of the invalid item
+//! (`volumeMounts.subPath`, `envFrom`, `resources.requests`, `downwardAPI.path`) or names another field (errors of
+//! `gcePersistentDisk` are reported at `persistentDisk`, a second source `cephfs` at `cephFS`). The JSON must be
+//! decoded: types are right, quantities parse, and nulls are removed. A `null` still reads as absent.
 //!
 //! Not covered:
-//! * a second error for one value at one path (Kubernetes lists each broken rule of a name; one is enough here);
-//! * amounts of extended resources above 9.2e15: the reference's arithmetic overflows there and takes some of these
-//!   whole numbers for fractions;
-//! * empty lists in the `metadata` of a volume claim template count as unset: the reference's defaulting drops them
-//!   before they are validated;
-//! * annotations: the synthetic Pod has none, so nothing is compared with them.
+//! * A second error for one value at one path. Kubernetes lists each broken rule of a name; one is enough here.
+//! * Amounts of extended resources above 9.2e15. The reference's arithmetic overflows there and treats some of these
+//!   whole numbers as fractions.
+//! * Empty lists in the `metadata` of a volume claim template. They count as unset because the reference's defaulting
+//!   drops them before validation.
+//! * Annotations. The synthetic Pod has none, so there is nothing to compare with.
 
 mod env;
 mod field_ref;
@@ -42,10 +42,10 @@ use volumes::Volumes;
 use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::node::{Items, Node};
 
-/// Checks containers and volumes as the parts of one Pod.
+/// Validates containers and volumes as parts of one Pod and returns the errors.
 ///
-/// Each item is a core/v1 `Container` or `Volume` as JSON, decoded and defaulted. `containers` must not be empty: a
-/// caller without any passes a valid stand-in, as Kubernetes wants at least one. Paths start at the Pod:
+/// Each item is a core/v1 `Container` or `Volume` as JSON, decoded and defaulted. Kubernetes requires at least one item
+/// in `containers`: a caller without containers passes a valid stand-in. Error paths start at the Pod:
 /// `spec.initContainers[0].volumeMounts[1].mountPath`.
 pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -53,7 +53,7 @@ pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Valu
     errors
 }
 
-/// [`validate`] with a list to add to.
+/// Does the same as [`validate`], but adds the errors to a list.
 pub fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value], errors: &mut Vec<FieldError>) {
     let spec = FieldPath::new("spec");
     let volumes = volumes::check(volumes, &spec, errors);
@@ -74,15 +74,14 @@ pub fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value],
     security_context::check_host_process(&spec, containers, init_containers, errors);
 }
 
-/// The rules that hold for containers of every kind. `names` are those of the containers before it, whatever their
-/// kind.
+/// Checks the rules for containers of every kind. `names` holds the names of the preceding containers of either kind.
 fn check_container<'v>(
     container: &Node<'v, '_>,
     names: &mut BTreeSet<&'v str>,
     volumes: &Volumes<'v>,
     errors: &mut Vec<FieldError>,
 ) {
-    container.require_formatted("name", crate::format::dns_label, errors);
+    container.require_formatted("name", crate::name_validation::dns_label, errors);
     images::check(container, errors);
     container.one_of("terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
     ports::check(container, errors);

@@ -1,4 +1,4 @@
-//! Volume mounts and block devices of containers, against the volumes.
+//! Volume mounts and block devices of containers, checked against the volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const UNIQUE: &str = "must be unique in its container";
 const RECURSIVE: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 
-/// `volumeMounts` and `volumeDevices`. A volume that is itself in error counts as absent, as in Kubernetes.
+/// Checks `volumeMounts` and `volumeDevices`. As in Kubernetes, a volume with an error of its own counts as absent.
 pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
     let devices = container.list("volumeDevices");
     check_mounts(container, volumes, &places(devices, "devicePath"), errors);
@@ -26,7 +26,7 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
     }
 }
 
-/// The path at which each volume of a list is used; the last one where it is used twice.
+/// Returns the path at which each volume in a list is used. If a volume is used twice, the last path counts.
 fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
     index(items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))))
 }
@@ -38,7 +38,7 @@ fn check_mounts(
     errors: &mut Vec<FieldError>,
 ) {
     let device_paths: BTreeSet<&str> = devices.values().copied().collect();
-    // Kubernetes reports these three at the list, not at the item.
+    // Kubernetes reports errors of these three fields at the list, not at the item.
     let list = container.at("volumeMounts");
     let first = unique::are_first(container.list("volumeMounts").iter().map(|mount| json::text(mount, &["mountPath"])));
     for (mount, is_first) in container.items("volumeMounts").zip(first) {

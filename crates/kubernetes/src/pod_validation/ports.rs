@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::json;
 use crate::node::{Items, Node};
+use crate::strings;
 use crate::unique;
 
 const PORT_MAX: i64 = 65535;
 const PORT_NAME_MAX: usize = 15;
 
-/// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
-/// may stand twice.
+/// Checks the ports of one container: names are well formed and unique, numbers are in range, protocols are known. A
+/// number may appear twice.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let first = unique::are_first(container.list("ports").iter().map(|port| json::text(port, &["name"])));
     for (port, is_first) in container.items("ports").zip(first) {
@@ -36,7 +36,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// No two ports of containers that run side by side claim the same port of the host.
+/// Checks that no two ports of containers that run concurrently claim the same host port.
 pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut taken = BTreeSet::new();
     for container in containers {
@@ -50,7 +50,7 @@ pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<Field
     }
 }
 
-/// A port that is given by number or by name: the field `port` of a probe or a hook.
+/// Checks a port given by number or by name: the field `port` of a probe or a hook.
 pub(super) fn check_port_reference(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if action.optional_text("port").is_some() {
         action.formatted("port", port_name, errors);
@@ -59,14 +59,14 @@ pub(super) fn check_port_reference(action: &Node<'_, '_>, errors: &mut Vec<Field
     }
 }
 
-/// A port that is given by number: the field `port`; an absent one is 0, which no port is.
+/// Checks a port given by number: the field `port`. An absent field reads as 0, which is invalid.
 pub(super) fn check_port_number(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if !(1..=PORT_MAX).contains(&action.number("port")) {
         action.invalid_number("port", "must be between 1 and 65535, inclusive", errors);
     }
 }
 
-/// The name of a port (RFC 6335, lower case): what is wrong with it, if anything.
+/// Returns the problem of a port name (RFC 6335, lower case), if there is one.
 fn port_name(name: &str) -> Option<&'static str> {
     let bytes = name.as_bytes();
     if bytes.len() > PORT_NAME_MAX {
@@ -75,7 +75,7 @@ fn port_name(name: &str) -> Option<&'static str> {
         Some("must contain only lower case letters, digits and hyphens")
     } else if !bytes.iter().any(u8::is_ascii_lowercase) {
         Some("must contain at least one letter (a-z)")
-    } else if format::cut(name, "--").is_some() {
+    } else if strings::cut(name, "--").is_some() {
         Some("must not contain consecutive hyphens")
     } else if name.starts_with('-') || name.ends_with('-') {
         Some("must not begin or end with a hyphen")

@@ -2,15 +2,15 @@
 
 use super::ports;
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::node::Node;
+use crate::strings;
 
 /// The grace period of the synthetic Pod, in seconds.
 const GRACE: i64 = 30;
 const PROBE_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 const HOOK_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// The probes and hooks of a container that may have them.
+/// Checks the probes and hooks of a container that may have them.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let lifecycle = container.part("lifecycle");
     for key in ["postStart", "preStop"] {
@@ -45,7 +45,7 @@ fn check_probe(probe: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Exactly one of `actions`; the first one is checked, any further one is too many.
+/// Checks that exactly one of `actions` is set. Checks the content of the first; each further action is an error.
 fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<FieldError>) {
     let mut given = false;
     for kind in actions {
@@ -58,7 +58,7 @@ fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<Field
         }
     }
     if !given {
-        errors.required(&handler.place, &["must specify one of: ", &format::joined(actions, ", ")].concat());
+        errors.required(&handler.place, &["must specify one of: ", &strings::joined(actions, ", ")].concat());
     }
 }
 

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::format;
+use crate::name_validation;
 use crate::node::{Node, shown};
 use crate::quantity::Quantity;
+use crate::strings;
 
 const HUGEPAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
 
-/// `resources` and `resizePolicy` of a container.
+/// Checks `resources` and `resizePolicy` of a container.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if let Some(resources) = &container.get("resources") {
         let limits = check_amounts(resources, "limits", errors);
@@ -33,7 +34,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_resize(container, errors);
 }
 
-/// The amounts below `key`, by name, where they parse.
+/// Checks the amounts in the map `key`, and returns those that parse, by name.
 fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<FieldError>) -> BTreeMap<&'v str, Quantity> {
     let list = resources.at(key);
     let mut amounts = BTreeMap::new();
@@ -51,7 +52,7 @@ fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<Field
     amounts
 }
 
-/// An amount is not negative, and whole where the resource is counted in pieces.
+/// Checks that an amount is not negative, and that it is whole if the resource is counted in pieces.
 fn check_amount(name: &str, amount: &Quantity, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if amount.is_negative() {
         errors.invalid(place, amount.to_string(), "must be greater than or equal to 0");
@@ -62,12 +63,12 @@ fn check_amount(name: &str, amount: &Quantity, place: &FieldPath<'_>, errors: &m
     }
 }
 
-/// What is wrong with a name of a container resource, if anything.
+/// Returns the problem of a container resource's name, if there is one.
 fn wrong_name(name: &str) -> Option<&'static str> {
-    if let Some(wrong) = format::qualified_name(name) {
+    if let Some(wrong) = name_validation::qualified_name(name) {
         return Some(wrong);
     }
-    if !format::has(name, b'/') {
+    if !strings::has(name, b'/') {
         let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name);
         return (!standard).then_some(
             "must be cpu, memory, ephemeral-storage, hugepages-<size>, or a fully qualified name such as example.com/name",
@@ -81,17 +82,19 @@ fn is_hugepages(name: &str) -> bool {
     name.starts_with(HUGEPAGES)
 }
 
-/// A resource that Kubernetes itself defines.
+/// Whether Kubernetes itself defines the resource.
 fn is_native(name: &str) -> bool {
-    !format::has(name, b'/') || format::cut(name, "kubernetes.io/").is_some()
+    !strings::has(name, b'/') || strings::cut(name, "kubernetes.io/").is_some()
 }
 
-/// A resource that somebody else defines.
+/// Whether a third party defines the resource.
 fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with(REQUESTS) && format::qualified_name(&[REQUESTS, name].concat()).is_none()
+    !is_native(name)
+        && !name.starts_with(REQUESTS)
+        && name_validation::qualified_name(&[REQUESTS, name].concat()).is_none()
 }
 
-/// A resource of which there is no half.
+/// Whether amounts of the resource are whole numbers.
 fn is_counted(name: &str) -> bool {
     const COUNTED: &[&str] = &[
         "pods",
@@ -107,7 +110,7 @@ fn is_counted(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
-/// A resource of which more may be promised than there is.
+/// Whether the sum of the limits for the resource may exceed the capacity of a node.
 fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_hugepages(name)
 }
@@ -137,9 +140,9 @@ fn check_request(
     errors.invalid(&resources.at("requests"), request.to_string(), &detail);
 }
 
-/// Claims refer to `resourceClaims` of the Pod, of which there are none.
+/// Refuses every claim: claims refer to `resourceClaims` of the Pod, and the synthetic Pod has none.
 fn check_claims(resources: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    // The requests of the claims before, by name. A SidecarSet may have thousands of claims (E18).
+    // The requests of the preceding claims, by name. A SidecarSet may have thousands of claims (E18).
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for claim in resources.items("claims") {
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -148,13 +151,13 @@ fn check_claims(resources: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             continue;
         }
         let requests = seen.entry(name).or_default();
-        // A claim without a request is one of everything.
+        // A claim without a request covers all requests.
         let is_whole = requests.contains("");
         if is_whole || requests.contains(request) || (request.is_empty() && !requests.is_empty()) {
             errors.duplicate(&claim.place, name);
         }
         if !request.is_empty() && !is_whole {
-            claim.formatted("request", format::dns_label, errors);
+            claim.formatted("request", name_validation::dns_label, errors);
         }
         requests.insert(request);
         errors.not_found(&claim.place, name, "a SidecarSet brings no resource claims; remove it");
@@ -169,7 +172,7 @@ fn check_resize(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         if !seen.insert(name) {
             errors.duplicate(&policy.place, name);
         }
-        // Kubernetes reports these at the list, not at the item.
+        // Kubernetes reports these errors at the list, not at the item.
         policy.one_of_at("resourceName", &list, &["cpu", "memory"], errors);
         policy.one_of_at("restartPolicy", &list, &["NotRequired", "RestartContainer"], errors);
     }

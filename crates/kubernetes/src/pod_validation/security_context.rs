@@ -4,17 +4,18 @@ use serde_json::Value;
 
 use super::paths;
 use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
-use crate::format;
 use crate::json;
+use crate::name_validation;
 use crate::node::Node;
+use crate::strings;
 
 const ID_MAX: i64 = i32::MAX as i64;
-/// The longest path of a profile, in bytes.
+/// The maximum length of a profile path, in bytes.
 const PROFILE_MAX: usize = 4095;
-/// The longest credential spec, in bytes.
+/// The maximum length of a credential spec, in bytes.
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
 const UNMASKED: &str = "Unmasked";
-/// The type of a profile that a file on the node holds.
+/// The type of a profile in a file on the node.
 const LOCALHOST: &str = "Localhost";
 /// The field that names the file.
 const PROFILE: &str = "localhostProfile";
@@ -23,7 +24,7 @@ const NO_PROFILE: &str = "may only be set where the type is Localhost";
 const EMPTY: &str = "must not be empty; remove it";
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// The `securityContext` of one container.
+/// Checks the `securityContext` of one container.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let context = container.part("securityContext");
     context.in_range("runAsUser", 0, ID_MAX, errors);
@@ -83,7 +84,7 @@ fn check_app_armor(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 fn check_windows(options: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    options.formatted("gmsaCredentialSpecName", format::dns_subdomain, errors);
+    options.formatted("gmsaCredentialSpecName", name_validation::dns_subdomain, errors);
     if let Some(spec) = options.optional_text("gmsaCredentialSpec") {
         let wrong = match spec.len() {
             0 => EMPTY,
@@ -91,14 +92,14 @@ fn check_windows(options: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             _ => "",
         };
         if !wrong.is_empty() {
-            // The value is a credential: it is never shown.
+            // The value is a credential: never show it.
             errors.add(|| FieldError::new(options.at("gmsaCredentialSpec"), Cause::Invalid, wrong));
         }
     }
     options.formatted("runAsUserName", wrong_user_name, errors);
 }
 
-/// What is wrong with a Windows user, `user` or `DOMAIN\user`, if anything.
+/// Returns the problem of a Windows user name, `user` or `DOMAIN\user`, if there is one.
 fn wrong_user_name(name: &str) -> Option<&'static str> {
     const DOMAIN_MAX: usize = 255;
     const USER_MAX: usize = 104;
@@ -112,7 +113,7 @@ fn wrong_user_name(name: &str) -> Option<&'static str> {
         Some((domain, user)) => (Some(domain), user),
         None => (None, name),
     };
-    if format::has(user, b'\\') {
+    if strings::has(user, b'\\') {
         Some("must not contain more than one backslash")
     } else if domain.is_some_and(|domain| domain.len() > DOMAIN_MAX) {
         Some("the domain must be shorter than 256 bytes")
@@ -131,19 +132,20 @@ fn wrong_user_name(name: &str) -> Option<&'static str> {
     }
 }
 
-/// 1 to 15 characters, none of those that separate names, no dot in front.
+/// Whether the domain has 1 to 15 characters, no separators of names, and no leading dot.
 fn is_net_bios_name(domain: &str) -> bool {
     (1..=15).contains(&domain.chars().count())
         && !domain.starts_with('.')
         && !domain.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|'])
 }
 
-/// Labels of letters, digits and inner hyphens, of either case, joined by dots.
+/// Whether the domain consists of labels joined by dots. Labels have letters of either case, digits and inner hyphens.
 fn is_dns_domain(domain: &str) -> bool {
-    domain.split('.').all(|label| format::dns_label(&label.to_ascii_lowercase()).is_none())
+    domain.split('.').all(|label| name_validation::dns_label(&label.to_ascii_lowercase()).is_none())
 }
 
-/// Host-process containers (Windows): all or none, and only in a Pod on the host's network, which this one is not.
+/// Checks host-process containers (Windows): all containers or none are host-process containers, and they need a Pod on
+/// the host network, which the synthetic Pod is not.
 pub(super) fn check_host_process(
     spec: &FieldPath<'_>,
     containers: &[Value],

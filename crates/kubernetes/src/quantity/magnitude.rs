@@ -1,32 +1,32 @@
-//! Whole numbers of nano-units, of any size.
+//! Whole numbers of nano-units of any size.
 //!
-//! Every quantity is a multiple of 10⁻⁹ once it is parsed (E-20), so one unsigned number of nanos holds it exactly.
-//! The base is 10⁹: the lowest limb is the fraction, the others are the whole units, and decimal text and decimal
-//! rounding need no long division.
+//! Every parsed quantity is a multiple of 10⁻⁹ (QTY-1), so an unsigned number of nanos holds it exactly. The base is
+//! 10⁹: the lowest limb is the fraction, and the other limbs are the whole units. Decimal printing and decimal rounding
+//! therefore need no long division.
 
 use std::cmp::Ordering;
 
 use super::MAX_DIGITS;
 
 const BASE: u64 = 1_000_000_000;
-/// Decimal digits in a limb; also the digits of the fraction.
+/// Decimal digits of a limb; also of the fraction.
 pub(super) const LIMB_DIGITS: usize = 9;
 /// The power of ten of the smallest value.
 pub(super) const NANO: i64 = -9;
 
-/// A number of nanos; limbs in base 10⁹, lowest first, the highest not zero.
+/// A number of nanos. Limbs are in base 10⁹, the lowest first, and the highest is not zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Magnitude(Vec<u32>);
 
-/// The low and the high limb of a value below `BASE * 2³²`.
+/// Returns the low and the high limb of a value below `BASE * 2³²`.
 fn split(value: u64) -> (u32, u64) {
     (u32::try_from(value % BASE).unwrap_or_default(), value / BASE)
 }
 
 impl Magnitude {
-    /// The nanos of `digits * 10^exponent` units; what is below a nano rounds up.
+    /// Converts `digits * 10^exponent` units to nanos, rounding up.
     ///
-    /// `digits` are ASCII digits. `None` where more than twice [`MAX_DIGITS`] zeros would have to be added.
+    /// `digits` are ASCII digits. Returns `None` if more than twice [`MAX_DIGITS`] zeros would have to be appended.
     pub(super) fn from_decimal(mut digits: Vec<u8>, exponent: i64) -> Option<Self> {
         let Some(first) = digits.iter().position(|digit| *digit != b'0') else { return Some(Self::default()) };
         digits.drain(..first);
@@ -46,7 +46,7 @@ impl Magnitude {
         Some(if round_up { magnitude.plus(&Self(vec![1])) } else { magnitude })
     }
 
-    /// `value * 10^-decimals` units; `decimals` is at most 9.
+    /// Returns `value * 10^-decimals` units; `decimals` is at most 9.
     pub(super) fn from_scaled(value: u64, decimals: u32) -> Self {
         let (low, rest) = split(value);
         let (middle, high) = split(rest);
@@ -66,12 +66,12 @@ impl Magnitude {
         self.0.is_empty()
     }
 
-    /// Whether it is a whole number of units.
+    /// Whether the value is a whole number of units.
     pub(super) fn is_whole(&self) -> bool {
         self.0.first().is_none_or(|fraction| *fraction == 0)
     }
 
-    /// How many decimal digits it may have: an upper bound.
+    /// Returns an upper bound for the number of decimal digits.
     pub(super) fn digits(&self) -> usize {
         self.0.len() * LIMB_DIGITS
     }
@@ -92,7 +92,7 @@ impl Magnitude {
         Self(sum)
     }
 
-    /// `self - other`; `other` must not be the greater one.
+    /// Returns `self - other`; `other` must not be greater than `self`.
     pub(super) fn minus(&self, other: &Self) -> Self {
         let mut difference = Vec::with_capacity(self.0.len());
         let mut borrow = 0;
@@ -123,7 +123,7 @@ impl Magnitude {
         product
     }
 
-    /// The quotient and whether there is a remainder; by zero is zero.
+    /// Returns the quotient and whether there is a remainder. The quotient of a division by zero is zero.
     pub(super) fn divided(&self, divisor: u32) -> (Self, bool) {
         if divisor == 0 {
             return (Self::default(), !self.is_zero());
@@ -142,18 +142,18 @@ impl Magnitude {
         (quotient, remainder > 0)
     }
 
-    /// The multiple of `10^-decimals` units that is not below it, counted in those; `decimals` is at most 9.
+    /// Rounds up to a multiple of `10^-decimals` units and returns the factor; `decimals` is at most 9.
     pub(super) fn ceil(&self, decimals: u32) -> Self {
         let (quotient, rest) = self.divided(10_u32.saturating_pow(9_u32.saturating_sub(decimals)));
         if rest { quotient.plus(&Self(vec![1])) } else { quotient }
     }
 
-    /// The number itself, where it fits.
+    /// Returns the number, if it fits.
     pub(super) fn to_u64(&self) -> Option<u64> {
         self.0.iter().rev().try_fold(0_u64, |value, limb| value.checked_mul(BASE)?.checked_add(u64::from(*limb)))
     }
 
-    /// The decimal digits; empty for zero.
+    /// Returns the decimal digits; empty for zero.
     pub(super) fn to_decimal(&self) -> Vec<u8> {
         let mut digits = vec![b'0'; self.0.len() * LIMB_DIGITS];
         for (chunk, limb) in digits.rchunks_mut(LIMB_DIGITS).zip(&self.0) {

@@ -1,7 +1,7 @@
-//! Amounts of a resource: `500m`, `1Gi`, `129e6` (`sidecarset.md`, 5.7).
+//! Resource quantities: `500m`, `1Gi`, `129e6` (QTY-1).
 //!
-//! The text that Kubernetes stores for a quantity is hashed and compared, so [`Quantity`] keeps to the letter what
-//! apimachinery's `resource.Quantity` (v0.32) prints. Values are exact at every size that is accepted.
+//! Kubernetes hashes and compares the stored text of a quantity, so [`Quantity`] prints exactly what apimachinery's
+//! `resource.Quantity` (v0.32) prints. Values of every accepted size are exact.
 
 mod magnitude;
 mod parse;
@@ -14,55 +14,75 @@ use std::cmp::Ordering;
 use magnitude::Magnitude;
 use serde_json::Value;
 
-use crate::format;
+use crate::strings;
 
-/// The most digits that a quantity may be written with, and the largest power of ten that it may be multiplied by; also in
-/// the text that Kubernetes stores for it.
-pub const MAX_DIGITS: usize = 4_096;
+/// The maximum number of digits of a quantity, and the largest power of ten that may multiply it. Both also apply to
+/// the text that Kubernetes stores.
+pub(crate) const MAX_DIGITS: usize = 4_096;
 
-/// Which suffixes a quantity is printed with. A value keeps the format that it was written in.
+/// The kind of suffix that a quantity is printed with. A value keeps the format in which it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// `n u m k M G T P E`: powers of 1,000. Also the format of zero where nothing says otherwise.
+    /// `n u m k M G T P E`: powers of 1,000. Also the default format of zero.
     #[default]
     DecimalSi,
     /// `Ki Mi Gi Ti Pi Ei`: powers of 1,024. A value below 1,024 or with a fraction prints as [`Self::DecimalSi`].
     BinarySi,
-    /// `e3`, `E-6`: powers of ten, by three.
+    /// `e3`, `e-6`: powers of ten, in steps of three.
     DecimalExponent,
 }
 
-/// Why a text or a JSON value is no quantity.
+/// The reason why a text or a JSON value is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// Not a number with a suffix.
+    /// The text is not a number with a suffix.
     #[error(
         "not a quantity: write a number and, right after it, an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei) or exponent (e3), such as \"500m\" or \"1Gi\""
     )]
     Malformed,
-    /// A number with a suffix that does not exist.
+    /// The suffix does not exist.
     #[error("unknown suffix {0:?}: use one of n u m k M G T P E, Ki Mi Gi Ti Pi Ei, an exponent such as e3, or none")]
     Suffix(String),
-    /// More digits or a larger exponent than [`MAX_DIGITS`].
+    /// The quantity has more digits or a larger exponent than [`MAX_DIGITS`].
     #[error(
         "too long: a quantity may have at most {MAX_DIGITS} digits and an exponent of at most {MAX_DIGITS}, also as Kubernetes prints it"
     )]
     TooLarge,
-    /// JSON of another type.
+    /// The JSON value has another type.
     #[error("must be a string or a number, not {0}")]
     Type(&'static str),
 }
 
-/// An amount of a resource.
+/// A resource quantity.
 ///
-/// Equality and order are those of the value: `1`, `1000m` and `1e0` are equal. The value is a multiple of a nano.
+/// Equality and order compare values: `1`, `1000m` and `1e0` are equal. The value is a multiple of a nano.
+///
+/// # Examples
+/// Printing gives the text that Kubernetes stores:
+/// ```
+/// use pillion_kubernetes::quantity::Quantity;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// for (written, stored) in [
+///     ("0.5", "500m"),
+///     ("1024Mi", "1Gi"),
+///     ("1.5Gi", "1536Mi"),
+///     ("0.1Ki", "102400m"), // no binary suffix can express a fraction
+///     ("2.5e3", "2500"),
+///     ("1.234", "1.234"),   // Kubernetes keeps some short texts as written
+/// ] {
+///     assert_eq!(Quantity::parse(written)?.to_string(), stored);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     /// Never set for zero.
     negative: bool,
     magnitude: Magnitude,
     format: Format,
-    /// The text as it was written, where Kubernetes keeps it.
+    /// The text as it was written, if Kubernetes keeps it.
     text: Option<Box<str>>,
 }
 
@@ -71,24 +91,39 @@ impl Quantity {
         Self { negative: negative && !magnitude.is_zero(), magnitude, format, text }
     }
 
-    /// Reads a quantity as apimachinery's `ParseQuantity` does; a value below a nano becomes a nano, a binary one
-    /// above 2⁶³-1 becomes that (E-20).
+    /// Parses a quantity as apimachinery's `ParseQuantity` does: rounds a fraction of a nano up to a nano, and limits a
+    /// binary quantity to 2⁶³-1 (QTY-1).
     ///
-    /// Errors: see [`QuantityError`]. Spaces are errors here; [`Self::from_json`] takes them off.
+    /// # Errors
+    /// See [`QuantityError`]. Spaces are errors here; [`Self::from_json`] removes them.
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_kubernetes::quantity::{Quantity, QuantityError};
+    ///
+    /// for (text, error) in [
+    ///     ("1K", QuantityError::Suffix("K".to_owned())), // 1k or 1Ki
+    ///     ("1 Gi", QuantityError::Malformed),
+    ///     ("", QuantityError::Malformed),
+    ///     ("1e4097", QuantityError::TooLarge),
+    /// ] {
+    ///     assert_eq!(Quantity::parse(text), Err(error));
+    /// }
+    /// ```
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
     }
 
-    /// Reads a quantity from JSON: a string, spaces around it allowed; a number; null, which is zero (E-20).
+    /// Reads a quantity from JSON: a string, possibly with spaces around it; a number; or null, which is zero (QTY-1).
     pub fn from_json(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Ok(Self::default()),
-            // A tab or a line break can only stand in JSON as an escape, which Kubernetes does not undo here.
+            // In JSON a tab or a line break can only be an escape, which Kubernetes does not decode here.
             Value::String(text) => {
                 Self::parse(text.trim_matches(|c: char| c == ' ' || (c.is_whitespace() && !c.is_ascii())))
             }
-            // serde_json writes every exponent with a sign; people leave the plus out.
-            Value::Number(number) => match format::cut(number.as_str(), "e+") {
+            // serde_json writes every exponent with a sign; users omit the plus.
+            Value::Number(number) => match strings::cut(number.as_str(), "e+") {
                 Some((digits, exponent)) => Self::parse(&[digits, "e", exponent].concat()),
                 None => Self::parse(number.as_str()),
             },
@@ -98,43 +133,44 @@ impl Quantity {
         }
     }
 
-    /// `value` units.
+    /// Creates a quantity of `value` units.
     pub fn from_units(value: i64, format: Format) -> Self {
         Self::new(value < 0, Magnitude::from_scaled(value.unsigned_abs(), 0), format, None)
     }
 
-    /// `value` thousandths.
+    /// Creates a quantity of `value` thousandths.
     pub fn from_milli(value: i64, format: Format) -> Self {
         Self::new(value < 0, Magnitude::from_scaled(value.unsigned_abs(), 3), format, None)
     }
 
-    /// The format that it is printed in.
+    /// Returns the format in which the quantity is printed.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether it is 0.
+    /// Whether the value is 0.
     pub fn is_zero(&self) -> bool {
         self.magnitude.is_zero()
     }
 
-    /// Whether it is below 0.
+    /// Whether the value is below 0.
     pub fn is_negative(&self) -> bool {
         self.negative
     }
 
-    /// Whether it is a whole number of units.
+    /// Whether the value is a whole number of units.
     pub fn is_whole(&self) -> bool {
         self.magnitude.is_whole()
     }
 
-    /// The sum in this quantity's format, or in the other's where this one is 0; `None` where it is too large.
+    /// Returns the sum, in this quantity's format, or in the other's if this one is 0. Returns `None` if the sum is too
+    /// large.
     #[must_use]
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         self.plus(other.negative, other)
     }
 
-    /// The difference, in the format of [`Self::checked_add`].
+    /// Returns the difference, with the format and the limit of [`Self::checked_add`].
     #[must_use]
     pub fn checked_sub(&self, other: &Self) -> Option<Self> {
         self.plus(!other.negative, other)
@@ -152,19 +188,32 @@ impl Quantity {
         (magnitude.digits() <= MAX_DIGITS * 3).then(|| Self::new(negative, magnitude, format, None))
     }
 
-    /// The same amount with the other sign.
+    /// Returns the same amount with the opposite sign.
     #[must_use]
     pub fn negated(&self) -> Self {
         Self::new(!self.negative, self.magnitude.clone(), self.format, None)
     }
 
-    /// Rounded away from zero to a multiple of a thousandth (D-5). Unchanged, its text too, where it is one.
+    /// Rounds away from zero to a multiple of a thousandth (DEF-5). A multiple of a thousandth keeps its value and
+    /// text.
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_kubernetes::quantity::Quantity;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for (exact, rounded) in [("0.0001", "1m"), ("1.2345", "1235m"), ("-0.0001", "-1m"), ("1.234", "1.234")] {
+    ///     assert_eq!(Quantity::parse(exact)?.round_up_to_milli().to_string(), rounded);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn round_up_to_milli(&self) -> Self {
         self.rounded(3)
     }
 
-    /// Rounded away from zero to a whole number of units. Unchanged, its text too, where it is one.
+    /// Rounds away from zero to a whole number of units. A whole number keeps its value and text.
     #[must_use]
     pub fn round_up_to_whole(&self) -> Self {
         self.rounded(0)
@@ -178,12 +227,12 @@ impl Quantity {
         Self::new(self.negative, magnitude, self.format, None)
     }
 
-    /// Units, rounded away from zero; `None` beyond 64 bits.
+    /// Returns the number of units, rounded away from zero; `None` beyond 64 bits.
     pub fn to_i64_ceil(&self) -> Option<i64> {
         self.scaled(0)
     }
 
-    /// Thousandths, rounded away from zero; `None` beyond 64 bits.
+    /// Returns the number of thousandths, rounded away from zero; `None` beyond 64 bits.
     pub fn to_milli_ceil(&self) -> Option<i64> {
         self.scaled(3)
     }

@@ -1,19 +1,19 @@
-//! From text to a quantity (E-20).
+//! Parsing a quantity (QTY-1).
 
 use super::magnitude::{Magnitude, NANO};
 use super::{Format, MAX_DIGITS, Quantity, QuantityError};
 
-/// The most decimal digits that Kubernetes keeps as a 64-bit number, and with it the text as it was written.
+/// The maximum number of decimal digits that Kubernetes stores as a 64-bit number, keeping the text as written.
 const SHORT_DECIMAL: usize = 18;
-/// The same for binary suffixes: digits of the number, and three for each step of 1,024.
+/// The same limit for binary suffixes. Each step of 1,024 counts as three digits.
 const SHORT_BINARY: usize = 14;
 
-/// What follows the number.
+/// The suffix after the number.
 #[derive(Clone, Copy)]
 enum Suffix {
-    /// Times `10^exponent`.
+    /// Multiplies by `10^exponent`.
     Decimal { exponent: i64, format: Format },
-    /// Times `1024^steps`.
+    /// Multiplies by `1024^steps`.
     Binary { steps: u32 },
 }
 
@@ -40,7 +40,7 @@ impl Suffix {
             "Ei" => Ok(Self::Binary { steps: 6 }),
             _ => {
                 let exponent = text.strip_prefix(['e', 'E']).ok_or_else(unknown)?;
-                // An exponent beyond 32 bits wraps around in Kubernetes; here it is an error.
+                // Kubernetes wraps an exponent beyond 32 bits around; here it is an error.
                 let exponent: i32 = exponent.parse().map_err(|_| unknown())?;
                 Ok(Self::Decimal { exponent: i64::from(exponent), format: Format::DecimalExponent })
             }
@@ -48,19 +48,19 @@ impl Suffix {
     }
 }
 
-/// A number as it is written, cut into its parts.
+/// The parts of a number as it is written.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point without leading zeros.
+    /// The digits before the point, without leading zeros.
     whole: &'a str,
-    /// Digits after the point, as written.
+    /// The digits after the point, as written.
     fraction: &'a str,
-    /// Whether any digit is there, leading zeros included.
+    /// Whether there is any digit, including leading zeros.
     has_digit: bool,
     suffix: &'a str,
 }
 
-/// `text` before and after the end of its leading digits.
+/// Splits `text` after its leading digits.
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
@@ -79,14 +79,14 @@ fn split(text: &str) -> Parts<'_> {
     }
 }
 
-/// Whether `suffix` has the shape of one: letters of suffixes, a sign, digits.
+/// Whether `suffix` has the form of a suffix: letters of suffixes, a sign, digits.
 fn is_suffix_shaped(suffix: &str) -> bool {
     let rest = suffix.trim_start_matches(['e', 'E', 'i', 'n', 'u', 'm', 'k', 'K', 'M', 'G', 'T', 'P']);
     let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
     digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Reads a quantity. See [`Quantity::parse`].
+/// Parses a quantity. See [`Quantity::parse`].
 pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Malformed);
@@ -96,7 +96,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         return Err(QuantityError::Malformed);
     }
     let suffix = Suffix::read(parts.suffix)?;
-    // A number without a single digit is zero where it is short, and an error where it is not: so in Kubernetes.
+    // As in Kubernetes, a number without any digit is zero if it is short, and an error otherwise.
     let short = is_short(&parts, suffix);
     if !parts.has_digit && !short {
         return Err(QuantityError::Malformed);
@@ -113,7 +113,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
             if exponent > limit && digits.iter().any(|digit| *digit != b'0') {
                 return Err(QuantityError::TooLarge);
             }
-            // A zero may have any exponent.
+            // Zero may have any exponent.
             let magnitude = Magnitude::from_decimal(digits, exponent.saturating_sub(decimals));
             (magnitude.ok_or(QuantityError::TooLarge)?, format)
         }
@@ -123,7 +123,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     if is_readable(&quantity) { Ok(quantity) } else { Err(QuantityError::TooLarge) }
 }
 
-/// Whether the text that Kubernetes stores for it is within the limits, too: `100e4096` is stored as `1e4098`.
+/// Whether the text that Kubernetes stores is also within the limits: `100e4096` is stored as `1e4098`.
 fn is_readable(quantity: &Quantity) -> bool {
     if quantity.magnitude.digits() <= MAX_DIGITS {
         return true;
@@ -134,9 +134,10 @@ fn is_readable(quantity: &Quantity) -> bool {
     parts.whole.len() + parts.fraction.len() <= MAX_DIGITS && exponent.is_none_or(|exponent| exponent <= MAX_DIGITS)
 }
 
-/// The value of `digits * 10^-decimals * 1024^steps`: at most 2⁶³-1, and decimal where it is below one.
+/// Returns the value of `digits * 10^-decimals * 1024^steps`, at most 2⁶³-1. The format is decimal if the value is
+/// below one.
 fn binary(digits: Vec<u8>, decimals: i64, steps: u32) -> Result<(Magnitude, Format), QuantityError> {
-    // Multiplied first: what is below a nano rounds up once, at the end.
+    // Multiply first, so that a fraction of a nano is rounded up once, at the end.
     let whole = Magnitude::from_decimal(digits, NANO).ok_or(QuantityError::TooLarge)?;
     let product = (0..steps).fold(whole, |product, _| product.times(1024));
     let magnitude = Magnitude::from_decimal(product.to_decimal(), -decimals).ok_or(QuantityError::TooLarge)?;
@@ -148,7 +149,7 @@ fn binary(digits: Vec<u8>, decimals: i64, steps: u32) -> Result<(Magnitude, Form
     Ok((magnitude, if below_one { Format::DecimalSi } else { Format::BinarySi }))
 }
 
-/// Whether Kubernetes holds the number as a 64-bit mantissa.
+/// Whether Kubernetes stores the number as a 64-bit mantissa.
 fn is_short(parts: &Parts<'_>, suffix: Suffix) -> bool {
     let whole = parts.whole.len().max(1);
     match suffix {
@@ -162,9 +163,9 @@ fn is_short(parts: &Parts<'_>, suffix: Suffix) -> bool {
     }
 }
 
-/// Whether a short number counts as canonical, so that its text is stored as it was written.
+/// Whether a short number counts as canonical, so that Kubernetes stores its text as written.
 ///
-/// The test is coarse, which is why `1.`, `+1`, `00100` and `1.234` stay as they are.
+/// Kubernetes' test is coarse: `1.`, `+1`, `00100` and `1.234` stay as they are.
 fn keeps_text(parts: &Parts<'_>, digits: &[u8], suffix: Suffix) -> bool {
     match suffix {
         Suffix::Decimal { exponent, .. } => {

@@ -8,7 +8,7 @@ fn q(text: &str) -> Quantity {
     Quantity::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// JSON in; the stored text and the text after rounding up to milli out, or an error.
+/// Each row has the JSON, the stored text, and the text after rounding up to milli; or an error.
 const E21: &[(&str, Option<(&str, &str)>)] = &[
     (r#""0""#, Some(("0", "0"))),
     (r#""1""#, Some(("1", "1"))),
@@ -87,7 +87,7 @@ const E21: &[(&str, Option<(&str, &str)>)] = &[
 ];
 
 #[test]
-fn e21_json_becomes_the_canonical_text() {
+fn qty2_json_becomes_the_canonical_text() {
     for (json, expected) in E21 {
         let value: Value = serde_json::from_str(json).unwrap();
         let got = Quantity::from_json(&value).ok();
@@ -97,7 +97,7 @@ fn e21_json_becomes_the_canonical_text() {
     }
 }
 
-/// Recorded from apimachinery v0.32.10: what is short keeps its text, what is not becomes canonical.
+/// Recorded from apimachinery v0.32.10: short texts stay as written, longer ones become canonical.
 const RECORDED: &[(&str, Option<(&str, &str)>)] = &[
     ("1.234", Some(("1.234", "1.234"))),
     ("1.234567", Some(("1.234567", "1235m"))),
@@ -164,7 +164,7 @@ const RECORDED: &[(&str, Option<(&str, &str)>)] = &[
 ];
 
 #[test]
-fn e20_texts_are_kept_or_made_canonical_as_apimachinery_does() {
+fn qty1_texts_are_kept_or_made_canonical_as_apimachinery_does() {
     for (text, expected) in RECORDED {
         let got = Quantity::parse(text).ok();
         let got = got.map(|quantity| (quantity.to_string(), quantity.round_up_to_milli().to_string()));
@@ -173,18 +173,19 @@ fn e20_texts_are_kept_or_made_canonical_as_apimachinery_does() {
     }
 }
 
-/// Its library prints `1` for `1000E`, for want of a suffix above exa; the value must not change when it is stored.
+/// Kubernetes' library prints `1` for `1000E`, because there is no suffix above exa. The value must not change when it
+/// is stored.
 #[rstest]
 #[case("1000E", "1000E")]
 #[case("1000000000000000000000", "1000E")]
 #[case("-25000000P", "-25000E")]
-fn e20_values_above_exa_keep_their_digits(#[case] text: &str, #[case] canonical: &str) {
+fn qty1_values_above_exa_keep_their_digits(#[case] text: &str, #[case] canonical: &str) {
     assert_eq!(q(text).to_string(), canonical);
     assert_eq!(q(canonical), q(text));
 }
 
 #[test]
-fn e20_spaces_are_taken_off_in_json_only() {
+fn qty1_spaces_are_taken_off_in_json_only() {
     let spaced = Value::from("\u{a0} 1Gi ");
     assert_eq!(Quantity::from_json(&spaced).unwrap().to_string(), "1Gi");
     assert_eq!(Quantity::parse(" 1Gi"), Err(QuantityError::Malformed));
@@ -203,7 +204,7 @@ fn e20_spaces_are_taken_off_in_json_only() {
 #[case("[]", None)]
 #[case("{}", None)]
 #[case("false", None)]
-fn e20_json_numbers_and_null_are_quantities(#[case] json: &str, #[case] expected: Option<&str>) {
+fn qty1_json_numbers_and_null_are_quantities(#[case] json: &str, #[case] expected: Option<&str>) {
     let got = Quantity::from_json(&serde_json::from_str(json).unwrap());
     assert_eq!(got.ok().map(|quantity| quantity.to_string()).as_deref(), expected);
 }
@@ -238,7 +239,8 @@ fn digits_and_exponents_are_exact_up_to_the_limit_and_errors_beyond() {
     assert!(sums.take(20_000).count() < 20_000, "a sum may not grow without limit");
 }
 
-/// `100e4096` prints as `1e4098`, `9...9.9` with 4096 digits as two digits more and an `m`: neither could be read again.
+/// `100e4096` prints as `1e4098`, and `9...9.9` with 4096 digits prints with two more digits and an `m`. Neither text
+/// could be parsed again.
 #[test]
 fn a_quantity_whose_canonical_text_is_beyond_the_limit_is_an_error() {
     let long = "9".repeat(MAX_DIGITS - 1);
@@ -267,7 +269,7 @@ fn a_quantity_whose_canonical_text_is_beyond_the_limit_is_an_error() {
     "10000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001e-9",
     "9999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999e-9"
 )]
-fn e7_sums_are_exact_in_the_format_of_the_first_that_is_not_zero(
+fn expr7_sums_are_exact_in_the_format_of_the_first_that_is_not_zero(
     #[case] left: &str,
     #[case] right: &str,
     #[case] sum: &str,
@@ -318,7 +320,7 @@ fn integers_are_rounded_away_from_zero(#[case] text: &str, #[case] units: Option
 #[case("-0.5", "-1")]
 #[case("1e-3", "1")]
 #[case("1100e-3", "2")]
-fn q10_whole_numbers_round_up_and_keep_their_format(#[case] text: &str, #[case] whole: &str) {
+fn diff10_whole_numbers_round_up_and_keep_their_format(#[case] text: &str, #[case] whole: &str) {
     let rounded = q(text).round_up_to_whole();
     assert!(rounded.is_whole());
     assert_eq!(rounded.to_string(), whole);

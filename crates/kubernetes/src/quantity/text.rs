@@ -1,4 +1,4 @@
-//! From a quantity to its canonical text (E-20).
+//! Printing a quantity as its canonical text (QTY-1).
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P"
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl fmt::Display for Quantity {
-    /// The text that Kubernetes stores: as written where that counts as canonical, else the canonical form.
+    /// Prints the text that Kubernetes stores: the text as written if that counts as canonical, else the canonical
+    /// form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = &self.text {
             return f.write_str(text);
@@ -28,13 +29,13 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Whether a binary suffix can show it: whole, and at least 1,024.
+/// Whether a binary suffix can express the value: it is whole, and at least 1,024.
 fn is_binary(magnitude: &Magnitude) -> bool {
     magnitude.is_whole() && *magnitude >= Magnitude::from_scaled(1024, 0)
 }
 
 fn binary(magnitude: &Magnitude, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // Counted in units from here on.
+    // `rest` counts units, not nanos.
     let mut rest = magnitude.ceil(0);
     let mut suffixes = BINARY_SUFFIXES.iter();
     let mut suffix = suffixes.next();
@@ -50,11 +51,12 @@ fn binary(magnitude: &Magnitude, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(suffix.unwrap_or(&""))
 }
 
-/// The largest suffix, or exponent of three, that leaves no fraction.
+/// Prints with the largest suffix, or exponent divisible by three, that leaves no fraction.
 fn decimal(magnitude: &Magnitude, si: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let text = magnitude.to_decimal();
     let zeros = text.iter().rev().take_while(|digit| **digit == b'0').count();
-    // Thousands that the suffix takes, from nano upwards. There is no suffix above E: the digits stay.
+    // The number of thousands that the suffix expresses, from nano upwards. There is no suffix above E, so larger
+    // values keep their digits.
     let steps = if si { (zeros / 3).min(DECIMAL_SUFFIXES.len() - 1) } else { zeros / 3 };
     digits(text.get(..text.len() - steps * 3).unwrap_or_default(), f)?;
     if si {

@@ -1,4 +1,4 @@
-//! The permissions that no SidecarSet may hand out (`serviceaccounts.md` P4).
+//! The permissions that no SidecarSet may grant (ESC-4).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use crate::index::index;
 use crate::rbac::{Atom, Permission, Wildcards};
 
-/// A list of denied permissions, indexed: a SidecarSet may ask for as many permissions as the list has entries, and to compare
-/// each with each takes seconds (E18).
+/// An index of denied permissions. A SidecarSet may ask for as many permissions as the list has entries, and comparing
+/// each with each would take seconds (E18).
 pub struct Denied<'a> {
     list: &'a [Atom],
     wildcards: Wildcards,
-    /// The first entry of each [`Key`], for the shapes that were asked for.
+    /// The first entry for each [`Key`], for the shapes that were requested so far.
     by_shape: RefCell<BTreeMap<Shape, BTreeMap<Key<'a>, usize>>>,
 }
 
-/// The parts of a permission that a wildcard stands for.
+/// Tells which parts of a permission are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     any_group: bool,
@@ -23,18 +23,18 @@ struct Shape {
     any_verb: bool,
 }
 
-/// The resources that a permission is for.
+/// The resources that a permission applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Resources {
-    /// One of them.
+    /// One resource.
     One,
-    /// One subresource of all of them: `*/scale`.
+    /// One subresource of all resources: `*/scale`.
     Subresource,
-    /// All of them: `*`.
+    /// All resources: `*`.
     All,
 }
 
-/// A permission without the parts that its shape leaves out.
+/// A permission without the parts that are wildcards in its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     group: Option<&'a str>,
@@ -52,14 +52,14 @@ enum Resource<'a> {
 const WILDCARD: &str = "*";
 
 impl<'a> Denied<'a> {
-    /// Indexes a list.
+    /// Creates the index of a list.
     pub fn of(list: &'a [Atom]) -> Self {
         let wildcards = Wildcards::of(list.iter().map(Atom::as_permission));
         Self { list, wildcards, by_shape: RefCell::default() }
     }
 
-    /// The first entry of the list that a permission would grant some of. A wildcard in the permission reaches what the
-    /// list names, and one in the list whatever the permission names; names of objects do not matter.
+    /// Returns the first entry of the list that overlaps the permission. A wildcard in the permission matches every
+    /// entry, and a wildcard in the entry matches every permission. Names of objects are ignored.
     pub fn denial(&self, permission: Permission<'_>) -> Option<&'a Atom> {
         let shape = Shape::of(permission);
         let mut by_shape = self.by_shape.borrow_mut();
@@ -84,7 +84,7 @@ impl Shape {
         Self { any_group: group == WILDCARD, resource, any_verb: verb == WILDCARD }
     }
 
-    /// The key of an entry of the list; `None` if no permission of this shape reaches it.
+    /// Returns the key of an entry of the list; `None` if no permission of this shape overlaps it.
     fn key(self, Permission { group, resource, verb, .. }: Permission<'_>) -> Option<Key<'_>> {
         let resource = match self.resource {
             Resources::All => Resource::Any,
@@ -95,7 +95,7 @@ impl Shape {
         Some(Key { group: (!self.any_group).then_some(group), resource, verb: (!self.any_verb).then_some(verb) })
     }
 
-    /// The keys of the entries that reach a permission of this shape, or that it reaches, if the entries use `wildcards`.
+    /// Returns the keys of the entries that can overlap a permission of this shape, if the entries use `wildcards`.
     fn keys<'p>(self, permission: Permission<'p>, wildcards: Wildcards) -> Vec<Key<'p>> {
         let Permission { group, resource, verb, .. } = permission;
         let either = |is_any: bool, text: &'p str, or_any: bool| {
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether there is a permission that both stand for.
+    /// Whether some permission is part of both.
     fn overlaps(one: Permission<'_>, other: Permission<'_>) -> bool {
         let wider = |one: &str, other: &str| one == WILDCARD || one == other;
         let wider_resource = |one: &str, other: &str| {
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn p4_the_index_finds_the_first_entry_that_overlaps(list in atoms(8), asked in atoms(4)) {
+        fn esc4_the_index_finds_the_first_entry_that_overlaps(list in atoms(8), asked in atoms(4)) {
             let denied = Denied::of(&list);
             for atom in &asked {
                 let permission = atom.as_permission();

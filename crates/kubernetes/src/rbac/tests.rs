@@ -30,7 +30,7 @@ fn atom(group: &str, resource: &str, name: &str, verb: &str) -> Atom {
 #[case::other_name(("", "pods", "a", "get"), ("", "pods", "b", "get"), false)]
 #[case::narrower(("", "pods", "", "get"), ("", "pods", "", "*"), false)]
 #[case::core_is_not_every_group(("", "pods", "", "get"), ("apps", "pods", "", "get"), false)]
-fn g3_wider_permissions_cover_narrower_ones(
+fn mrg3_wider_permissions_cover_narrower_ones(
     #[case] wide: (&str, &str, &str, &str),
     #[case] narrow: (&str, &str, &str, &str),
     #[case] covers: bool,
@@ -103,7 +103,7 @@ fn g3_wider_permissions_cover_narrower_ones(
     ])
 )]
 #[case::nothing(json!([{"apiGroups": [], "resources": ["pods"], "verbs": ["get"]}, {}]), json!([]))]
-fn g3_rules_are_normalised(#[case] rules: Value, #[case] normal: Value) {
+fn mrg3_rules_are_normalised(#[case] rules: Value, #[case] normal: Value) {
     let rules: Vec<PolicyRule> = serde_json::from_value(rules).unwrap();
     assert_eq!(json!(normalised(&rules)), normal);
 }
@@ -140,20 +140,20 @@ fn g3_rules_are_normalised(#[case] rules: Value, #[case] normal: Value) {
 #[case::logs(("", "pods/log", "", "get"), false)]
 #[case::all_logs(("", "*/log", "", "get"), false)]
 #[case::secrets_of_another_group(("example.com", "secrets", "", "get"), false)]
-fn p4_what_reaches_the_list_is_denied(#[case] of: (&str, &str, &str, &str), #[case] denied: bool) {
+fn esc4_what_reaches_the_list_is_denied(#[case] of: (&str, &str, &str, &str), #[case] denied: bool) {
     let (group, resource, name, verb) = of;
     let list = denied_by_default();
     assert_eq!(Denied::of(&list).denial(atom(group, resource, name, verb).as_permission()).is_some(), denied);
 }
 
 #[test]
-fn p1_subresources_are_asked_for_apart() {
+fn esc1_subresources_are_asked_for_apart() {
     assert_eq!(atom("", "pods/log", "", "get").resource_and_subresource(), ("pods", "log"));
     assert_eq!(atom("", "a/b/c", "", "get").resource_and_subresource(), ("a", "b/c"));
     assert_eq!(atom("", "pods", "", "get").resource_and_subresource(), ("pods", ""));
 }
 
-/// A rule with so many texts in each list, each of so many bytes.
+/// Returns a rule with `texts` texts of `bytes` bytes in each list.
 fn wide(texts: [usize; 4], bytes: [usize; 4]) -> PolicyRule {
     let list = |count: usize, bytes: usize| (0..count).map(|index| format!("{index:0>bytes$}")).collect::<Vec<_>>();
     let [groups, resources, verbs, names] = [0, 1, 2, 3].map(|field| list(texts[field], bytes[field]));
@@ -193,7 +193,7 @@ fn e18_rules_count_together() {
     assert_eq!(check_size(&empty), Err(Oversize::Combinations));
 }
 
-/// Small alphabets, so that rules meet.
+/// Rules from small alphabets, so that they often overlap.
 fn rules() -> impl Strategy<Value = Vec<PolicyRule>> {
     let some = |texts: &'static [&'static str]| prop::collection::vec(prop::sample::select(texts), 0..3);
     let rule = (
@@ -216,7 +216,7 @@ fn grants(atoms: &[Atom], wanted: &Atom) -> bool {
 
 proptest! {
     #[test]
-    fn g3_the_union_grants_what_its_parts_grant_and_nothing_else(rules in rules()) {
+    fn mrg3_the_union_grants_what_its_parts_grant_and_nothing_else(rules in rules()) {
         let before = atoms(&rules);
         let after = atoms(&normalised(&rules));
         let is_wide = |atom: &&Atom| !before.iter().any(|other| other != *atom && other.covers(atom));
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn g3_normalising_is_idempotent_and_does_not_depend_on_order(rules in rules()) {
+    fn mrg3_normalising_is_idempotent_and_does_not_depend_on_order(rules in rules()) {
         let normal = normalised(&rules);
         let reversed: Vec<PolicyRule> = rules.iter().rev().cloned().collect();
         prop_assert_eq!(&normalised(&normal), &normal);
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn p4_a_permission_that_covers_a_denied_one_is_denied(rules in rules()) {
+    fn esc4_a_permission_that_covers_a_denied_one_is_denied(rules in rules()) {
         let list = denied_by_default();
         for atom in atoms(&rules) {
             if list.iter().any(|entry| atom.covers(entry)) {

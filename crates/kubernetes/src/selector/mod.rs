@@ -1,8 +1,8 @@
 //! Label selectors: parsed once, matched often.
 //!
 //! A [`Selector`] borrows from the JSON that it was parsed from. Parsing is as lenient as the reference is when it
-//! matches a Pod: only an operator that nobody knows is an error there, since everything else was checked when the
-//! `SidecarSet` was admitted ([`validate`]).
+//! matches a Pod: the only invalid part is an unknown operator, because everything else was checked when the
+//! `SidecarSet` was admitted ([`check`]).
 
 mod overlap;
 #[cfg(test)]
@@ -19,14 +19,14 @@ use crate::json::{self, Object};
 pub use overlap::{Possible, implies, overlap};
 pub use validate::{check, check_labels, check_not_empty};
 
-/// What a requirement asks of its key.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// The label is there and has one of the values.
+    /// The label is present and has one of the values.
     In,
     /// The label is absent, or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
@@ -36,7 +36,7 @@ impl Op {
     /// Every operator, in the order of the API's documentation.
     pub const ALL: [Self; 4] = [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist];
 
-    /// The name in JSON.
+    /// Returns the operator's name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::In => "In",
@@ -46,23 +46,23 @@ impl Op {
         }
     }
 
-    /// The operator of that name.
+    /// Returns the operator with this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.as_str() == name)
     }
 }
 
-/// The values of a requirement: one for an entry of `matchLabels`, a list for an expression.
+/// The values of a requirement: one for an entry of `matchLabels`, a list for an entry of `matchExpressions`.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
     /// The value of an entry of `matchLabels`.
     One(&'a str),
-    /// `matchExpressions[].values`; an item that is no text reads as `""`.
+    /// `matchExpressions[].values`. An item that is not a text reads as `""`.
     Many(&'a [Value]),
 }
 
 impl<'a> Values<'a> {
-    /// The values, as written.
+    /// Returns the values, as written.
     pub fn iter(self) -> impl Iterator<Item = &'a str> {
         let (one, many) = match self {
             Self::One(value) => (Some(value), [].as_slice()),
@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
         one.into_iter().chain(many.iter().map(|value| value.as_str().unwrap_or_default()))
     }
 
-    /// Whether `value` is among them.
+    /// Whether `value` is one of the values.
     pub fn contains(self, value: &str) -> bool {
         self.iter().any(|own| own == value)
     }
@@ -82,14 +82,14 @@ impl<'a> Values<'a> {
 pub struct Requirement<'a> {
     /// The key of the label.
     pub key: &'a str,
-    /// What is asked of it.
+    /// The operator.
     pub op: Op,
-    /// The values that `In` and `NotIn` compare with.
+    /// The values that `In` and `NotIn` compare the label with.
     pub values: Values<'a>,
 }
 
 impl Requirement<'_> {
-    /// Whether a label with this value, or its absence, satisfies the requirement.
+    /// Whether a label with this value, or its absence for `None`, satisfies the requirement.
     pub fn admits(&self, label: Option<&str>) -> bool {
         match (self.op, label) {
             (Op::In, Some(value)) => self.values.contains(value),
@@ -101,7 +101,7 @@ impl Requirement<'_> {
 }
 
 impl fmt::Display for Requirement<'_> {
-    /// As `kubectl` writes requirements: `app=web`, `app in (a,b)`, `app notin (a)`, `app`, `!app`.
+    /// Prints the requirement as `kubectl` does: `app=web`, `app in (a,b)`, `app notin (a)`, `app`, `!app`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match (self.op, self.values) {
             (Op::Exists, _) => return f.write_str(self.key),
@@ -121,7 +121,7 @@ impl fmt::Display for Requirement<'_> {
     }
 }
 
-/// A parsed `LabelSelector`: labels match when they satisfy every requirement.
+/// A parsed `LabelSelector`. Labels match if they satisfy every requirement.
 #[derive(Clone, Debug, Default)]
 pub struct Selector<'a> {
     requirements: Vec<Requirement<'a>>,
@@ -130,10 +130,10 @@ pub struct Selector<'a> {
 impl<'a> Selector<'a> {
     /// Parses a `LabelSelector` (`matchLabels`, `matchExpressions`).
     ///
-    /// Fails where an operator is unknown or where the value is no `LabelSelector` at all; the paths in the errors
-    /// are relative to the selector (`matchExpressions[0].operator`). For `spec.selector` an error means that nobody
-    /// can say which Pods it selects, and the reference refuses the Pod; for a namespace selector use
-    /// [`Selector::parse_or_nothing`].
+    /// # Errors
+    /// An operator is unknown, or the value is not a `LabelSelector` at all. The paths in the errors are relative to
+    /// the selector (`matchExpressions[0].operator`). An invalid `spec.selector` does not tell which Pods it selects,
+    /// and the reference refuses the Pod. For a namespace selector use [`Selector::parse_or_nothing`].
     pub fn parse(value: &'a Value) -> Result<Self, Vec<FieldError>> {
         let Some(fields) = value.as_object() else {
             return Err(vec![FieldError::invalid(
@@ -154,7 +154,7 @@ impl<'a> Selector<'a> {
         if errors.is_empty() { Ok(selector) } else { Err(errors) }
     }
 
-    /// The requirements with a known operator; an error for each of the others.
+    /// Returns the requirements with a known operator. Adds an error for each other requirement.
     fn requirements_of(value: &'a Value, errors: &mut Vec<FieldError>) -> Self {
         let labels = json::object(value, &["matchLabels"]);
         let expressions = json::items(value, &["matchExpressions"]);
@@ -178,58 +178,76 @@ impl<'a> Selector<'a> {
         Self { requirements }
     }
 
-    /// [`Selector::parse`] for a namespace selector: one that cannot be parsed selects no namespace, silently, as in
-    /// the reference (P-6).
+    /// Parses a namespace selector. A selector that cannot be parsed selects no namespace and causes no error, as in
+    /// the reference (MATCH-6).
     pub fn parse_or_nothing(value: &'a Value) -> Option<Self> {
         Self::parse(value).ok()
     }
 
-    /// [`Selector::parse`] without the requirements that nobody understands: matches at least what the selector could
-    /// match. For finding conflicts, where doubt is no reason to look away.
+    /// Parses a selector and drops the requirements with an unknown operator. The result matches at least the objects
+    /// that the selector could match. Conflict detection uses it to err on the safe side.
     pub fn parse_known(value: &'a Value) -> Self {
         Self::requirements_of(value, &mut Vec::new())
     }
 
-    /// The selector with one requirement.
+    /// Creates the selector with one requirement.
     pub fn only(requirement: Requirement<'a>) -> Self {
         Self { requirements: vec![requirement] }
     }
 
-    /// The requirements: `matchLabels` by key, then `matchExpressions` as written.
+    /// Returns the requirements: `matchLabels` by key, then `matchExpressions` as written.
     pub fn requirements(&self) -> &[Requirement<'a>] {
         &self.requirements
     }
 
-    /// Whether there is no requirement. As a Pod selector such a selector matches nothing ([`Selector::selects`]), as
-    /// a namespace selector everything.
+    /// Whether there is no requirement. An empty Pod selector matches nothing ([`Selector::selects`]); an empty
+    /// namespace selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels satisfy every requirement; `label` answers for one key.
+    /// Whether labels satisfy every requirement. `label` returns the value of one key.
     pub fn matches<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.admits(label(requirement.key)))
     }
 
-    /// [`Selector::matches`] with the `labels` of an object; a value that is no text reads as `""`.
+    /// Whether the `labels` of an object satisfy every requirement. A value that is not a text reads as `""`.
     pub fn matches_labels(&self, labels: Option<&Object>) -> bool {
         self.matches(|key| label_of(labels, key))
     }
 
-    /// Whether this, as the `spec.selector` of a `SidecarSet`, selects a Pod with these labels: an empty selector
-    /// selects none (P-6).
+    /// Whether this selector, as the `spec.selector` of a `SidecarSet`, selects a Pod with these labels. An empty
+    /// selector selects no Pod (MATCH-6).
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_kubernetes::selector::Selector;
+    /// use serde_json::json;
+    ///
+    /// let labels = json!({"app": "web", "tier": ""});
+    /// for (selector, selected) in [
+    ///     (json!({"matchLabels": {"app": "web"}}), true),
+    ///     (json!({"matchLabels": {"app": "web", "env": "test"}}), false),
+    ///     (json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}), true),
+    ///     (json!({"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["test"]}]}), true),
+    ///     (json!({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}), false),
+    ///     (json!({}), false), // an empty selector
+    /// ] {
+    ///     assert_eq!(Selector::parse(&selector).unwrap().selects(labels.as_object()), selected);
+    /// }
+    /// ```
     pub fn selects(&self, labels: Option<&Object>) -> bool {
         !self.is_empty() && self.matches_labels(labels)
     }
 
-    /// The requirements that labels do not satisfy.
+    /// Returns the requirements that the labels do not satisfy.
     pub fn unsatisfied<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> impl Iterator<Item = &Requirement<'a>> {
         self.requirements.iter().filter(move |requirement| !requirement.admits(label(requirement.key)))
     }
 }
 
 impl fmt::Display for Selector<'_> {
-    /// Requirements joined by commas, as `kubectl -l` takes them.
+    /// Prints the requirements joined by commas, as `kubectl -l` takes them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, requirement) in self.requirements.iter().enumerate() {
             if index > 0 {
@@ -241,7 +259,7 @@ impl fmt::Display for Selector<'_> {
     }
 }
 
-/// The label `key` of `labels`; a value that is no text reads as `""`.
+/// Returns the label `key` of `labels`. A value that is not a text reads as `""`.
 pub fn label_of<'l>(labels: Option<&'l Object>, key: &str) -> Option<&'l str> {
     labels?.get(key).map(|value| value.as_str().unwrap_or_default())
 }

@@ -1,40 +1,58 @@
-//! Whether two selectors can match the same object.
+//! Overlap and implication of selectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Op, Requirement, Selector};
 
-/// Whether some set of labels satisfies both selectors (product.md, Q-5).
+/// Whether some set of labels satisfies both selectors (DIFF-5).
 ///
-/// Exact: labels are independent of each other, so the answer is "yes" when for every key there is a state (absent,
-/// or some value) that satisfies all requirements on that key. There are more values than anybody can exclude, so
-/// `NotIn` never rules the presence of a label out.
+/// The answer is exact. Labels are independent of each other, so the selectors overlap if for every key some state
+/// (absent, or some value) satisfies all requirements on that key. No requirement can exclude all values, so `NotIn`
+/// never makes the presence of a label impossible.
+///
+/// # Examples
+/// ```
+/// use pillion_kubernetes::selector::{Selector, overlap};
+/// use serde_json::json;
+///
+/// let web = json!({"matchLabels": {"app": "web"}});
+/// for (other, overlaps) in [
+///     (json!({"matchLabels": {"app": "api"}}), false),
+///     (json!({"matchLabels": {"env": "test"}}), true), // some Pod may have both labels
+///     (json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}), true),
+///     (json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}), false),
+///     (json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}), false),
+/// ] {
+///     let (one, other) = (Selector::parse(&web).unwrap(), Selector::parse(&other).unwrap());
+///     assert_eq!(overlap(&one, &other), overlaps);
+/// }
+/// ```
 pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
     Possible::of(one).overlaps(&Possible::of(other))
 }
 
-/// Whether all labels that satisfy `one` satisfy `other`: nothing satisfies `one` and breaks a requirement of `other`.
+/// Whether all labels that satisfy `one` also satisfy `other`.
 pub fn implies(one: &Selector<'_>, other: &Selector<'_>) -> bool {
     Possible::of(one).implies(other)
 }
 
-/// The labels that satisfy a selector, key by key. Made once for a selector that is compared with many: a comparison
-/// takes as long as the smaller of the two is (`serviceaccounts.md` E18).
+/// The labels that satisfy a selector, key by key. Build it once for a selector that is compared with many: the time of
+/// a comparison is proportional to the smaller of the two (E18).
 #[derive(Clone, Debug)]
 pub struct Possible<'a> {
     keys: BTreeMap<&'a str, State<'a>>,
-    /// Whether nothing satisfies the selector.
+    /// Whether no labels satisfy the selector.
     is_empty: bool,
 }
 
-/// What one label can be.
+/// The possible states of one label.
 #[derive(Clone, Debug)]
 struct State<'a> {
     may_be_absent: bool,
     present: Present<'a>,
 }
 
-/// Which values a label can have, where it is there.
+/// The possible values of a label, if it is present.
 #[derive(Clone, Debug)]
 enum Present<'a> {
     Never,
@@ -43,7 +61,7 @@ enum Present<'a> {
 }
 
 impl<'a> Possible<'a> {
-    /// What satisfies a selector.
+    /// Returns the labels that satisfy a selector.
     pub fn of(selector: &Selector<'a>) -> Self {
         let mut keys: BTreeMap<&'a str, State<'a>> = BTreeMap::new();
         for requirement in selector.requirements() {
@@ -53,7 +71,7 @@ impl<'a> Possible<'a> {
         Self { keys, is_empty }
     }
 
-    /// [`overlap`].
+    /// See [`overlap`].
     pub fn overlaps(&self, other: &Possible<'_>) -> bool {
         if self.is_empty || other.is_empty {
             return false;
@@ -65,7 +83,7 @@ impl<'a> Possible<'a> {
         self.keys.iter().all(|(key, state)| other.keys.get(key).is_none_or(|other| state.meets(other)))
     }
 
-    /// [`implies`].
+    /// See [`implies`].
     pub fn implies(&self, other: &Selector<'_>) -> bool {
         let any = State::any();
         self.is_empty
@@ -75,12 +93,14 @@ impl<'a> Possible<'a> {
                 .any(|requirement| self.keys.get(requirement.key).unwrap_or(&any).may_break(requirement))
     }
 
-    /// The values of one of which every matching object has the label `key`; none where others match, too.
+    /// Returns the values of which every matching object has one for the label `key`. Returns `None` if objects with
+    /// other values, or without the label, match too.
     pub fn required(&self, key: &str) -> Option<&BTreeSet<&'a str>> {
         self.keys.get(key).and_then(State::required)
     }
 
-    /// The first label that every matching object has with one of a few values.
+    /// Returns the first label, by key, that every matching object must have with one of a fixed set of values. Returns
+    /// `None` if that set has 16 values or more.
     pub fn anchor(&self) -> Option<(&'a str, &BTreeSet<&'a str>)> {
         self.keys
             .iter()
@@ -111,7 +131,7 @@ impl<'a> State<'a> {
                 Present::With(values) => requirement.values.iter().for_each(|value| {
                     values.remove(value);
                 }),
-                // To make a set of all values sorts them, to add them compares each with many.
+                // Creating a set from all values sorts them; adding them one by one compares each with many.
                 Present::Without(values) if values.is_empty() => *values = requirement.values.iter().collect(),
                 Present::Without(values) => values.extend(requirement.values.iter()),
             },
@@ -139,7 +159,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether one label can be in both states.
+    /// Whether one label can be in both states at once.
     fn meets(&self, other: &State<'_>) -> bool {
         if self.may_be_absent && other.may_be_absent {
             return true;
@@ -154,7 +174,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether a label in this state can be against a requirement.
+    /// Whether a label in this state can violate a requirement.
     fn may_break(&self, requirement: &Requirement<'_>) -> bool {
         match (requirement.op, &self.present) {
             (Op::Exists, _) | (Op::In, Present::Never) => self.may_be_absent,
@@ -171,7 +191,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The texts in both sets, looked up for those of the smaller one.
+/// Returns the texts in both sets. Looks the texts of the smaller set up in the larger one.
 fn in_both<'s>(one: &'s BTreeSet<&str>, other: &'s BTreeSet<&str>) -> impl Iterator<Item = &'s str> {
     let (few, many) = if one.len() < other.len() { (one, other) } else { (other, one) };
     few.iter().copied().filter(|text| many.contains(text))

@@ -34,14 +34,14 @@ fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
 #[case::empty_matches_everything(json!({}), json!({"a": "1"}), true)]
 #[case::in_without_values_matches_nothing(expression("a", "In", &[]), json!({"a": "1"}), false)]
 #[case::keys_and_values_are_not_checked_here(json!({"matchLabels": {"bad key!": "v w"}}), json!({"bad key!": "v w"}), true)]
-fn p6_selectors_match_labels(#[case] selector: Value, #[case] labels: Value, #[case] expected: bool) {
+fn match6_selectors_match_labels(#[case] selector: Value, #[case] labels: Value, #[case] expected: bool) {
     let parsed = Selector::parse(&selector).unwrap();
     assert_eq!(parsed.matches_labels(labels.as_object()), expected);
     assert_eq!(parsed.unsatisfied(|key| label_of(labels.as_object(), key)).next().is_none(), expected);
 }
 
 #[test]
-fn p6_an_empty_selector_selects_no_pod() {
+fn match6_an_empty_selector_selects_no_pod() {
     for empty in [json!({}), json!({"matchLabels": {}}), json!({"matchLabels": null, "matchExpressions": []})] {
         let parsed = Selector::parse(&empty).unwrap();
         assert!(parsed.is_empty() && parsed.matches_labels(None) && !parsed.selects(None), "{empty}");
@@ -49,7 +49,7 @@ fn p6_an_empty_selector_selects_no_pod() {
 }
 
 #[test]
-fn p6_an_unknown_operator_is_an_error_for_pods_and_selects_no_namespace() {
+fn match6_an_unknown_operator_is_an_error_for_pods_and_selects_no_namespace() {
     let selector =
         json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]});
     let errors = Selector::parse(&selector).unwrap_err();
@@ -97,7 +97,7 @@ fn requirements_read_as_kubectl_writes_them() {
 #[case::label_key_and_value(json!({"matchLabels": {"a b": "c d"}}), &["s.matchLabels", "s.matchLabels"])]
 #[case::empty(json!({}), &["s"])]
 #[case::empty_lists(json!({"matchLabels": {}, "matchExpressions": []}), &["s"])]
-fn v5_selectors_are_checked(#[case] selector: Value, #[case] paths: &[&str]) {
+fn val5_selectors_are_checked(#[case] selector: Value, #[case] paths: &[&str]) {
     let mut errors = Vec::new();
     check_not_empty(&Node { value: &selector, place: FieldPath::new("s") }, &mut errors);
     assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), paths);
@@ -114,10 +114,10 @@ fn labels(key: &str, value: &str) -> Value {
 #[case::excluded(labels("a", "b"), expression("a", "NotIn", &["b"]), false)]
 #[case::another_excluded(labels("a", "b"), expression("a", "NotIn", &["c"]), true)]
 #[case::exists(labels("a", "b"), expression("a", "Exists", &[]), true)]
-#[case::q5_exists_on_a_key_that_the_other_does_not_mention(labels("a", "b"), expression("z", "Exists", &[]), true)]
+#[case::diff5_exists_on_a_key_that_the_other_does_not_mention(labels("a", "b"), expression("z", "Exists", &[]), true)]
 #[case::absent_elsewhere(labels("a", "b"), expression("z", "DoesNotExist", &[]), true)]
 #[case::absent_where_needed(labels("a", "b"), expression("a", "DoesNotExist", &[]), false)]
-#[case::q5_exists_and_not_in(expression("a", "Exists", &[]), expression("a", "NotIn", &["b"]), true)]
+#[case::diff5_exists_and_not_in(expression("a", "Exists", &[]), expression("a", "NotIn", &["b"]), true)]
 #[case::absence_satisfies_both(expression("a", "NotIn", &["b"]), expression("a", "DoesNotExist", &[]), true)]
 #[case::exists_and_does_not(expression("a", "Exists", &[]), expression("a", "DoesNotExist", &[]), false)]
 #[case::lists_share_a_value(expression("a", "In", &["1", "2"]), expression("a", "In", &["2", "3"]), true)]
@@ -137,7 +137,7 @@ fn labels(key: &str, value: &str) -> Value {
 )]
 #[case::the_value_named_all_is_no_wildcard(labels("a", "ALL"), labels("a", "b"), false)]
 #[case::empty_selects_everything(json!({}), labels("a", "b"), true)]
-fn v51_overlap_is_exact(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
+fn val51_overlap_is_exact(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
     let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
     assert_eq!(overlap(&one, &other), expected);
     assert_eq!(overlap(&other, &one), expected);
@@ -170,7 +170,7 @@ fn v51_overlap_is_exact(#[case] one: Value, #[case] other: Value, #[case] expect
     labels("b", "1"),
     true
 )]
-fn v4_one_selector_is_within_another(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
+fn idv4_one_selector_is_within_another(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
     let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
     assert_eq!(implies(&one, &other), expected);
 }
@@ -186,9 +186,9 @@ fn any_selector() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// `other` stands for every value that no requirement names.
+    /// The value `other` represents every value that no requirement names.
     #[test]
-    fn v51_overlap_is_what_trying_all_labels_says(one in any_selector(), other in any_selector()) {
+    fn val51_overlap_is_what_trying_all_labels_says(one in any_selector(), other in any_selector()) {
         let states = [None, Some("1"), Some("2"), Some("3"), Some("other")];
         let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
         let tried = states.iter().any(|a| states.iter().any(|b| {
@@ -198,9 +198,9 @@ proptest! {
         prop_assert_eq!(overlap(&one, &other), tried);
     }
 
-    /// Not only what it says holds, it says whatever holds.
+    /// Checks both directions: `implies` is true exactly if the implication holds.
     #[test]
-    fn v4_being_within_is_what_trying_all_labels_says(one in any_selector(), other in any_selector()) {
+    fn idv4_being_within_is_what_trying_all_labels_says(one in any_selector(), other in any_selector()) {
         let states = [None, Some("1"), Some("2"), Some("3"), Some("other")];
         let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
         let tried = states.iter().all(|a| states.iter().all(|b| {

@@ -1,13 +1,13 @@
-//! Field validation of a selector.
+//! Validation of a selector.
 
 use super::Op;
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::json;
+use crate::name_validation;
 use crate::node::Node;
 
-/// Checks a `LabelSelector` as Kubernetes' `ValidateLabelSelector` does with its default options: operators, which of
-/// them take values, keys and values.
+/// Checks a `LabelSelector` as Kubernetes' `ValidateLabelSelector` does with its default options: operators, the values
+/// that they require or refuse, keys and values.
 pub fn check(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_labels(selector, "matchLabels", errors);
     for expression in selector.items("matchExpressions") {
@@ -15,7 +15,7 @@ pub fn check(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// [`check`], and an empty selector is an error (V-5).
+/// Checks a selector as [`check`] does, and refuses an empty selector (VAL-5).
 pub fn check_not_empty(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check(selector, errors);
     let has_labels = json::object(selector.value, &["matchLabels"]).is_some_and(|labels| !labels.is_empty());
@@ -25,12 +25,12 @@ pub fn check_not_empty(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The labels in the map `key`; Kubernetes reports wrong keys and values at the map.
+/// Checks the labels in the map `key`. Kubernetes reports invalid keys and values at the path of the map.
 pub fn check_labels(object: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     let at = object.at(key);
     for (name, value) in json::string_map(object.value, &[key]) {
-        errors.wrong(&at, name, format::qualified_name(name));
-        errors.wrong(&at, value, format::label_value(value));
+        errors.wrong(&at, name, name_validation::qualified_name(name));
+        errors.wrong(&at, value, name_validation::label_value(value));
     }
 }
 
@@ -49,8 +49,8 @@ fn check_expression(expression: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             expression.invalid("operator", wrong, errors);
         }
     }
-    expression.always_formatted("key", format::qualified_name, errors);
+    expression.always_formatted("key", name_validation::qualified_name, errors);
     for value in expression.items("values") {
-        errors.wrong(&value.place, value.own_text(), format::label_value(value.own_text()));
+        errors.wrong(&value.place, value.own_text(), name_validation::label_value(value.own_text()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a SidecarSet of the cluster would be in the bundle.
+//! Turns a SidecarSet of the cluster into its form in the bundle.
 
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, joined};
@@ -6,41 +6,41 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
-use pillion_sidecarset::revision::{Selection, find};
+use pillion_sidecarset::requested_revision::{RequestedRevision, find};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
-use pillion_sidecarset::validation::{Findings, injection, whitelist};
+use pillion_sidecarset::validation::{LookupErrors, injection, whitelist};
 use serde_json::{Value, json};
 
-use super::Seen;
+use super::BundleInput;
 
-/// What `kubectl apply` keeps of a manifest: as long as that, and of no use to a Pod.
+/// The annotation with `kubectl apply`'s copy of the manifest. It is as long as the manifest and has no effect on Pods.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// What of the metadata says anything about injection.
+/// The fields of the metadata that affect injection.
 const METADATA: [&str; 4] = ["annotations", "labels", "name", "uid"];
-/// The same of the whole object.
+/// The fields of the object that affect injection.
 const OBJECT: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
 
 /// A SidecarSet of the cluster.
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) uid: String,
-    /// `metadata.creationTimestamp`; as text it sorts as the times do.
+    /// `metadata.creationTimestamp`. Its text order is the order of the times.
     pub(super) created: String,
-    /// It, as it would be in the bundle.
+    /// The set in its form in the bundle.
     pub(super) set: SidecarSet,
-    /// What is wrong with it, as far as can be told without the others.
+    /// The errors that can be found without looking at other sets.
     pub(super) errors: Vec<FieldError>,
 }
 
-/// All of them.
-pub(super) fn all(seen: Seen<'_>) -> Vec<Candidate> {
+/// Returns a candidate for each SidecarSet of the cluster.
+pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
     let revisions = revisions(seen.settings, seen.revisions);
     seen.sidecar_sets.iter().map(|object| candidate(object, &revisions, seen)).collect()
 }
 
-fn candidate(object: &Value, revisions: &[ControllerRevision], seen: Seen<'_>) -> Candidate {
+fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput<'_>) -> Candidate {
     let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
     let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));
     let (set, errors) = match decode(object.clone()) {
@@ -50,8 +50,8 @@ fn candidate(object: &Value, revisions: &[ControllerRevision], seen: Seen<'_>) -
     Candidate { name, uid, created, set, errors }
 }
 
-/// What changes without anybody changing the SidecarSet must not change the bundle: counts of Pods, versions, owners of
-/// fields. What of the status goes into Pods is the name of the latest revision.
+/// Removes the fields that change although the SidecarSet does not, such as Pod counts, versions and field owners: they
+/// must not change the bundle. The name of the latest revision is the only part of the status that affects Pods.
 fn slim(set: SidecarSet) -> SidecarSet {
     let mut object = set.into_value();
     let latest = json::text(&object, &["status", "latestRevision"]).to_owned();
@@ -70,21 +70,26 @@ fn slim(set: SidecarSet) -> SidecarSet {
     SidecarSet::from_decoded(object)
 }
 
-/// With the stored version that the set asks for, which is looked for as at its admission.
-fn with_revision(set: SidecarSet, revisions: &[ControllerRevision], seen: Seen<'_>) -> (SidecarSet, Vec<FieldError>) {
+/// Adds the stored revision that the set asks for (REV-9, DIFF-11). The lookup is the same as at the set's admission.
+fn with_revision(
+    set: SidecarSet,
+    revisions: &[ControllerRevision],
+    seen: BundleInput<'_>,
+) -> (SidecarSet, Vec<FieldError>) {
     let known = Known(seen.whitelist);
-    let mut findings = Findings::default();
+    let mut findings = LookupErrors::default();
     let system = seen.settings.system_namespace.as_str();
     injection::check_revision(&set, revisions, system, &known, &mut findings);
     let inline = seen.settings.patch_pod_metadata_whitelist.as_ref();
     whitelist::check(&set, seen.settings.gates, inline, system, &known, &mut findings);
-    let found = Selection::of(&set).and_then(|selection| find(&set, selection, revisions, system, &known).ok());
+    let found = RequestedRevision::of(&set).and_then(|selection| find(&set, selection, revisions, system, &known).ok());
     let mut errors = findings.invalid;
     errors.append(&mut findings.unavailable);
     (if let Some(found) = found { set.with_revision(&found) } else { set }, errors)
 }
 
-/// The names of the ControllerRevisions of the cluster of which `data` is needed, ascending. `revisions` may lack it.
+/// Returns the names of the ControllerRevisions of the cluster whose `data` is needed but missing in `revisions`,
+/// ascending.
 pub fn wanted_revisions(
     sidecar_sets: &[std::sync::Arc<Value>],
     revisions: &[ControllerRevision],
@@ -99,7 +104,8 @@ pub fn wanted_revisions(
         .filter(asks)
         .filter_map(|object| {
             let set = decode(Value::clone(object)).ok()?.into_sidecar_set();
-            let found = find(&set, Selection::of(&set)?, &all, &settings.system_namespace, &Known(None)).ok()?;
+            let found =
+                find(&set, RequestedRevision::of(&set)?, &all, &settings.system_namespace, &Known(None)).ok()?;
             found.data().is_none().then(|| found.name().to_owned())
         })
         .collect();
@@ -108,12 +114,12 @@ pub fn wanted_revisions(
     names
 }
 
-/// Those of the settings come first, as for the policy.
+/// Returns all ControllerRevisions. Those of the settings come first, as in the policy.
 fn revisions(settings: &Settings, of_cluster: &[ControllerRevision]) -> Vec<ControllerRevision> {
     settings.controller_revisions.iter().chain(of_cluster).cloned().collect()
 }
 
-/// A cluster of which everything is known that is asked for.
+/// Answers lookups from the observed whitelist ConfigMap; every other object counts as missing.
 struct Known<'a>(Option<&'a Value>);
 
 impl Lookup for Known<'_> {
@@ -123,7 +129,7 @@ impl Lookup for Known<'_> {
     }
 }
 
-/// What is wrong with a SidecarSet, in one line.
+/// Formats the errors of a SidecarSet in one line.
 pub(super) fn shown(errors: &[FieldError]) -> String {
     joined(errors)
 }

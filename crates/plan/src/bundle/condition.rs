@@ -1,4 +1,4 @@
-//! What is said of a SidecarSet in its status.
+//! The condition in the status of a SidecarSet that tells whether it is in the bundle.
 
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
@@ -6,12 +6,13 @@ use serde_json::Value;
 use super::{Place, Verdict};
 use crate::condition::{self, Condition};
 
-/// The type of the condition: whether Pods are injected with this version of the SidecarSet, once it is in the bundle.
+/// The type of the condition. It is true if Pods are injected with this version of the SidecarSet once the bundle is
+/// written.
 pub const CONDITION: &str = "InBundle";
 
-/// A merge patch for the status of a SidecarSet that makes it say so; nothing where it does.
+/// Returns a merge patch that puts the condition into the status of a SidecarSet; `None` if the status has it already.
 ///
-/// Conditions of other types stay, as they were seen: the patch needs the `resourceVersion` of what was seen.
+/// The patch writes the conditions of other types as they were observed, so it needs the observed `resourceVersion`.
 pub fn condition(sidecar_set: &Value, verdict: &Verdict, now: Timestamp) -> Option<Value> {
     let status = verdict.place == Place::In;
     condition::patch(

@@ -1,4 +1,4 @@
-//! Which SidecarSets are in the bundle.
+//! Decides which SidecarSets are in the bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,35 +14,35 @@ use pillion_sidecarset::validation::conflicts::{self, Claims, Kind};
 use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
-use super::{Place, Seen, Verdict, Why};
+use super::{BundleInput, Place, Verdict, Why};
 
-/// The SidecarSets of the settings, which come before those of the cluster.
+/// Returns the SidecarSets of the settings. They take precedence over those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
-    // A bundle of the settings that is damaged keeps the policy from starting; nobody meets its sets.
+    // If the bundle in the settings is damaged, the policy does not start and its sets have no effect.
     let sets = settings.all_sidecar_sets().unwrap_or_default();
     sets.iter().map(prepared).collect()
 }
 
-/// Who is in the bundle, and who came in or changed.
+/// The sets of the bundle, and the changes among them.
 pub(super) struct Judged {
-    /// What stays as it was.
+    /// The versions that were in the bundle before.
     base: BTreeMap<String, SidecarSet>,
-    /// New versions, in the order in which they were taken.
+    /// New versions, in the order of their acceptance.
     changed: Vec<SidecarSet>,
     verdicts: BTreeMap<String, Verdict>,
 }
 
-/// Judges each candidate as SidecarSet admission does, but for its author, whom nobody knows here. What an update may not
-/// change (V-30, V-3) it may not change from the version in the bundle.
+/// Judges each candidate as SidecarSet admission does, except for checks of its author, which is unknown here. The
+/// rules for updates (VAL-30, VAL-3) compare the candidate with the version in the bundle.
 ///
-/// What is in the bundle as it stands stays there: it was judged when it came, and a rule that has become stricter meets
-/// it when it is edited, as at admission. Of two that are in each other's way, the one that is in the bundle stays, then
-/// the older one.
+/// A set whose version is in the bundle already stays there. It was judged when it came in; a rule that has become
+/// stricter applies when the set is edited, as at admission. If two sets conflict, the one in the bundle wins, then the
+/// older one.
 pub(super) fn judge(
     candidates: Vec<Candidate>,
     before: &BTreeMap<String, SidecarSet>,
     own: &[SidecarSet],
-    seen: Seen<'_>,
+    seen: BundleInput<'_>,
 ) -> Judged {
     let mut judged = Judged { base: BTreeMap::new(), changed: Vec::new(), verdicts: BTreeMap::new() };
     let mut open: Vec<Candidate> = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn judge(
             judged.say(&candidate, Place::Out, Why::InSettings, String::new(), message.to_owned());
             continue;
         }
-        // Another object of this name has no share in what was there before.
+        // A set with another UID does not inherit the version in the bundle.
         let kept = before.get(&candidate.name).filter(|kept| uid(kept) == candidate.uid);
         if let Some(kept) = kept {
             judged.base.insert(candidate.name.clone(), kept.clone());
@@ -74,9 +74,9 @@ fn uid(set: &SidecarSet) -> &str {
 }
 
 impl Judged {
-    /// Takes candidates as long as there is one that can be taken: a canary waits for its base, who was in the way may go
-    /// out of it.
-    fn take(&mut self, mut open: Vec<Candidate>, own: &[SidecarSet], seen: Seen<'_>) {
+    /// Accepts candidates in rounds until a round accepts none: a canary waits for its base, and a conflicting set may
+    /// change so that the conflict ends.
+    fn take(&mut self, mut open: Vec<Candidate>, own: &[SidecarSet], seen: BundleInput<'_>) {
         let mut others = Others::new(own, &self.base);
         loop {
             let count = open.len();
@@ -119,19 +119,19 @@ impl Judged {
         self.verdicts.insert(candidate.name.clone(), Verdict { name, uid, place, why, hash, message });
     }
 
-    /// How many are new in the bundle, or changed.
+    /// Returns the number of sets that are new or changed in the bundle.
     pub(super) fn changes(&self) -> usize {
         self.changed.len()
     }
 
-    /// The sets of the bundle with the first so many changes.
+    /// Returns the sets of the bundle with only the first `changes` changes.
     pub(super) fn sets_with(&self, changes: usize) -> BTreeMap<String, SidecarSet> {
         let mut sets = self.base.clone();
         sets.extend(self.changed.iter().take(changes).map(|set| (set.name().to_owned(), set.clone())));
         sets
     }
 
-    /// Takes back all changes but the first so many.
+    /// Reverts all but the first `changes` changes.
     pub(super) fn keep(&mut self, changes: usize, error: &TooLong) {
         for set in self.changed.split_off(changes) {
             let verdict = refused(set.name(), uid(&set), self.base.get(set.name()), (Why::TooLong, &error.to_string()));
@@ -153,10 +153,11 @@ fn refused(name: &str, uid: &str, kept: Option<&SidecarSet>, (why, wrong): (Why,
     Verdict { name: name.to_owned(), uid: uid.to_owned(), place, why, hash, message }
 }
 
-/// The sets that a candidate meets.
+/// The sets that a candidate is checked against.
 struct Others {
     sets: BTreeMap<String, SidecarSet>,
-    /// Who has a name that two sets can be in conflict over. Of a thousand sets there are half a million pairs.
+    /// The sets that use each name over which two sets can conflict. This index avoids comparing all pairs: a thousand
+    /// sets have half a million pairs.
     names: BTreeMap<(Kind, String), BTreeSet<String>>,
 }
 
@@ -176,7 +177,7 @@ impl Others {
         self.sets.insert(set.name().to_owned(), set);
     }
 
-    /// What is wrong with a candidate. It meets the others once nothing else is (V-1).
+    /// Returns the errors of a candidate. It is compared with the other sets only if it has no other error (VAL-1).
     fn errors(&self, candidate: &Candidate, settings: &Settings) -> Vec<FieldError> {
         if !candidate.errors.is_empty() {
             return candidate.errors.clone();
@@ -185,7 +186,8 @@ impl Others {
         let mut errors = validate(set);
         let base: Vec<SidecarSet> = set.canary_of().and_then(|base| self.sets.get(base)).cloned().into_iter().collect();
         canary::check_base(set, &base, &mut errors);
-        // Whatever was edited in between: what no single edit may do, several of them cannot do either.
+        // Edits between the two versions do not matter: a change that no single edit may make is refused for several
+        // edits, too.
         if let Some(before) = self.sets.get(set.name()) {
             update::check(set, before, &mut errors);
         }

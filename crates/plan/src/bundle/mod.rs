@@ -1,8 +1,8 @@
-//! The bundle that a controller keeps for the policy (product.md, `settings.bundleRef`): which SidecarSets of the cluster
-//! are in it, in which version, and what has to be written for that.
+//! The bundle that a controller keeps for the policy (SET-1): plans which SidecarSets of the cluster are in the bundle,
+//! in which version, and what has to be written.
 //!
-//! A SidecarSet that is not valid never takes a valid one out of the bundle, not even its own version before. Nothing is
-//! frozen, either: where the SidecarSets get too long for their ConfigMaps, those stay out that came last.
+//! An invalid SidecarSet never removes a valid one from the bundle, not even its own previous version. Valid changes
+//! still get in: if the SidecarSets become too long for their ConfigMaps, only the latest changes stay out.
 
 mod candidate;
 mod condition;
@@ -29,74 +29,74 @@ pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};
 pub use self::write::belongs;
 
-/// How often the time of a bundle is renewed, in seconds, where nothing in it changes.
+/// The longest interval at which an unchanged bundle's time is renewed, in seconds.
 const TOUCH: i64 = 120;
-/// A bundle may be as old as so many times the interval at which its time is renewed.
+/// The number of renewal intervals in the maximum age of a bundle.
 const TOUCHES: i64 = 3;
 const SECOND: i64 = 1_000_000_000;
 
-/// What was seen.
+/// The observed objects and the limits for a plan.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
-    /// Where the bundle is kept.
+pub struct BundleInput<'a> {
+    /// The ConfigMap that holds the bundle's index.
     pub at: &'a ConfigMapName,
-    /// The SidecarSets of the cluster, as the API server has them in either version.
+    /// The SidecarSets of the cluster as the API server returns them, in either API version.
     pub sidecar_sets: &'a [Arc<Value>],
-    /// Their ControllerRevisions in the settings' `systemNamespace`. Those that [`wanted_revisions`] names have `data`.
+    /// Their ControllerRevisions in the settings' `systemNamespace`. Those named by [`wanted_revisions`] have `data`.
     pub revisions: &'a [ControllerRevision],
-    /// The ConfigMaps that are there of those that [`belongs`] says yes to.
+    /// The existing ConfigMaps for which [`belongs`] returns true.
     pub config_maps: &'a [Arc<Value>],
-    /// The ConfigMap with the whitelist of `patchPodMetadata`, where there is one.
+    /// The ConfigMap with the whitelist of `patchPodMetadata`, if it exists.
     pub whitelist: Option<&'a Value>,
     /// The policy's settings.
     pub settings: &'a Settings,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// The longest bundle for one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
+    /// The maximum length of the bundle text in one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
     pub max: usize,
 }
 
-/// What to do.
+/// The writes for a bundle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What to write, in this order. Where something was made, the plan has to be made anew before more can be written.
+    /// The writes, in order. If a step creates an object, the plan must be made again before more can be written.
     pub steps: Vec<Step>,
-    /// What there is to say of each SidecarSet, by name; true once `steps` are done.
+    /// The verdict on each SidecarSet, sorted by name. The verdicts hold once `steps` are done.
     pub verdicts: Vec<Verdict>,
-    /// Why nothing can be written, where that is so.
+    /// Why nothing can be written, if so.
     pub obstacle: Option<Obstacle>,
-    /// When the plan has to be made anew even if nothing changes: the bundle gets old.
+    /// When the plan must be made again even if nothing changes, because the bundle's time must be renewed.
     pub look_again: Timestamp,
-    /// The length of the texts of the bundle, in bytes.
+    /// The total length of the bundle's texts, in bytes.
     pub length: usize,
 }
 
-/// Where a SidecarSet is.
+/// Whether a SidecarSet is in the bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// In the bundle, as it is.
+    /// Its current version is in the bundle.
     In,
-    /// In the bundle, in a version before this one.
+    /// An earlier version is in the bundle.
     Kept,
     /// Not in the bundle.
     Out,
 }
 
-/// Why a SidecarSet is where it is.
+/// Why a SidecarSet is in the bundle or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
     /// Nothing is wrong with it.
     Current,
-    /// It would not have been admitted.
+    /// It is invalid: its admission would refuse it.
     Invalid,
-    /// The policy's settings have a SidecarSet of this name, which is not looked for in the cluster.
+    /// The policy's settings have a SidecarSet of this name. The policy does not look for that name in the cluster.
     InSettings,
-    /// There is no room for it.
+    /// The bundle has no room for it.
     TooLong,
 }
 
 impl Why {
-    /// One word, for conditions, events and logs.
+    /// Returns the reason as one word, for conditions, events and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Current => "Current",
@@ -107,27 +107,28 @@ impl Why {
     }
 }
 
-/// What there is to say of a SidecarSet.
+/// The verdict on a SidecarSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Its name.
     pub name: String,
     /// Its `metadata.uid`.
     pub uid: String,
-    /// Where it is.
+    /// Whether it is in the bundle.
     pub place: Place,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The hash of the version that is in the bundle, which the Pods have that are injected with it; empty where none is.
+    /// The hash of the version in the bundle, as recorded in Pods that are injected with it; empty if no version is in
+    /// the bundle.
     pub hash: String,
-    /// Why, for people.
+    /// The reason as text for people.
     pub message: String,
 }
 
 /// Why nothing can be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// A ConfigMap of a name that is needed was made by somebody else for something else.
+    /// A ConfigMap with a needed name exists and is not Pillion's.
     #[error(
         "ConfigMap \"{namespace}/{name}\" is not Pillion's and holds no bundle; delete it, or name another in settings.bundleRef"
     )]
@@ -137,18 +138,18 @@ pub enum Obstacle {
         /// Its name.
         name: String,
     },
-    /// What is in the bundle already has no room in it any more.
+    /// The current contents of the bundle no longer fit.
     #[error("{0}")]
     TooLong(#[from] config_map::TooLong),
 }
 
-/// The SidecarSets that these ConfigMaps of a bundle hold now, by name, as the policy has them from there.
+/// Returns the SidecarSets that these ConfigMaps of a bundle hold now, sorted by name, as the policy reads them.
 pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet> {
     write::sets(at, config_maps).into_values().collect()
 }
 
 /// Makes the plan.
-pub fn plan(seen: Seen<'_>) -> Plan {
+pub fn plan(seen: BundleInput<'_>) -> Plan {
     let before = write::sets(seen.at, seen.config_maps);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
@@ -169,13 +170,13 @@ pub fn plan(seen: Seen<'_>) -> Plan {
     }
 }
 
-/// A plan that says only what is in the way. Nobody can say then what will be in the bundle.
+/// Returns a plan with only an obstacle: the future contents of the bundle are unknown.
 fn obstructed(obstacle: Obstacle, look_again: Timestamp) -> Plan {
     Plan { steps: Vec::new(), verdicts: Vec::new(), obstacle: Some(obstacle), look_again, length: 0 }
 }
 
-/// The ConfigMaps of what was judged, where need be without the changes that came last.
-fn fitting(judged: &mut judge::Judged, seen: Seen<'_>) -> Result<Vec<Value>, config_map::TooLong> {
+/// Returns the ConfigMaps of the judged sets. If they do not fit, leaves out the latest changes.
+fn fitting(judged: &mut judge::Judged, seen: BundleInput<'_>) -> Result<Vec<Value>, config_map::TooLong> {
     let of = |sets: BTreeMap<String, SidecarSet>| {
         let sets: Vec<SidecarSet> = sets.into_values().collect();
         config_map::write(seen.at, &sets, seen.now, seen.max)
@@ -184,7 +185,7 @@ fn fitting(judged: &mut judge::Judged, seen: Seen<'_>) -> Result<Vec<Value>, con
         Ok(config_maps) => return Ok(config_maps),
         Err(error) => error,
     };
-    // The most changes that fit: none may not, all do not.
+    // Find the largest number of changes that fit. All of them do not fit, and possibly not even none.
     let (mut fits, mut too_many) = (None, judged.changes());
     let mut next = 0;
     while next < too_many {
@@ -199,7 +200,7 @@ fn fitting(judged: &mut judge::Judged, seen: Seen<'_>) -> Result<Vec<Value>, con
     Ok(config_maps)
 }
 
-/// How often the time of a bundle has to be renewed, in seconds.
+/// Returns the interval at which the bundle's time must be renewed, in seconds.
 fn interval(source: &BundleSource) -> i64 {
     (source.max_age.0 / SECOND / TOUCHES).clamp(1, TOUCH)
 }

@@ -11,7 +11,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
-/// A cluster in which plans are carried out.
+/// A cluster in memory, in which plans are carried out.
 struct World {
     at: ConfigMapName,
     sets: Vec<Arc<Value>>,
@@ -38,7 +38,7 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
-        plan(Seen {
+        plan(BundleInput {
             at: &self.at,
             sidecar_sets: &self.sets,
             revisions: &self.revisions,
@@ -50,7 +50,7 @@ impl World {
         })
     }
 
-    /// What the API server makes of a step.
+    /// Carries out a step as the API server does.
     fn carry_out(&mut self, step: &Step) {
         self.writes += 1;
         let version = self.writes.to_string();
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Plans and carries out until there is nothing to do.
+    /// Plans and carries out until nothing is left to do.
     fn settle(&mut self) -> Plan {
         for _ in 0..5 {
             let plan = self.plan();
@@ -93,7 +93,7 @@ impl World {
         self.config_maps.iter().find(|map| json::text(map, &["metadata", "name"]) == name)
     }
 
-    /// The images in the bundle, by set.
+    /// Returns the image of each set in the bundle, sorted by set name.
     fn images(&self) -> Vec<String> {
         let image = |set: &SidecarSet| json::text(&set.containers()[0], &["image"]).to_owned();
         stored(&self.at, &self.config_maps).iter().map(image).collect()
@@ -221,13 +221,13 @@ fn a_set_that_is_not_valid_stays_what_it_was() {
     assert!(said(&plan, "b").2.contains("spec.containers"));
     assert_eq!(said(&plan, "c").0, Place::In);
     assert_eq!(said(&plan, "d").0, Place::Out);
-    // Another object of that name.
+    // The set is replaced by another object of its name.
     world.put(edited(set("a", ""), "/metadata/uid", json!("another")));
     assert_eq!(said(&world.settle(), "a").0, Place::Out);
     assert_eq!(world.images(), ["b:1", "c:1"]);
 }
 
-/// What no update may change it does not change here either, where SidecarSets are written without their admission.
+/// The update rules hold here too, when SidecarSets were written without their admission.
 #[rstest]
 #[case::a_container_more("/spec/containers/1", json!({"name": "more", "image": "more:1"}), "cannot add or rename containers")]
 #[case::a_container_renamed("/spec/containers/0/name", json!("other"), "cannot add or rename containers")]
@@ -236,7 +236,7 @@ fn a_set_that_is_not_valid_stays_what_it_was() {
     json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}),
     "is immutable; it was ColdUpgrade"
 )]
-fn v30_what_an_update_may_not_change_stays_what_it_was(
+fn val30_what_an_update_may_not_change_stays_what_it_was(
     #[case] pointer: &str,
     #[case] value: Value,
     #[case] wrong: &str,
@@ -250,7 +250,7 @@ fn v30_what_an_update_may_not_change_stays_what_it_was(
     assert_eq!((place, why), (Place::Kept, Why::Invalid));
     assert!(message.contains(wrong), "{message}");
     assert_eq!(world.images(), ["a:1"]);
-    // Deleted and made again, it is another one.
+    // After deletion and recreation it is another object.
     world.put(edited(new, "/metadata/uid", json!("another")));
     assert_eq!(said(&world.settle(), "a").0, Place::In);
     assert_eq!(world.images(), ["a:2"]);
@@ -277,7 +277,7 @@ fn of_two_in_each_others_way_the_one_that_is_there_stays_then_the_older() {
 }
 
 #[test]
-fn v3_a_canary_comes_with_its_base_and_stays_without() {
+fn val3_a_canary_comes_with_its_base_and_stays_without() {
     let annotations = json!({(names::CANARY): "true", (names::BASE): "z"});
     let canary = edited(set("a", "canary"), "/metadata/annotations", annotations);
     let mut world = World::new([canary]);
@@ -310,7 +310,7 @@ fn revision(name: &str, number: i64, image: &str) -> ControllerRevision {
 }
 
 #[test]
-fn r9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_stays() {
+fn rev9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_stays() {
     let asking = edited(set("a", "new"), "/spec/injectionStrategy", json!({"revision": {"customVersion": "v1"}}));
     let mut world = World::new([asking]);
     assert!(said(&world.settle(), "a").2.contains("customVersion \"v1\""));
@@ -331,7 +331,7 @@ fn r9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_stay
 }
 
 #[test]
-fn r9_of_a_stored_version_only_what_is_asked_for_is_read() {
+fn rev9_of_a_stored_version_only_what_is_asked_for_is_read() {
     let bare = |revision: ControllerRevision| {
         let mut object = revision.as_value().clone();
         object.as_object_mut().unwrap().remove("data");
@@ -372,7 +372,7 @@ fn shards_come_before_their_index_and_go_after_it() {
 
     world.max = TEXT_MAX;
     let steps = world.plan().steps;
-    // Whoever else made the keys that have to go owns them, too: they are taken away by name.
+    // Another field manager that wrote the surplus keys owns them, too, so the patch removes them by name.
     let [Step::Apply(index), Step::Patch { patch, .. }, deleted @ ..] = steps.as_slice() else { panic!("{steps:?}") };
     assert_eq!(patch, &json!({"data": {config_map::GENERATION: null, config_map::SHARDS: null}}));
     assert_eq!(json::at(index, &["data", config_map::SHARDS]), None);
@@ -398,7 +398,7 @@ fn what_has_no_room_stays_out_and_everything_else_goes_on() {
     world.put(set("a", "a:2"));
     world.settle();
     assert_eq!(world.images(), ["a:2", "b:1"]);
-    // Nothing can be done where not even what is there has room.
+    // There is nothing to do if not even the current contents fit.
     world.max = 10;
     assert!(matches!(world.plan().obstacle, Some(Obstacle::TooLong(_))));
 }
@@ -411,7 +411,7 @@ fn what_is_somebody_elses_is_not_touched() {
     let plan = world.plan();
     assert_eq!(plan.steps, []);
     assert!(plan.obstacle.unwrap().to_string().contains("ConfigMap \"pillion/sets\" is not Pillion's"));
-    // A shard that is not needed and not ours is nobody's business.
+    // A shard that is neither needed nor Pillion's is left alone.
     world.config_maps.clear();
     let shard = json!({"metadata": {"name": "sets-7", "namespace": "pillion", "uid": "u"}, "data": {"x": "y"}});
     world.config_maps.push(Arc::new(shard));
@@ -464,7 +464,7 @@ fn a_condition_is_written_where_it_says_anything_new() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Wherever it is stopped, whoever plans next comes to the same ConfigMaps.
+    /// Wherever a plan stops, the next planner produces the same ConfigMaps.
     #[test]
     fn a_plan_that_was_stopped_is_completed(
         before in prop::collection::vec(0_u8..4, 0..5), after in prop::collection::vec(0_u8..4, 0..5),

@@ -1,4 +1,4 @@
-//! The ConfigMaps: what they hold now, and how they come to hold what they should.
+//! The ConfigMaps of a bundle: reads their contents and plans the writes that change them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +12,28 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
-use super::{Obstacle, Seen};
+use super::{BundleInput, Obstacle};
 use crate::Step;
 
-/// What the ConfigMaps of a bundle can be known by.
+/// The labels that identify the ConfigMaps of a bundle.
 const LABELS: [(&str, &str); 3] = [
     ("app.kubernetes.io/component", "bundle"),
     ("app.kubernetes.io/managed-by", "pillion"),
     ("app.kubernetes.io/part-of", "pillion"),
 ];
-/// The keys of the data that are the bundle's. Others are left alone.
+/// The keys in `data` that belong to the bundle. Other keys are left alone.
 const KEYS: [&str; 3] = [BUNDLE, GENERATION, SHARDS];
 
-/// Whether a ConfigMap in the namespace of a bundle has the name of its index or of a shard: what a plan has to see.
+/// Whether a ConfigMap in the namespace of a bundle has the name of its index or of a shard. A plan must observe these
+/// ConfigMaps.
 pub fn belongs(index: &str, name: &str) -> bool {
     name == index || shard(index, name).is_some()
 }
 
-/// The number of a shard.
+/// Returns the number of a shard from the name of its ConfigMap.
 fn shard(index: &str, name: &str) -> Option<u32> {
     let number: u32 = name.strip_prefix(index)?.strip_prefix('-')?.parse().ok()?;
-    // No other way of writing it.
+    // Only the canonical spelling of the number counts.
     (shard_name(index, number) == name).then_some(number)
 }
 
@@ -44,7 +45,7 @@ fn has_labels(config_map: &Value) -> bool {
     LABELS.iter().all(|(key, value)| json::text(config_map, &["metadata", "labels", key]) == *value)
 }
 
-/// Whether it is a ConfigMap of a bundle, be it one that somebody made with `pillion bundle`.
+/// Whether it is a ConfigMap of a bundle. One made by hand with `pillion bundle` counts, too.
 fn is_ours(config_map: &Value) -> bool {
     has_labels(config_map) || json::text(config_map, &["data", BUNDLE]).starts_with(FAMILY)
 }
@@ -53,8 +54,8 @@ fn ours<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> impl Iterat
     config_maps.iter().filter(move |config_map| belongs(&at.name, name(config_map)) && is_ours(config_map))
 }
 
-/// The sets that are in the bundle now, by name; none of what cannot be read. Those of the index come first: shards may be
-/// half written, or left over.
+/// Returns the sets that are in the bundle now, by name. Unreadable ConfigMaps contribute none. If a set is in several
+/// ConfigMaps, the index wins: shards may be half written or stale.
 pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<String, SidecarSet> {
     let mut found = BTreeMap::new();
     let (index, shards): (Vec<_>, Vec<_>) = ours(at, config_maps).partition(|config_map| name(config_map) == at.name);
@@ -67,16 +68,22 @@ pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<S
     found
 }
 
-/// The length of the texts of a bundle, in bytes.
+/// Returns the total length of a bundle's texts, in bytes.
 pub(super) fn length(config_maps: &[Value]) -> usize {
     config_maps.iter().map(|config_map| json::text(config_map, &["data", BUNDLE]).len()).sum()
 }
 
-/// What makes the ConfigMaps be these, the index last of them, and the time that it will have.
+/// Returns the steps that turn the ConfigMaps into the wanted ones, the index last, and the resulting time of the
+/// bundle.
 ///
-/// What is missing is made first, and empty, so that nobody else's is taken over; the rest is for the next plan, which
-/// sees it. `interval` is how old the time may get, in seconds.
-pub(super) fn steps(wanted: &[Value], seen: Seen<'_>, interval: i64) -> Result<(Vec<Step>, Timestamp), Obstacle> {
+/// Missing ConfigMaps are created first, and empty, so that the controller never takes over one that another author
+/// created at the same time. The next plan observes them and fills them. `interval` is the maximum age of the bundle's
+/// time, in seconds.
+pub(super) fn steps(
+    wanted: &[Value],
+    seen: BundleInput<'_>,
+    interval: i64,
+) -> Result<(Vec<Step>, Timestamp), Obstacle> {
     let mut steps = Vec::new();
     let mut there = Vec::with_capacity(wanted.len());
     for wanted in wanted {
@@ -108,7 +115,7 @@ pub(super) fn steps(wanted: &[Value], seen: Seen<'_>, interval: i64) -> Result<(
         if let Some(patch) = left_over(wanted, config_map) {
             let (uid, _) = identity(config_map);
             let object = reference(seen, name(config_map));
-            // Applying has changed the version.
+            // The `Apply` before has changed the resource version.
             steps.push(Step::Patch { object, uid, resource_version: None, patch });
         }
     }
@@ -127,17 +134,18 @@ pub(super) fn steps(wanted: &[Value], seen: Seen<'_>, interval: i64) -> Result<(
     Ok((steps, time))
 }
 
-/// What a ConfigMap says of the bundle.
+/// Returns the bundle's values in a ConfigMap.
 fn says(config_map: &Value) -> impl Iterator<Item = &str> {
     KEYS.iter().map(|key| json::text(config_map, &["data", key]))
 }
 
-/// When it was last known to be right; long ago, where it does not say.
+/// Returns when the bundle was last confirmed to be current; the epoch if the ConfigMap has no such time.
 fn time_of(config_map: &Value) -> Timestamp {
     Timestamp::parse(json::text(config_map, &["metadata", "annotations", TIME])).unwrap_or_default()
 }
 
-/// What takes away keys that should not be there: where somebody else made them, too, applying without them leaves them.
+/// Returns the patch that removes surplus keys of the bundle. `Apply` alone does not remove a key that another author
+/// owns, too.
 fn left_over(wanted: &Value, config_map: &Value) -> Option<Value> {
     let has = |object: &Value, key: &str| json::at(object, &["data", key]).is_some();
     let left = KEYS.into_iter().filter(|key| has(config_map, key) && !has(wanted, key));
@@ -149,7 +157,7 @@ fn labels() -> Value {
     LABELS.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect::<json::Object>().into()
 }
 
-fn seed(seen: Seen<'_>, name: &str) -> Value {
+fn seed(seen: BundleInput<'_>, name: &str) -> Value {
     let metadata = json!({"name": name, "namespace": seen.at.namespace, "labels": labels()});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
@@ -163,7 +171,7 @@ fn applied(wanted: &Value, config_map: &Value) -> Value {
     object
 }
 
-fn patch(seen: Seen<'_>, config_map: &Value, patch: Value) -> Step {
+fn patch(seen: BundleInput<'_>, config_map: &Value, patch: Value) -> Step {
     let (uid, resource_version) = identity(config_map);
     Step::Patch { object: reference(seen, name(config_map)), uid, resource_version: Some(resource_version), patch }
 }
@@ -173,7 +181,7 @@ fn identity(config_map: &Value) -> (String, String) {
     (text("uid"), text("resourceVersion"))
 }
 
-fn reference(seen: Seen<'_>, name: &str) -> ObjectRef {
+fn reference(seen: BundleInput<'_>, name: &str) -> ObjectRef {
     ObjectRef {
         api_version: "v1",
         kind: "ConfigMap",

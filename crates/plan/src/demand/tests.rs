@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The settings with these SidecarSets, given as name, mode, behaviour and account, for Pods with the label `app: web`.
+/// Returns settings with these SidecarSets, each given as name, mode, behaviour and account, for Pods with the label
+/// `app: web`.
 fn settings(sets: &[(&str, &str, &str, &str)], service_accounts: &Value) -> Settings {
     let sets: Vec<Value> = sets
         .iter()
@@ -67,7 +68,7 @@ fn isolated(names: &[&str]) -> Demand {
     &[("a", "Isolate", "Refuse", "x"), ("b", "SidecarsOnly", "Refuse", "x")], "", Demand::default()
 )]
 #[case::pod_mode_is_refused(&[MERGE[0], ("a", "Pod", "Merge", "a-account")], "", Demand::default())]
-fn g6_a_pod_needs_what_the_policy_will_ask_for(
+fn mrg6_a_pod_needs_what_the_policy_will_ask_for(
     #[case] sets: &[(&str, &str, &str, &str)],
     #[case] account: &str,
     #[case] needed: Demand,
@@ -76,7 +77,7 @@ fn g6_a_pod_needs_what_the_policy_will_ask_for(
 }
 
 #[test]
-fn g6_what_matches_needs_and_nothing_else() {
+fn mrg6_what_matches_needs_and_nothing_else() {
     let settings = settings(&MERGE, &json!({}));
     let other = json!({"metadata": {"labels": {"app": "db"}}, "spec": {}});
     assert_eq!(demand_in(&settings, &shop(), &other), Demand::default());
@@ -93,7 +94,7 @@ fn g6_what_matches_needs_and_nothing_else() {
 }
 
 #[test]
-fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
+fn match8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
     let with = |edit: fn(&mut Value)| {
         let mut settings = settings(&[MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")], &json!({}));
         edit(settings.sidecar_sets[2].as_value_mut());
@@ -105,7 +106,7 @@ fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
     });
     assert_eq!(canary, merged(&["b", "c"]));
     assert_eq!(with(|set| set["spec"]["injectionStrategy"] = json!({"paused": true})), merged(&["a", "b"]));
-    // The policy refuses Pods of a set that it does not understand.
+    // The policy refuses the Pods of a set whose fields are invalid.
     assert_eq!(with(|set| set["spec"]["serviceAccountMode"] = json!("Whole")), Demand::default());
     assert_eq!(
         with(|set| set["spec"]["selector"] = json!({"matchExpressions": [{"operator": "?"}]})),
@@ -114,10 +115,10 @@ fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
 }
 
 #[test]
-fn a5_an_own_account_isolates_where_the_settings_say_so() {
+fn idc3_an_own_account_isolates_where_the_settings_say_so() {
     let settings = settings(&MERGE, &json!({"onAppServiceAccount": "Isolate"}));
     assert_eq!(demand_in(&settings, &shop(), &pod("own")), isolated(&["a-account", "b-account"]));
-    // B0: a further token counts as an account of the Pod's own.
+    // TOK-0: another token counts as an account of the Pod's own.
     let token = parse(
         br#"{"metadata": {"labels": {"app": "web"}}, "spec": {
             "containers": [{"name": "app", "volumeMounts": [{"name": "vault", "mountPath": "/vault"}]}],
@@ -129,7 +130,7 @@ fn a5_an_own_account_isolates_where_the_settings_say_so() {
 }
 
 #[test]
-fn v3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
+fn idv3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
     let sets = [MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")];
     for (on_missing, needed) in [("Skip", &["a", "b"][..]), ("Deny", &["a", "b", "c"])] {
         let settings = settings(&sets, &json!({"onMissing": on_missing}));
@@ -141,7 +142,7 @@ fn v3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
 }
 
 #[test]
-fn g6_a_prepared_namespace_has_every_combination_of_up_to_four() {
+fn mrg6_a_prepared_namespace_has_every_combination_of_up_to_four() {
     let sets = [
         ("a", "SidecarsOnly", "Merge", "x"),
         ("b", "SidecarsOnly", "Merge", "x"),

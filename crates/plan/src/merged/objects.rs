@@ -1,4 +1,4 @@
-//! What is there of merged objects, and what should be.
+//! The existing and the wanted merged objects.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use serde_json::{Value, json};
 use super::Step;
 use super::steps::object_ref;
 
-/// The kinds, in the order in which they are made (G4).
+/// The kinds of merged objects, in their order of creation (MRG-4).
 pub const KINDS: [(&str, &str); 3] = [
     ("v1", "ServiceAccount"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 ];
-/// The label by which they are watched.
+/// The label that selects merged objects for a watch.
 pub const LABEL: &str = "app.kubernetes.io/managed-by";
-/// Its value.
+/// The value of [`LABEL`].
 pub const MANAGED_BY: &str = "pillion";
 
-/// The ServiceAccount, the Role and the RoleBinding of one name, where they are there.
+/// The ServiceAccount, the Role and the RoleBinding of one name; `None` if missing.
 pub type Trio = [Option<Arc<Value>>; 3];
 
-/// One of them.
+/// The state of one merged object.
 #[derive(Clone, Copy)]
 pub(super) enum State<'a> {
     Missing,
-    /// It is being deleted.
+    /// The object is being deleted.
     Going(&'a Value),
     There(&'a Value),
 }
 
-/// What is there under a name.
+/// The existing objects of one name.
 pub(super) struct Found<'a> {
     name: &'a str,
     sets: &'a [String],
@@ -46,14 +46,15 @@ impl<'a> Found<'a> {
         Self { name, sets, trio }
     }
 
-    /// The kinds of which there is an object that stands for something else (G2).
+    /// Returns the kinds of the existing objects that stand for something else (MRG-2).
     pub(super) fn foreign(&self) -> Vec<&'static str> {
         let is_foreign = |object: &Value| !is_ours(object) || sets_of(object) != self.sets || !self.refers(object);
         let foreign = self.trio.iter().zip(KINDS).filter(|(object, _)| object.as_deref().is_some_and(is_foreign));
         foreign.map(|(_, (_, kind))| kind).collect()
     }
 
-    /// A binding keeps its role for life.
+    /// Whether a RoleBinding refers to the Role of this name; true for other kinds. The `roleRef` of a binding cannot
+    /// be changed.
     fn refers(&self, object: &Value) -> bool {
         let role = |key| json::text(object, &["roleRef", key]);
         json::text(object, &["kind"]) != "RoleBinding" || (role("kind") == "Role" && role("name") == self.name)
@@ -72,13 +73,13 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The SidecarSets that an object says it stands for.
+/// Returns the SidecarSets that an object stands for, from its annotation.
 pub(super) fn sets_of(object: &Value) -> Vec<String> {
     let annotation = json::text(object, &["metadata", "annotations", names::SIDECAR_SETS]);
     annotation.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether an object is one that Pillion made: its name is that of the SidecarSets that its annotation lists (G1, G2).
+/// Whether Pillion made an object: its name is the one derived from the SidecarSets in its annotation (MRG-1, MRG-2).
 pub fn is_ours(object: &Value) -> bool {
     let sets = sets_of(object);
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
@@ -87,7 +88,7 @@ pub fn is_ours(object: &Value) -> bool {
         && json::text(object, &["metadata", "annotations", names::SIDECAR_SETS]) == names::merged_annotation(&sets)
 }
 
-/// The three objects as they should be.
+/// Returns the three objects in their wanted state.
 pub(super) fn wanted(merging: &[&Asking], namespace: &str) -> [Value; 3] {
     let mut objects = merged::objects(merging, namespace);
     for object in &mut objects {
@@ -98,7 +99,7 @@ pub(super) fn wanted(merging: &[&Asking], namespace: &str) -> [Value; 3] {
     objects
 }
 
-/// Since when all of them are marked (G11); `None` where one is not, or says nothing that is a time.
+/// Returns the time since which all of the objects are marked (MRG-11); `None` if a mark is missing or is not a time.
 pub(super) fn marked_since(objects: &[&Value]) -> Option<Timestamp> {
     let times: Option<Vec<Timestamp>> = objects.iter().map(|object| Timestamp::parse(mark(object))).collect();
     times?.into_iter().max()
@@ -108,13 +109,13 @@ pub(super) fn mark(object: &Value) -> &str {
     json::text(object, &["metadata", "annotations", names::GC_PENDING])
 }
 
-/// The finalizers of an object, those of SidecarSets and the others.
+/// Returns the finalizers of an object: those of SidecarSets, then the others.
 pub(super) fn finalizers(object: &Value) -> (Vec<&str>, Vec<&str>) {
     let all = json::texts(object, &["metadata", "finalizers"]);
     all.into_iter().partition(|finalizer| finalizer.starts_with(names::FINALIZER_PREFIX))
 }
 
-/// The step that takes the finalizers of SidecarSets from an object (G8, G9); `None` where it has none.
+/// Returns the step that removes the finalizers of SidecarSets from an object (MRG-8, MRG-9); `None` if it has none.
 pub fn without_finalizers(object: &Value) -> Option<Step> {
     let (own, others) = finalizers(object);
     if own.is_empty() {
@@ -123,7 +124,7 @@ pub fn without_finalizers(object: &Value) -> Option<Step> {
     Some(patch(object, &json!({"metadata": {"finalizers": others}})))
 }
 
-/// A patch of an object as it was seen.
+/// Returns the step that patches an object, if it has not changed since it was observed.
 pub(super) fn patch(object: &Value, patch: &Value) -> Step {
     let text = |key| json::text(object, &["metadata", key]).to_owned();
     Step::Patch {

@@ -1,4 +1,5 @@
-//! A namespace in memory: whatever happens in whatever order, no account goes under a Pod, and the end is the same.
+//! Simulates a namespace with random events: no account is deleted while a Pod runs under it, and the final state is
+//! always the same.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use super::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A workload comes, or goes.
+    /// A workload is created (`true`) or deleted.
     Workload(bool),
-    /// The SidecarSet `b` is there, or is not.
+    /// The SidecarSet `b` exists (`true`) or is missing.
     Set(bool),
-    /// A Pod is created where the policy lets it, or all are gone.
+    /// A Pod is created if the policy admits it (`true`), or all Pods are deleted.
     Pod(bool),
     Later(i64),
-    /// The controller looks, and is killed after so many writes.
+    /// The controller makes a plan and is killed after this many writes.
     Look(usize),
 }
 
@@ -52,7 +53,7 @@ impl Namespace {
         &mut self.world.objects.entry(NAME.to_owned()).or_default()[index]
     }
 
-    /// Whether a Pod gets the account: everything is there and nothing is marked.
+    /// Whether the policy gives a Pod the account: all objects exist and none is marked.
     fn is_ready(&self) -> bool {
         let trio = self.world.objects.get(NAME);
         let is_fine = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|one| objects::mark(one).is_empty());
@@ -140,13 +141,13 @@ impl Namespace {
 
 proptest! {
     #[test]
-    fn g10_g11_whatever_happens_no_account_goes_under_a_pod_and_the_end_is_the_same(events in vec(event(), 0..40)) {
+    fn mrg10_mrg11_whatever_happens_no_account_goes_under_a_pod_and_the_end_is_the_same(events in vec(event(), 0..40)) {
         let mut namespace = Namespace::new();
         for event in events {
             namespace.happen(event)?;
         }
         let look = |namespace: &mut Namespace| (0..3).try_for_each(|_| namespace.happen(Event::Look(99)));
-        // What is needed is there, and then nothing is written any more.
+        // The needed objects exist, and nothing more is written.
         namespace.happen(Event::Set(true))?;
         namespace.happen(Event::Workload(true))?;
         look(&mut namespace)?;
@@ -154,7 +155,7 @@ proptest! {
         let version = namespace.version;
         look(&mut namespace)?;
         prop_assert_eq!(namespace.version, version);
-        // What is not needed goes.
+        // The unneeded objects are deleted.
         namespace.happen(Event::Workload(false))?;
         namespace.happen(Event::Pod(false))?;
         for _ in 0..3 {

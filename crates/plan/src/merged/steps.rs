@@ -1,4 +1,4 @@
-//! Steps that make merged objects what they should be, and collect them.
+//! Steps that create, repair and collect merged objects.
 
 use pillion_identity::names;
 use pillion_kubernetes::json;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::objects::{KINDS, finalizers, mark, patch};
 use crate::Step;
 
-/// What names an object, and all that can never change in it.
+/// The fields that identify an object or can never change.
 const SEED: [&str; 4] = ["apiVersion", "kind", "metadata", "roleRef"];
 
-/// Makes an object: first what can never shrink, then the rest by server-side apply, which takes away again what it does
-/// not say any more.
+/// Returns the steps that create an object. The first step creates it with its immutable fields only. The second sets
+/// the rest with server-side apply, so that a later apply can remove those fields again.
 pub(super) fn make(wanted: &Value) -> Vec<Step> {
     let mut seed = wanted.clone();
     if let Some(seed) = seed.as_object_mut() {
@@ -25,7 +25,7 @@ pub(super) fn make(wanted: &Value) -> Vec<Step> {
     vec![Step::Create(seed), Step::Apply(wanted.clone())]
 }
 
-/// Makes an object what it should be; nothing where it is.
+/// Returns the steps that bring an object to its wanted state; empty if it is correct.
 pub(super) fn repair(object: &Value, wanted: &Value) -> Vec<Step> {
     let mut steps = Vec::new();
     let (own, others) = finalizers(object);
@@ -34,7 +34,7 @@ pub(super) fn repair(object: &Value, wanted: &Value) -> Vec<Step> {
         let all: Vec<&str> = needed.iter().copied().chain(others).collect();
         steps.push(patch(object, &json!({"metadata": {"finalizers": all}})));
     }
-    // The list in the cluster is compared as it stands: the policy compares it, too.
+    // Lists are compared exactly, including their order, because the policy compares them so.
     let is_same = |path: &[&str]| {
         json::at(object, path).unwrap_or(&Value::Null) == json::at(wanted, path).unwrap_or(&Value::Null)
     };
@@ -55,7 +55,8 @@ pub(super) fn repair(object: &Value, wanted: &Value) -> Vec<Step> {
     steps
 }
 
-/// Takes the mark from an object, where it has one, whoever changed it meanwhile.
+/// Returns the step that removes the mark from an object; `None` if it has no mark. The step applies even if the object
+/// has changed since it was observed.
 pub(super) fn unmarked(object: &Value) -> Option<Step> {
     if mark(object).is_empty() {
         return None;
@@ -68,7 +69,7 @@ pub(super) fn unmarked(object: &Value) -> Option<Step> {
     })
 }
 
-/// Marks an object, and takes the finalizers of SidecarSets from it; `None` where that is done.
+/// Returns the step that marks an object and removes the finalizers of SidecarSets from it; `None` if both are done.
 pub(super) fn collected(object: &Value, now: Timestamp) -> Option<Step> {
     let (own, others) = finalizers(object);
     let is_marked = Timestamp::parse(mark(object)).is_some();
@@ -82,7 +83,8 @@ pub(super) fn collected(object: &Value, now: Timestamp) -> Option<Step> {
     Some(patch(object, &json!({"metadata": metadata})))
 }
 
-/// Deletes an object as it was seen; nothing where it is being deleted already.
+/// Returns the step that deletes an object, if it has not changed since it was observed; `None` if it is being deleted
+/// already.
 pub(super) fn deleted(object: &Value) -> Option<Step> {
     let text = |key| json::text(object, &["metadata", key]).to_owned();
     let delete = || Step::Delete {
@@ -93,7 +95,7 @@ pub(super) fn deleted(object: &Value) -> Option<Step> {
     (!json::is_terminating(object)).then(delete)
 }
 
-/// Which object it is.
+/// Returns the reference to an object.
 pub(super) fn object_ref(object: &Value) -> ObjectRef {
     let text = |path: &[&str]| json::text(object, path);
     let kind = text(&["kind"]);

@@ -12,7 +12,7 @@ use crate::demand::Prepared;
 pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
 const START: Timestamp = Timestamp(1_767_323_045);
 
-/// Settings with SidecarSets of these names that merge, for Pods with the label `app: web`.
+/// Returns settings with SidecarSets of these names that merge, for Pods with the label `app: web`.
 pub(super) fn settings(sets: &[&str]) -> Settings {
     let sets: Vec<Value> = sets
         .iter()
@@ -31,7 +31,7 @@ pub(super) fn settings(sets: &[&str]) -> Settings {
     Settings::decode(json!({"sidecarSets": sets, "featureGates": {"SidecarSetServiceAccountInjection": true}})).unwrap()
 }
 
-/// A namespace, and what is known of it.
+/// A namespace and its observed state.
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) settings: Settings,
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// With all three objects of the sets `a` and `b` as they should be.
+    /// Returns a namespace with all three objects of the sets `a` and `b` in their wanted state.
     fn made(sets: &[&str]) -> Self {
         let mut world = Self::new(sets);
         let made = settings(&["a", "b"]);
@@ -109,7 +109,7 @@ impl World {
         let demands = Demands::new(&prepared, &self.settings, &self.namespace);
         let needed = needed(&demands, &self.namespace, self.pods.iter(), &|_| true);
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
-        let seen = Seen {
+        let seen = MergedInput {
             namespace: &self.namespace,
             demands: &demands,
             needed: &needed,
@@ -153,7 +153,7 @@ fn texts_of(steps: &[Step]) -> Vec<String> {
     steps.iter().map(shown).collect()
 }
 
-/// The one group of a plan, as `steps`, `if unused`, `if used`.
+/// Returns the only group of a plan, as `steps`, `if unused`, `if used`.
 fn group(plan: &Plan) -> [Vec<String>; 3] {
     match plan.groups.as_slice() {
         [] => Default::default(),
@@ -179,22 +179,22 @@ const DELETE: &[&str] = &["delete RoleBinding", "delete Role", "delete ServiceAc
 const LATER: fn(&mut Value) = |object| object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
 
 #[rstest]
-#[case::g4_made_in_order_where_no_pod_uses_the_name(World::new(&["a", "b"]), [NOTHING, MAKE, NOTHING])]
+#[case::mrg4_made_in_order_where_no_pod_uses_the_name(World::new(&["a", "b"]), [NOTHING, MAKE, NOTHING])]
 #[case::as_it_should_be(World::made(&["a", "b"]), [NOTHING, NOTHING, NOTHING])]
-#[case::g3_rules_are_followed(
+#[case::mrg3_rules_are_followed(
     World::made(&["a", "b"]).edit(1, |role| role["rules"] = json!([])), [&["apply Role"], NOTHING, NOTHING]
 )]
-#[case::g5_a_subject_more(
+#[case::mrg5_a_subject_more(
     World::made(&["a", "b"]).edit(2, |binding| {
         binding["subjects"] = json!([binding["subjects"][0], {"kind": "Group", "name": "all"}]);
     }),
     [&["apply RoleBinding"], NOTHING, NOTHING]
 )]
-#[case::g7_a_finalizer_is_missing(
+#[case::mrg7_a_finalizer_is_missing(
     World::made(&["a", "b"]).edit(0, |account| account["metadata"]["finalizers"] = json!(["sa.pillion.dev/a"])),
     [&["apply ServiceAccount"], NOTHING, NOTHING]
 )]
-#[case::g8_a_finalizer_of_a_stranger(
+#[case::mrg8_a_finalizer_of_a_stranger(
     World::made(&["a", "b"]).edit(0, |account| {
         account["metadata"]["finalizers"] = json!(["sa.pillion.dev/a", "sa.pillion.dev/z", "sa.pillion.dev/b", "x/y"]);
     }),
@@ -206,10 +206,10 @@ const LATER: fn(&mut Value) = |object| object["metadata"]["deletionTimestamp"] =
 #[case::a_role_on_its_way_out_goes(
     World::made(&["a", "b"]).edit(1, LATER), [&["finalizers [] Role"], NOTHING, NOTHING]
 )]
-#[case::g13_an_account_on_its_way_out_goes_where_nobody_uses_it(
+#[case::mrg13_an_account_on_its_way_out_goes_where_nobody_uses_it(
     World::made(&["a", "b"]).edit(0, LATER), [NOTHING, &["finalizers [] ServiceAccount"], NOTHING]
 )]
-#[case::g11_new_demand_removes_the_mark(
+#[case::mrg11_new_demand_removes_the_mark(
     { let mut world = World::made(&["a", "b"]).marked_for(30); world.pods = World::new(&[]).pods; world },
     [
         &[
@@ -220,36 +220,36 @@ const LATER: fn(&mut Value) = |object| object["metadata"]["deletionTimestamp"] =
         NOTHING
     ]
 )]
-#[case::g8_a_set_is_gone(World::made(&["a"]), [STRIP, NOTHING, NOTHING])]
-#[case::g8_a_set_is_gone_and_pods_remain(World::made(&["a"]).used(), [STRIP, NOTHING, NOTHING])]
+#[case::mrg8_a_set_is_gone(World::made(&["a"]), [STRIP, NOTHING, NOTHING])]
+#[case::mrg8_a_set_is_gone_and_pods_remain(World::made(&["a"]).used(), [STRIP, NOTHING, NOTHING])]
 #[case::needed_by_a_pod_that_has_it(
     { let mut world = World::made(&["a", "b", "c"]).used(); world.pods.remove(0); world }, [NOTHING, NOTHING, NOTHING]
 )]
-#[case::g10_not_needed_for_nine_minutes(World::made(&["a", "b"]).idle_for(599), [NOTHING, NOTHING, NOTHING])]
-#[case::g10_not_needed_for_ten_minutes(World::made(&["a", "b"]).idle_for(600), [NOTHING, MARK, NOTHING])]
-#[case::g11_marked_for_less_than_a_minute(World::made(&["a", "b"]).marked_for(59), [NOTHING, NOTHING, NOTHING])]
-#[case::g11_marked_for_a_minute(World::made(&["a", "b"]).marked_for(60), [NOTHING, DELETE, UNMARK])]
-#[case::g11_a_pod_came_after_the_mark(World::made(&["a"]).marked_for(60).used(), [UNMARK, NOTHING, NOTHING])]
-#[case::g11_a_mark_that_is_no_time_is_written_anew(
+#[case::mrg10_not_needed_for_nine_minutes(World::made(&["a", "b"]).idle_for(599), [NOTHING, NOTHING, NOTHING])]
+#[case::mrg10_not_needed_for_ten_minutes(World::made(&["a", "b"]).idle_for(600), [NOTHING, MARK, NOTHING])]
+#[case::mrg11_marked_for_less_than_a_minute(World::made(&["a", "b"]).marked_for(59), [NOTHING, NOTHING, NOTHING])]
+#[case::mrg11_marked_for_a_minute(World::made(&["a", "b"]).marked_for(60), [NOTHING, DELETE, UNMARK])]
+#[case::mrg11_a_pod_came_after_the_mark(World::made(&["a"]).marked_for(60).used(), [UNMARK, NOTHING, NOTHING])]
+#[case::mrg11_a_mark_that_is_no_time_is_written_anew(
     World::made(&["a"]).marked_for(60).edit(1, |role| {
         role["metadata"]["annotations"]["pillion.dev/gc-pending"] = "soon".into();
     }),
     [NOTHING, &["finalizers [] mark Role"], NOTHING]
 )]
-#[case::g10_what_has_a_finalizer_again_is_not_deleted(
+#[case::mrg10_what_has_a_finalizer_again_is_not_deleted(
     World::made(&["a"]).marked_for(60).edit(1, |role| role["metadata"]["finalizers"] = json!(["sa.pillion.dev/a"])),
     [&["finalizers [] Role"], NOTHING, NOTHING]
 )]
-#[case::g11_the_rest_of_a_deletion(World::made(&["a"]).marked_for(60).without(2), [NOTHING, &DELETE[1..], &UNMARK[..2]])]
+#[case::mrg11_the_rest_of_a_deletion(World::made(&["a"]).marked_for(60).without(2), [NOTHING, &DELETE[1..], &UNMARK[..2]])]
 #[case::what_nobody_knows_stays(
     { let mut world = World::made(&["a"]).idle_for(600); world.unknown.push("b".to_owned()); world },
     [NOTHING, NOTHING, NOTHING]
 )]
-#[case::g9_a_terminating_namespace_keeps_nothing(
+#[case::mrg9_a_terminating_namespace_keeps_nothing(
     { let mut world = World::made(&["a", "b"]).used(); world.namespace["status"]["phase"] = "Terminating".into(); world },
     [STRIP, NOTHING, NOTHING]
 )]
-#[case::g9_a_terminating_namespace_gets_nothing(
+#[case::mrg9_a_terminating_namespace_gets_nothing(
     { let mut world = World::new(&["a", "b"]); LATER(&mut world.namespace); world }, [NOTHING, NOTHING, NOTHING]
 )]
 fn each_state_has_its_steps(#[case] world: World, #[case] steps: [&[&str]; 3]) {
@@ -260,7 +260,7 @@ fn each_state_has_its_steps(#[case] world: World, #[case] steps: [&[&str]; 3]) {
 }
 
 #[test]
-fn g4_an_object_begins_with_what_can_never_shrink() {
+fn mrg4_an_object_begins_with_what_can_never_shrink() {
     let plan = World::new(&["a", "b"]).plan();
     let Step::Create(binding) = &plan.groups[0].if_unused[4] else { panic!("{plan:?}") };
     assert_eq!(
@@ -283,7 +283,7 @@ fn g4_an_object_begins_with_what_can_never_shrink() {
 #[case::no_annotation(1, |object: &mut Value| object["metadata"]["annotations"] = json!({}))]
 #[case::another_role(2, |object: &mut Value| object["roleRef"]["name"] = "admin".into())]
 #[case::a_cluster_role(2, |object: &mut Value| object["roleRef"]["kind"] = "ClusterRole".into())]
-fn g2_what_is_not_ours_is_left_alone_and_told(#[case] index: usize, #[case] edit: fn(&mut Value)) {
+fn mrg2_what_is_not_ours_is_left_alone_and_told(#[case] index: usize, #[case] edit: fn(&mut Value)) {
     let plan = World::made(&["a", "b"]).edit(index, edit).plan();
     assert_eq!(plan.groups, []);
     let sets = vec!["a".to_owned(), "b".to_owned()];
@@ -291,7 +291,7 @@ fn g2_what_is_not_ours_is_left_alone_and_told(#[case] index: usize, #[case] edit
 }
 
 #[test]
-fn p4_nobody_is_granted_what_nobody_may_grant() {
+fn esc4_nobody_is_granted_what_nobody_may_grant() {
     let mut world = World::new(&["a", "b"]);
     world.settings.sidecar_sets[1].as_value_mut()["spec"]["serviceAccountPermissions"] =
         json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
@@ -303,7 +303,7 @@ fn p4_nobody_is_granted_what_nobody_may_grant() {
 }
 
 #[test]
-fn g6_a_prepared_namespace_needs_no_pod() {
+fn mrg6_a_prepared_namespace_needs_no_pod() {
     let mut world = World::new(&["a", "b", "c", "d", "e"]);
     world.pods.clear();
     assert_eq!(world.plan(), Plan::default());
@@ -318,6 +318,6 @@ fn g6_a_prepared_namespace_needs_no_pod() {
 #[case::idle(World::made(&["a", "b"]).idle_for(590), Some(10))]
 #[case::marked(World::made(&["a", "b"]).marked_for(45), Some(15))]
 #[case::needed(World::made(&["a", "b"]), None)]
-fn g10_it_is_looked_again_when_the_time_has_come(#[case] world: World, #[case] seconds: Option<i64>) {
+fn mrg10_it_is_looked_again_when_the_time_has_come(#[case] world: World, #[case] seconds: Option<i64>) {
     assert_eq!(world.plan().look_again, seconds);
 }

@@ -1,4 +1,4 @@
-//! The resources of the target containers, put together (E-2).
+//! Aggregation of the target containers' resources (EXPR-2).
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -10,14 +10,14 @@ use super::Slot;
 /// `targetContainersMode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// `sum`: what the targets have together.
+    /// `sum`: the sum over all targets.
     Sum,
-    /// `max`: the most that any of them has.
+    /// `max`: the maximum over all targets.
     Max,
 }
 
 impl Mode {
-    /// Reads `targetContainersMode`.
+    /// Parses `targetContainersMode`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "sum" => Some(Self::Sum),
@@ -29,14 +29,14 @@ impl Mode {
     fn join(self, left: &Quantity, right: Quantity) -> Result<Quantity, QuantityError> {
         match self {
             Self::Sum => left.checked_add(&right).ok_or(QuantityError::TooLarge),
-            // The first one where they are equal.
+            // If both are equal, the first one stays.
             Self::Max if right > *left => Ok(right),
             Self::Max => Ok(left.clone()),
         }
     }
 }
 
-/// Limits of the targets together; `None` is unlimited: at least one target has no such limit.
+/// The aggregated limits of the targets. `None` means unlimited: at least one target has no such limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Cores.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub memory: Option<Quantity>,
 }
 
-/// Requests of the targets together; a missing request counts as 0.
+/// The aggregated requests of the targets. A missing request counts as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Cores.
@@ -54,7 +54,7 @@ pub struct Requests {
     pub memory: Quantity,
 }
 
-/// What expressions compute with. The default is that of no targets: unlimited, no requests.
+/// The input of expressions. The default is that of no targets: unlimited, and no requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aggregate {
     /// `resources.limits`.
@@ -63,9 +63,10 @@ pub struct Aggregate {
     pub requests: Requests,
 }
 
-/// Puts the limits and requests of `containers` (core/v1 Containers) together.
+/// Aggregates the limits and requests of `containers` (core/v1 Containers).
 ///
-/// Errors: every quantity that cannot be read, at `containers[<name>].resources.limits[cpu]` and the like.
+/// # Errors
+/// Every quantity that cannot be parsed, at `containers[<name>].resources.limits[cpu]` and the like.
 pub fn aggregate(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
     let mut errors = Vec::new();
     let mut join = |section, slot, all| together(mode, containers, section, slot, all, &mut errors);
@@ -79,7 +80,8 @@ pub fn aggregate(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<Fie
     if errors.is_empty() { Ok(aggregate) } else { Err(errors) }
 }
 
-/// One resource of one section, or nothing where no container has it, or not every one and `all` of them must.
+/// Aggregates one resource of one section. Returns `None` if no container has it, or if `all` containers must have it
+/// and one does not.
 fn together(
     mode: Mode,
     containers: &[&Value],
@@ -98,7 +100,7 @@ fn together(
         let joined = Quantity::from_json(value).and_then(|quantity| match &total {
             Some(total) => mode.join(total, quantity),
             None => match mode {
-                // A sum starts at zero, and a sum does not keep the text of what it adds.
+                // Start at zero: a sum does not keep the text of its summands.
                 Mode::Sum => mode.join(&Quantity::default(), quantity),
                 Mode::Max => Ok(quantity),
             },

@@ -1,8 +1,8 @@
-//! The arithmetic of expressions (E-7).
+//! The arithmetic of expressions (EXPR-7).
 //!
-//! Results are compared with the reference's, so the order of the floating-point operations is the reference's:
-//! a quantity counts as its thousandths, rounded up, as a float64; a result is cut off to whole thousandths.
-//! Where the reference wraps around or yields infinity, here is an error.
+//! Results must equal those of the reference, so the floating-point operations have the same order: a quantity counts
+//! as its thousandths, rounded up, as a float64, and a result is truncated to whole thousandths. Overflow and infinity
+//! are errors, unlike in the reference.
 
 use pillion_kubernetes::quantity::{Format, Quantity};
 
@@ -16,28 +16,28 @@ pub(super) enum Operator {
     Divide,
 }
 
-/// A value on the way.
+/// An intermediate value.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     Number(f64),
     Quantity(Quantity),
-    /// A quantity that depends on the variable, whose value is not known yet: all that can be said is its type.
+    /// A quantity that depends on the variable, whose value is not known yet. Only its type is known.
     Unknown,
 }
 
 /// 2⁶³ as a float: the first value beyond `i64`.
 const I64_END: f64 = 9_223_372_036_854_775_808.0;
 
-/// The whole part of `value`, where it fits.
+/// Returns the integer part of `value`, if it fits.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the fraction is to be cut off")]
 pub(super) fn to_i64(value: f64) -> Option<i64> {
     (-I64_END..I64_END).contains(&value).then_some(value as i64)
 }
 
-/// The least whole number that is not below `value`, where it fits.
+/// Returns the least integer that is not below `value`, if it fits.
 pub(super) fn to_i64_ceil(value: f64) -> Option<i64> {
     let cut = to_i64(value)?;
-    // A float with a fraction is far from the end of `i64`.
+    // A float with a fraction is far from the limits of `i64`.
     Some(if to_f64(cut) < value { cut + 1 } else { cut })
 }
 
@@ -46,7 +46,7 @@ fn to_f64(value: i64) -> f64 {
     value as f64
 }
 
-/// A plain number as a quantity: its thousandths, cut off.
+/// Converts a plain number to a quantity, truncated to thousandths.
 pub(super) fn number_to_quantity(number: f64) -> Option<Quantity> {
     Some(Quantity::from_milli(to_i64(number * 1000.0)?, Format::DecimalSi))
 }
@@ -55,13 +55,13 @@ fn finite(number: f64) -> Option<Operand> {
     number.is_finite().then_some(Operand::Number(number))
 }
 
-/// The thousandths of `quantity` changed by `change`, in the quantity's own format.
+/// Applies `change` to the thousandths of `quantity`, keeping its format.
 fn scaled(quantity: &Quantity, change: impl FnOnce(f64) -> f64) -> Option<Operand> {
     let milli = to_i64(change(to_f64(quantity.to_milli_ceil()?)))?;
     Some(Operand::Quantity(Quantity::from_milli(milli, quantity.format())))
 }
 
-/// Joins two operands as quantities; a number counts as its thousandths. `None` is an overflow.
+/// Joins two operands as quantities. A number counts as its thousandths. Returns `None` on overflow.
 fn joined(left: Operand, right: Operand, join: fn(Quantity, Quantity) -> Option<Quantity>) -> Option<Operand> {
     let to_quantity = |operand| match operand {
         Operand::Number(number) => number_to_quantity(number).map(Operand::Quantity),
@@ -73,7 +73,7 @@ fn joined(left: Operand, right: Operand, join: fn(Quantity, Quantity) -> Option<
     }
 }
 
-/// `left operator right`.
+/// Computes `left operator right`.
 pub(super) fn apply(
     operator: Operator,
     column: usize,
@@ -103,7 +103,7 @@ pub(super) fn apply(
     result.ok_or(ExpressionError::Overflow { column })
 }
 
-/// The greater, or the lesser, of two; the left one where they are equal.
+/// Returns the greater or the lesser operand, or the left one if they are equal.
 pub(super) fn pick(greater: bool, column: usize, left: Operand, right: Operand) -> Result<Operand, ExpressionError> {
     if let (Operand::Number(left), Operand::Number(right)) = (&left, &right) {
         let takes_left = if greater { left >= right } else { left <= right };
@@ -117,7 +117,7 @@ pub(super) fn pick(greater: bool, column: usize, left: Operand, right: Operand) 
     result.ok_or(ExpressionError::Overflow { column })
 }
 
-/// `-operand`.
+/// Computes `-operand`.
 pub(super) fn negated(operand: Operand) -> Operand {
     match operand {
         Operand::Number(number) => Operand::Number(-number),

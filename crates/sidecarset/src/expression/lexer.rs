@@ -1,4 +1,4 @@
-//! Text to tokens (E-6).
+//! Splitting of a text into tokens (EXPR-6).
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -15,12 +15,12 @@ pub(super) enum Token {
     Number(f64),
     Quantity(Quantity),
     Name(String),
-    /// One of `+ - * / ( ) ,`, or a character that has no place in the language.
+    /// One of `+ - * / ( ) ,`, or a character that is not part of the language.
     Symbol(char),
     End,
 }
 
-/// Reads token by token.
+/// Reads one token at a time.
 pub(super) struct Lexer<'a> {
     rest: Peekable<Chars<'a>>,
     /// The column of the next character.
@@ -38,7 +38,7 @@ impl<'a> Lexer<'a> {
         Some(character)
     }
 
-    /// The next token with the column where it starts.
+    /// Returns the next token with the column where it starts.
     pub(super) fn next(&mut self) -> Result<(Token, usize), ExpressionError> {
         while self.take(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')).is_some() {}
         let column = self.column;
@@ -58,7 +58,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self, column: usize) -> Result<Token, ExpressionError> {
-        // Everything that sticks to the number is part of it: nothing may follow one without a space or an operator.
+        // All characters up to a space or an operator belong to the number.
         let mut text = String::new();
         loop {
             let exponent = text.strip_suffix(['e', 'E']).is_some_and(is_mantissa);
@@ -72,7 +72,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Digits with at most one point.
+/// Whether the text is digits with at most one point.
 fn is_mantissa(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,7 +1,7 @@
-//! The expressions of `resourcesPolicy`: a sidecar's resources computed from those of other containers.
+//! The expressions of `resourcesPolicy`, which compute a sidecar's resources from those of other containers.
 //!
-//! The language is that of the reference (`sidecarset.md`, E-3 to E-10), type-checked where the `SidecarSet` is
-//! admitted instead of failing when a Pod is (`product.md`, rows Q-6 to Q-10).
+//! The language is that of the reference (EXPR-3 to EXPR-10). Unlike in the reference, type errors are found when the
+//! `SidecarSet` is admitted, not when a Pod is (DIFF-6 to DIFF-10).
 
 mod aggregate;
 mod arithmetic;
@@ -19,18 +19,18 @@ pub use policy::ResourcesPolicy;
 use arithmetic::{Operand, Operator};
 use pillion_kubernetes::quantity::{Format, Quantity};
 
-/// What an expression computes. It decides the variable and the unit: the reference's guess from the text (E-4)
-/// does not hold.
+/// The resource that an expression computes. It determines the variable and the unit. The reference guesses them from
+/// the text (EXPR-4), which is unreliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// Cores. The variable is `cpu`.
     Cpu,
-    /// Bytes, always whole ones. The variable is `memory`.
+    /// Whole bytes. The variable is `memory`.
     Memory,
 }
 
 impl Slot {
-    /// The name of the variable, and of the resource.
+    /// Returns the name of the variable, which is also that of the resource.
     pub const fn variable(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// The resource that this one is not.
+    /// Returns the other resource.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -48,7 +48,8 @@ impl Slot {
     }
 }
 
-/// A part of an expression. Nested at most [`pillion_kubernetes::json::MAX_DEPTH`] deep, so that walking it is safe.
+/// A node of the syntax tree. Nodes are nested at most [`pillion_kubernetes::json::MAX_DEPTH`] deep, so that recursion
+/// is safe.
 #[derive(Clone, Debug)]
 enum Node {
     Number(f64),
@@ -59,7 +60,7 @@ enum Node {
     Pick { greater: bool, column: usize, arguments: Box<[Node; 2]> },
 }
 
-/// One operator of a chain with what stands to its right.
+/// One operator of a chain with its right operand.
 #[derive(Clone, Debug)]
 struct Step {
     operator: Operator,
@@ -67,10 +68,10 @@ struct Step {
     right: Node,
 }
 
-/// What the variable stands for.
+/// The value of the variable.
 struct Binding<'a> {
     slot: Slot,
-    /// `None` where only the types matter.
+    /// `None` if only the types matter.
     value: Option<&'a Quantity>,
 }
 
@@ -107,32 +108,55 @@ impl Node {
     }
 }
 
-/// An expression that is well formed.
+/// A well-formed expression.
 ///
-/// `+ - * /` from left to right with the usual precedence, a sign `-`, parentheses, `max(a, b)`, `min(a, b)`, the
-/// variables `cpu` and `memory`, numbers (`1.5`, `1e3`, `50%`) and quantities (`200m`, `1Gi`); names in any case (E-6).
+/// The language has `+ - * /`, evaluated from left to right with the usual precedence, the sign `-`, parentheses,
+/// `max(a, b)`, `min(a, b)`, the variables `cpu` and `memory`, numbers (`1.5`, `1e3`, `50%`) and quantities (`200m`,
+/// `1Gi`). Names are case-insensitive (EXPR-6).
 #[derive(Clone, Debug)]
 pub struct Expression {
     root: Node,
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
-    /// Errors: syntax, malformed or too large literals, unknown names, nesting beyond [`pillion_kubernetes::json::MAX_DEPTH`].
+    /// # Errors
+    /// Syntax errors, malformed or too large literals, unknown names, nesting deeper than
+    /// [`pillion_kubernetes::json::MAX_DEPTH`].
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         parser::parse(text).map(|root| Self { root })
     }
 
-    /// Whether it has no variable: its value does not depend on any container.
+    /// Whether the expression has no variable, so that its value does not depend on any container.
     pub fn is_constant(&self) -> bool {
         !self.root.has_variable()
     }
 
-    /// Finds what is wrong whatever the variable's value will be (Q-6, Q-7, Q-8).
+    /// Finds the errors that occur for every value of the variable (DIFF-6, DIFF-7, DIFF-8).
     ///
-    /// Errors: the other slot's variable, quantity × quantity, division by a quantity or by a constant zero, an
-    /// overflow of constants, a negative constant. A result that is negative for some values is accepted.
+    /// # Errors
+    /// The other slot's variable, a product of two quantities, division by a quantity or by a constant zero, an
+    /// overflow of constants, a negative constant. A result that is negative only for some values is accepted.
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_sidecarset::expression::{Expression, ExpressionError, Slot};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for (expression, result) in [
+    ///     ("cpu - 1", Ok(())), // negative for some values only
+    ///     ("memory", Err(ExpressionError::WrongVariable { column: 1, found: Slot::Memory })),
+    ///     ("cpu * cpu", Err(ExpressionError::QuantityTimesQuantity { column: 5 })),
+    ///     ("1 / cpu", Err(ExpressionError::DivisionByQuantity { column: 3 })),
+    ///     ("cpu / 0", Err(ExpressionError::DivisionByZero { column: 5 })),
+    ///     ("1 - 2", Err(ExpressionError::Negative("-1".to_owned()))),
+    /// ] {
+    ///     assert_eq!(Expression::parse(expression)?.check(Slot::Cpu), result);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check(&self, slot: Slot) -> Result<(), ExpressionError> {
         match self.root.evaluate(&Binding { slot, value: None })? {
             Operand::Unknown => Ok(()),
@@ -140,19 +164,40 @@ impl Expression {
         }
     }
 
-    /// Computes it: cores for cpu, whole bytes for memory, where a fraction rounds up (Q-10).
+    /// Evaluates the expression: to cores for cpu, to whole bytes for memory, rounding up (DIFF-10).
     ///
-    /// A result that is a plain number counts as cores, cut off to thousandths, or as bytes (E-5).
+    /// A result that is a plain number counts as cores, truncated to thousandths, or as bytes (EXPR-5).
     ///
-    /// Errors: those of [`Self::check`], a negative result, an overflow.
+    /// # Errors
+    /// Those of [`Self::check`], a negative result, an overflow.
+    ///
+    /// # Examples
+    /// ```
+    /// use pillion_kubernetes::quantity::Quantity;
+    /// use pillion_sidecarset::expression::{Expression, Slot};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// for (expression, slot, variable, result) in [
+    ///     ("cpu*50%", Slot::Cpu, "200m", "100m"),
+    ///     ("max(CPU,1)", Slot::Cpu, "200m", "1"),
+    ///     ("cpu - 50m", Slot::Cpu, "200m", "150m"),
+    ///     ("memory / 3", Slot::Memory, "100", "34"), // rounded up to whole bytes
+    ///     ("min(memory, 64Mi)", Slot::Memory, "100Mi", "64Mi"),
+    /// ] {
+    ///     let value = Expression::parse(expression)?.evaluate(slot, &Quantity::parse(variable)?)?;
+    ///     assert_eq!(value.to_string(), result);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn evaluate(&self, slot: Slot, variable: &Quantity) -> Result<Quantity, ExpressionError> {
         finish(slot, self.root.evaluate(&Binding { slot, value: Some(variable) })?)
     }
 }
 
-/// The value of a whole expression in the unit of its slot.
+/// Converts the value of a whole expression to the unit of its slot.
 fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
-    // An overflow here is about the whole expression.
+    // An overflow here is one of the whole expression.
     let overflow = ExpressionError::Overflow { column: 1 };
     match (slot, result) {
         (_, Operand::Number(number)) if number < 0.0 => Err(ExpressionError::Negative(number.to_string())),
@@ -164,11 +209,11 @@ fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
             let bytes = arithmetic::to_i64_ceil(number).ok_or(overflow)?;
             Ok(Quantity::from_units(bytes, Format::DecimalSi))
         }
-        // Kubernetes cuts off what does not fit into 64 bits, or computes with something else.
+        // Kubernetes truncates values that do not fit into 64 bits, or computes with other values.
         (_, Operand::Quantity(quantity)) if quantity.to_i64_ceil().is_none() => Err(overflow),
         (Slot::Cpu, Operand::Quantity(quantity)) => Ok(quantity),
         (Slot::Memory, Operand::Quantity(quantity)) => Ok(quantity.round_up_to_whole()),
-        // Only a check has unknown values, and it does not come here.
+        // Only a check has unknown values, and it does not get here.
         (_, Operand::Unknown) => Ok(Quantity::default()),
     }
 }

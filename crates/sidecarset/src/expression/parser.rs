@@ -1,4 +1,4 @@
-//! Tokens to a tree (E-6).
+//! Parsing of tokens into a syntax tree (EXPR-6).
 
 use pillion_kubernetes::json::MAX_DEPTH;
 
@@ -9,7 +9,7 @@ use super::{Node, Operator, Slot, Step};
 const OPERAND: &str = "a number, a quantity, cpu, memory, max(a, b), min(a, b), - or (";
 const OPERATOR: &str = "one of + - * /";
 
-/// Reads a whole expression.
+/// Parses a whole expression.
 pub(super) fn parse(text: &str) -> Result<Node, ExpressionError> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, column: 1, depth: 0 };
     parser.advance()?;
@@ -17,11 +17,11 @@ pub(super) fn parse(text: &str) -> Result<Node, ExpressionError> {
     if parser.token == Token::End { Ok(node) } else { Err(parser.unexpected(OPERATOR)) }
 }
 
-/// Recursive descent. Only [`Parser::operand`] goes deeper; chains of operators are lists, so their length costs
-/// no stack, here or in the evaluation.
+/// A recursive-descent parser. Only [`Parser::operand`] nests deeper. Chains of operators are lists, so their length
+/// takes no stack, neither here nor in the evaluation.
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The next token, and where it starts.
+    /// The next token. `column` is where it starts.
     token: Token,
     column: usize,
     depth: usize,
@@ -44,7 +44,7 @@ impl Parser<'_> {
         ExpressionError::Syntax { column: self.column, found, expected }
     }
 
-    /// Takes the next token where it is `symbol`.
+    /// Skips the next token if it is `symbol`. Returns whether it was.
     fn accept(&mut self, symbol: char) -> Result<bool, ExpressionError> {
         let found = self.token == Token::Symbol(symbol);
         if found {
@@ -75,7 +75,7 @@ impl Parser<'_> {
         self.chain(Self::operand, &[('*', Operator::Multiply), ('/', Operator::Divide)])
     }
 
-    /// Operands joined by operators of one precedence, applied from left to right.
+    /// Parses operands joined by operators of one precedence, applied from left to right.
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> Result<Node, ExpressionError>,
@@ -117,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The arguments of a call; the name is read.
+    /// Parses the arguments of a call, after the name.
     fn call(&mut self, name: &str, column: usize) -> Result<Node, ExpressionError> {
         let (name, greater) = match name {
             name if name.eq_ignore_ascii_case("max") => ("max", true),

@@ -1,4 +1,4 @@
-//! `resourcesPolicy` of a sidecar: from the targets' resources to its own (E-3).
+//! The `resourcesPolicy` of a sidecar, which computes its resources from those of the targets (EXPR-3).
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json::{self, Object};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Aggregate, Expression, ExpressionError, Mode, Slot, aggregate};
 
-/// A part of `resourcesExpr`, and of the `resources` that come of it.
+/// A section of `resourcesExpr`, and of the computed `resources`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
     Limits,
@@ -34,7 +34,7 @@ fn path(section: Section, slot: Slot) -> String {
     FieldPath::new("resourcesExpr").child(section.key()).child(slot.variable()).to_string()
 }
 
-/// One expression with its place.
+/// One expression with its section and resource.
 #[derive(Clone, Debug)]
 struct Entry {
     section: Section,
@@ -42,7 +42,7 @@ struct Entry {
     expression: Expression,
 }
 
-/// A `resourcesPolicy` whose expressions are well formed.
+/// A `resourcesPolicy` with well-formed expressions.
 #[derive(Clone, Debug)]
 pub struct ResourcesPolicy {
     mode: Option<Mode>,
@@ -51,11 +51,13 @@ pub struct ResourcesPolicy {
 }
 
 impl ResourcesPolicy {
-    /// Reads the JSON of a `resourcesPolicy`; an expression that is absent or `""` computes nothing.
+    /// Parses the JSON of a `resourcesPolicy`. An expression that is absent or `""` computes nothing.
     ///
-    /// Errors, with paths below the policy: every expression that is not well formed. A mode that nobody knows is none:
-    /// the CRD's enum and [`crate::validation::validate_manifest`] refuse it, and a stored one puts nothing together,
-    /// as in the reference.
+    /// An unknown mode counts as none: the CRD's enum and [`crate::validation::validate_manifest`] refuse it, and in a
+    /// stored policy it aggregates nothing, as in the reference.
+    ///
+    /// # Errors
+    /// Every malformed expression, with its path below the policy.
     pub fn from_json(policy: &Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let mode = Mode::parse(json::text(policy, &["targetContainersMode"]));
@@ -74,29 +76,32 @@ impl ResourcesPolicy {
         if errors.is_empty() { Ok(Self { mode, name_regex, entries }) } else { Err(errors) }
     }
 
-    /// The resources of the targets (core/v1 Containers), put together as `targetContainersMode` says.
+    /// Aggregates the resources of the targets (core/v1 Containers) as `targetContainersMode` says.
     ///
-    /// Errors: every amount that is not one, see [`aggregate`].
+    /// # Errors
+    /// Every invalid amount, see [`aggregate`].
     pub fn aggregate(&self, targets: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
         self.mode.map_or_else(|| Ok(Aggregate::default()), |mode| aggregate(mode, targets))
     }
 
-    /// `targetContainersNameRegex` as written; `""` where it is absent. Targets match it anywhere in their name (E-1).
+    /// Returns `targetContainersNameRegex` as written, or `""` if it is absent. It matches anywhere in the name of a
+    /// target (EXPR-1).
     pub fn name_regex(&self) -> &str {
         &self.name_regex
     }
 
-    /// Whether the result depends on any container: some expression has a variable.
+    /// Whether the result depends on a container, because some expression has a variable (DIFF-9).
     pub fn needs_targets(&self) -> bool {
         self.entries.iter().any(|entry| !entry.expression.is_constant())
     }
 
-    /// The sidecar's new `resources`, which replace the old ones wholly (E-3).
+    /// Returns the sidecar's new `resources`, which replace the old ones completely (EXPR-3).
     ///
-    /// A limit that depends on what is unlimited is left out; empty maps are left out. Without targets, take
-    /// the default aggregate.
+    /// Omits a limit that depends on an unlimited resource (DIFF-9), and empty maps. Without targets, pass the default
+    /// aggregate.
     ///
-    /// Errors: every expression that has no result, at `resourcesExpr.limits.cpu` and the like.
+    /// # Errors
+    /// Every expression that has no result, at `resourcesExpr.limits.cpu` and the like.
     pub fn evaluate(&self, targets: &Aggregate) -> Result<Value, Vec<(String, ExpressionError)>> {
         let mut resources = Object::new();
         let mut errors = Vec::new();
@@ -108,7 +113,7 @@ impl ResourcesPolicy {
                 (Section::Requests, Slot::Cpu) => Some(&targets.requests.cpu),
                 (Section::Requests, Slot::Memory) => Some(&targets.requests.memory),
             };
-            // A constant does not look at its variable.
+            // A constant does not use its variable.
             let Some(variable) = variable.or(expression.is_constant().then_some(&unused)) else { continue };
             match expression.evaluate(*slot, variable) {
                 Ok(quantity) => {

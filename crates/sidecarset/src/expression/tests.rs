@@ -12,7 +12,7 @@ fn read(text: &str) -> Expression {
     Expression::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// With `cpu` = 200m and `memory` = 100Mi, the values of the vectors.
+/// Evaluates with `cpu` = 200m and `memory` = 100Mi, the values of the vectors.
 fn evaluate(slot: Slot, text: &str) -> Result<String, ExpressionError> {
     let variable = match slot {
         Slot::Cpu => q("200m"),
@@ -52,7 +52,7 @@ fn check(slot: Slot, text: &str) -> Result<(), ExpressionError> {
 #[case("1.0001 + 0*cpu", "1")]
 #[case("cpu + 1Ki", "1024200m")]
 #[case("0*cpu + 1Ki", "1Ki")]
-fn e9_cpu_expressions_have_the_value_of_the_reference(#[case] text: &str, #[case] expected: &str) {
+fn expr9_cpu_expressions_have_the_value_of_the_reference(#[case] text: &str, #[case] expected: &str) {
     assert_eq!(evaluate(Slot::Cpu, text).as_deref(), Ok(expected));
     assert_eq!(check(Slot::Cpu, text), Ok(()));
 }
@@ -71,7 +71,7 @@ fn e9_cpu_expressions_have_the_value_of_the_reference(#[case] text: &str, #[case
 #[case("min(memory, 32Mi)", "32Mi")]
 #[case("max(memory*10%, 64Mi)", "64Mi")]
 #[case("1048576 * 2", "2097152")]
-fn q8_q10_memory_results_are_whole_bytes_rounded_up(#[case] text: &str, #[case] expected: &str) {
+fn expr4_expr5_diff8_diff10_memory_results_are_whole_bytes_rounded_up(#[case] text: &str, #[case] expected: &str) {
     assert_eq!(evaluate(Slot::Memory, text).as_deref(), Ok(expected));
     assert_eq!(check(Slot::Memory, text), Ok(()));
 }
@@ -95,7 +95,7 @@ fn q8_q10_memory_results_are_whole_bytes_rounded_up(#[case] text: &str, #[case] 
 #[case("1%m", 1)]
 #[case("2cpu", 1)]
 #[case("1é", 1)]
-fn q7_malformed_literals_are_errors(#[case] text: &str, #[case] at: usize) {
+fn diff7_malformed_literals_are_errors(#[case] text: &str, #[case] at: usize) {
     let error = Expression::parse(text).unwrap_err();
     assert!(matches!(error, ExpressionError::Literal { column, .. } if column == at), "{error}");
     assert!(error.to_string().contains("suffixes m k M G T P Ki Mi Gi Ti Pi"), "{error}");
@@ -122,7 +122,7 @@ fn q7_malformed_literals_are_errors(#[case] text: &str, #[case] at: usize) {
 #[case("max", "undefined variable: max at column 1")]
 #[case("1e400", "overflow at column 1")]
 #[case("2 * 1e400%", "overflow at column 5")]
-fn e6_e8_syntax_errors_name_the_column(#[case] text: &str, #[case] expected: &str) {
+fn expr6_expr8_syntax_errors_name_the_column(#[case] text: &str, #[case] expected: &str) {
     let error = Expression::parse(text).unwrap_err().to_string();
     assert!(error.starts_with(expected), "{error}");
 }
@@ -149,7 +149,7 @@ fn e6_e8_syntax_errors_name_the_column(#[case] text: &str, #[case] expected: &st
 #[case(Slot::Memory, "9000P + 8192Pi", ExpressionError::Overflow { column: 1 })]
 #[case(Slot::Cpu, "-1", ExpressionError::Negative("-1".to_owned()))]
 #[case(Slot::Memory, "1Mi - 1Gi", ExpressionError::Negative("-1023Mi".to_owned()))]
-fn q6_q7_what_no_value_can_cure_is_an_error_at_the_sidecar_set(
+fn diff6_diff7_what_no_value_can_cure_is_an_error_at_the_sidecar_set(
     #[case] slot: Slot,
     #[case] text: &str,
     #[case] expected: ExpressionError,
@@ -163,7 +163,11 @@ fn q6_q7_what_no_value_can_cure_is_an_error_at_the_sidecar_set(
 #[case(Slot::Cpu, "cpu - 2", "calculation result is negative: -1800m")]
 #[case(Slot::Memory, "memory-200Mi", "calculation result is negative: -100Mi")]
 #[case(Slot::Memory, "memory*1e12", "overflow at column 7")]
-fn q6_what_depends_on_the_value_is_an_error_at_the_pod(#[case] slot: Slot, #[case] text: &str, #[case] expected: &str) {
+fn diff6_what_depends_on_the_value_is_an_error_at_the_pod(
+    #[case] slot: Slot,
+    #[case] text: &str,
+    #[case] expected: &str,
+) {
     assert_eq!(check(slot, text), Ok(()));
     let error = evaluate(slot, text).unwrap_err().to_string();
     assert!(error.starts_with(expected), "{error}");
@@ -190,7 +194,7 @@ fn values_of_any_size_give_a_result_or_an_error(#[case] text: &str, #[case] valu
 }
 
 #[test]
-fn a_thousand_levels_are_an_error_and_a_long_chain_is_none() {
+fn expr11_lim2_a_thousand_levels_are_an_error_and_a_long_chain_is_none() {
     for deep in ["(".repeat(1_000), "-".repeat(1_000), "max(".repeat(1_000), "-(".repeat(1_000)] {
         let error = Expression::parse(&format!("{deep}1")).unwrap_err();
         assert!(matches!(error, ExpressionError::TooDeep { column: 65.. }), "{error}");
@@ -207,7 +211,7 @@ fn a_thousand_levels_are_an_error_and_a_long_chain_is_none() {
 #[case("max(1, 2*3)", true)]
 #[case("0*cpu", false)]
 #[case("1 + min(2, -Memory)", false)]
-fn q9_an_expression_without_a_variable_is_constant(#[case] text: &str, #[case] constant: bool) {
+fn diff9_an_expression_without_a_variable_is_constant(#[case] text: &str, #[case] constant: bool) {
     assert_eq!(read(text).is_constant(), constant);
 }
 
@@ -230,7 +234,7 @@ fn text(quantity: Option<&Quantity>) -> Option<String> {
 }
 
 #[test]
-fn e2_sums_and_maxima_treat_missing_limits_as_unlimited_and_missing_requests_as_zero() {
+fn expr2_sums_and_maxima_treat_missing_limits_as_unlimited_and_missing_requests_as_zero() {
     let [a, b] = a5();
     let sum = aggregate(Mode::Sum, &[&a, &b]).unwrap();
     assert_eq!(text(sum.limits.cpu.as_ref()).as_deref(), Some("500m"));
@@ -245,7 +249,7 @@ fn e2_sums_and_maxima_treat_missing_limits_as_unlimited_and_missing_requests_as_
 }
 
 #[test]
-fn e2_a_sum_is_canonical_and_a_maximum_is_as_written() {
+fn expr2_a_sum_is_canonical_and_a_maximum_is_as_written() {
     let one = target("a", &json!({"limits": {"cpu": "+1", "memory": null}}));
     let other = target("b", &json!({"limits": {"cpu": 1, "memory": "1.Ki"}, "requests": {"memory": "-1"}}));
     let sum = aggregate(Mode::Sum, &[&one]).unwrap();
@@ -257,7 +261,7 @@ fn e2_a_sum_is_canonical_and_a_maximum_is_as_written() {
 }
 
 #[test]
-fn e2_every_unreadable_quantity_is_named() {
+fn expr2_every_unreadable_quantity_is_named() {
     let one = target("a", &json!({"limits": {"cpu": "1K"}, "requests": {"memory": true}}));
     let other = target("b", &json!({"limits": {"cpu": "1", "memory": ""}}));
     let errors = aggregate(Mode::Sum, &[&one, &other]).unwrap_err();
@@ -288,7 +292,7 @@ fn policy(expressions: &Value) -> ResourcesPolicy {
 #[case(json!({"limits": {"cpu": "", "memory": "memory"}}), json!({}))]
 #[case(json!({"limits": {"memory": "0*memory + 1Mi"}, "requests": {"cpu": "0"}}), json!({"requests": {"cpu": "0"}}))]
 #[case(json!({}), json!({}))]
-fn a5_e3_q9_resources_are_computed_from_the_targets(#[case] expressions: Value, #[case] expected: Value) {
+fn expr1_expr3_diff9_resources_are_computed_from_the_targets(#[case] expressions: Value, #[case] expected: Value) {
     let [a, b] = a5();
     let policy = policy(&expressions);
     let targets = policy.aggregate(&[&a, &b]).unwrap();
@@ -297,7 +301,7 @@ fn a5_e3_q9_resources_are_computed_from_the_targets(#[case] expressions: Value, 
 }
 
 #[test]
-fn q9_a_policy_of_constants_needs_no_targets() {
+fn diff9_a_policy_of_constants_needs_no_targets() {
     let constant = policy(&json!({"limits": {"cpu": "2*100m", "memory": "1Gi"}, "requests": {"cpu": ""}}));
     assert!(!constant.needs_targets());
     let expected = json!({"limits": {"cpu": "200m", "memory": "1Gi"}});
@@ -309,7 +313,7 @@ fn q9_a_policy_of_constants_needs_no_targets() {
 }
 
 #[test]
-fn q6_every_expression_that_fails_is_named() {
+fn diff6_every_expression_that_fails_is_named() {
     let policy = policy(&json!({
         "limits": {"cpu": "cpu*cpu", "memory": "cpu"}, "requests": {"cpu": "cpu-1", "memory": "memory/0"}
     }));
@@ -333,7 +337,7 @@ fn a_policy_that_is_not_well_formed_names_its_expressions() {
 }
 
 #[test]
-fn e2_an_unknown_mode_puts_nothing_together() {
+fn expr2_an_unknown_mode_puts_nothing_together() {
     let policy = ResourcesPolicy::from_json(&json!({
         "targetContainersMode": "avg", "resourcesExpr": {"limits": {"cpu": "cpu"}, "requests": {"cpu": "cpu"}}
     }))

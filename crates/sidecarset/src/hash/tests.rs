@@ -24,40 +24,40 @@ const SAMPLE: &str = r#"{"containers":[{"name":"sidecar1","image":"centos:6.7","
 #[case::quantities(QUANTITIES, "9dwb5xc6z6bd689484czwx78c4wwb8889c26vwd7877z6zbc6867xd6fczzx7xz4")]
 #[case::escapes(ESCAPES, "7z6f2dv7dfddbzf7b99x28782c2b58zv56xff7c988z7w57482b2vx47dz879946")]
 #[case::sample(SAMPLE, "4zbdc2xzc8w7c4x2c6984266bc9d7zf87x946v7xdfv988f6c6fc9b7dz47w8zd5")]
-fn h8_golden_preimages_have_their_hashes(#[case] preimage: &str, #[case] hash: &str) {
+fn hash8_golden_preimages_have_their_hashes(#[case] preimage: &str, #[case] hash: &str) {
     assert_eq!(safe_encode(&sha256(preimage.as_bytes())), hash);
 }
 
 #[rstest]
-#[case::h3_absent(json!({}), r#"{"containers":null}"#)]
-#[case::h3_empty(json!({"containers": []}), r#"{"containers":[]}"#)]
-#[case::h5_plain(json!({"containers": [{"image": "test-image", "name": "container1"}]}), PLAIN)]
-#[case::h2_init_containers_that_are_not_native_are_left_out(
+#[case::hash3_absent(json!({}), r#"{"containers":null}"#)]
+#[case::hash3_empty(json!({"containers": []}), r#"{"containers":[]}"#)]
+#[case::hash5_plain(json!({"containers": [{"image": "test-image", "name": "container1"}]}), PLAIN)]
+#[case::hash2_diff25_init_containers_that_are_not_native_are_left_out(
     json!({"containers": [{"image": "test-image", "name": "container1"}], "initContainers": [{"name": "i"}]}),
     PLAIN
 )]
-#[case::h2_nothing_else_is_hashed(
+#[case::hash2_nothing_else_is_hashed(
     json!({
         "containers": [{"image": "test-image", "name": "container1"}], "selector": {}, "volumes": [{"name": "v"}],
         "updateStrategy": {"paused": true}, "imagePullSecrets": [{}], "patchPodMetadata": [{}], "customVersion": "1",
     }),
     PLAIN
 )]
-#[case::h2_native(
+#[case::hash2_api15_native(
     json!({
         "initContainers": [{"restartPolicy": "Always", "name": "container1", "image": "test-image"}],
         "containers": [{"name": "container1", "image": "test-image"}],
     }),
     NATIVE
 )]
-#[case::h7_quantities(
+#[case::hash7_quantities(
     json!({"containers": [{
         "name": "a", "image": "b",
         "resources": {"limits": {"nvidia.com/gpu": "1000m", "memory": "1024Mi", "cpu": 0.5}, "requests": {}},
     }]}),
     QUANTITIES
 )]
-#[case::a2_sample(
+#[case::hash9_sample(
     json!({"containers": [{
         "shareVolumePolicy": {"type": "disabled"}, "upgradeStrategy": {"upgradeType": "ColdUpgrade"},
         "podInjectPolicy": "BeforeAppContainer", "imagePullPolicy": "IfNotPresent",
@@ -71,9 +71,9 @@ fn preimages_are_those_of_the_reference(#[case] spec: Value, #[case] expected: &
     assert_eq!(preimage(&spec).0, expected);
 }
 
-/// What is stored has to stay the same bytes for OpenKruise, and an identity must start no rollout.
+/// Stored hashes and revisions must stay identical for OpenKruise, and an identity must not start a rollout.
 #[test]
-fn a5_9_identities_are_part_of_no_hash_and_no_revision() {
+fn idc9_identities_are_part_of_no_hash_and_no_revision() {
     let with = json!({
         "containers": [{"image": "test-image", "name": "container1"}], "serviceAccountName": "agent",
         "serviceAccountMode": "Isolate", "behaviorWhenServiceAccountInjection": "Merge",
@@ -85,15 +85,15 @@ fn a5_9_identities_are_part_of_no_hash_and_no_revision() {
 }
 
 #[test]
-fn h6_escapes_are_those_of_the_golden_vector() {
+fn hash6_escapes_are_those_of_the_golden_vector() {
     let argument = "a && b <c> \u{2028} \u{8}\u{c}\u{1} é \"q\" \\ \u{fffd} /";
     let spec = json!({"containers": [{"name": "a", "image": "b", "command": ["sh", "-c", argument]}]});
-    // The vector holds a byte that is no UTF-8; a string can only hold U+FFFD itself, which Go does not escape.
+    // The vector contains a byte that is not UTF-8. A string can only contain U+FFFD itself, which Go does not escape.
     assert_eq!(preimage(&spec).0, ESCAPES.replace("\\ufffd", "\u{fffd}"));
 }
 
 #[test]
-fn h4_the_image_is_left_out_of_containers_and_init_containers() {
+fn hash4_the_image_is_left_out_of_containers_and_init_containers() {
     let spec = json!({
         "containers": [{"name": "c", "image": "x"}],
         "initContainers": [{"name": "i", "image": "y", "restartPolicy": "Always"}],
@@ -108,7 +108,7 @@ fn h4_the_image_is_left_out_of_containers_and_init_containers() {
 }
 
 #[test]
-fn a2_the_sample_has_its_hash_without_image() {
+fn hash9_the_sample_has_its_hash_without_image() {
     let spec: Value = serde_json::from_str(SAMPLE).unwrap();
     let Hashes { hash, without_image } = hashes(&spec);
     assert_eq!(hash, "4zbdc2xzc8w7c4x2c6984266bc9d7zf87x946v7xdfv988f6c6fc9b7dz47w8zd5");
@@ -116,14 +116,14 @@ fn a2_the_sample_has_its_hash_without_image() {
 }
 
 #[test]
-fn h8_hex_digits_map_as_listed() {
+fn hash8_hex_digits_map_as_listed() {
     assert_eq!(safe_encode("0123456789abcdef"), "456789bcdfvwxz24");
 }
 
 const SAMPLE_REVISION: &str = r#"{"spec":{"$patch":"replace","containers":[{"command":["sleep","999d"],"image":"centos:6.7","imagePullPolicy":"IfNotPresent","name":"sidecar1","podInjectPolicy":"BeforeAppContainer","resources":{},"shareVolumePolicy":{"type":"disabled"},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","upgradeStrategy":{"upgradeType":"ColdUpgrade"},"volumeMounts":[{"mountPath":"/var/log","name":"log-volume"}]}],"imagePullSecrets":null,"initContainers":null,"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"log-volume"}]}}"#;
 
 #[test]
-fn r2_r3_the_sample_has_its_revision() {
+fn rev2_rev3_the_sample_has_its_revision() {
     let mut spec: Value = serde_json::from_str(SAMPLE).unwrap();
     let volumes = json!([{"name": "log-volume", "emptyDir": {}}]);
     spec.as_object_mut().unwrap().insert("volumes".to_owned(), volumes);
@@ -134,7 +134,7 @@ fn r2_r3_the_sample_has_its_revision() {
 }
 
 #[test]
-fn r2_empty_lists_are_null_and_numbers_are_floats() {
+fn rev2_empty_lists_are_null_and_numbers_are_floats() {
     let spec = json!({
         "containers": [{"name": "a", "securityContext": {"runAsUser": 9_007_199_254_740_993_i64, "runAsGroup": 7}}],
         "volumes": [], "initContainers": [], "imagePullSecrets": [{"name": "b"}, {}],
@@ -146,13 +146,14 @@ fn r2_empty_lists_are_null_and_numbers_are_floats() {
 }
 
 #[test]
-fn r3_long_names_are_cut() {
+fn rev3_long_names_are_cut() {
     let name = revision_name(&"a".repeat(300), "{}", 1);
     assert_eq!(name.name, format!("{}-{}", "a".repeat(223), name.hash));
     assert_ne!(name.hash, revision_name("a", "{}", 0).hash);
 }
 
-/// The conformance cases, where they are: beside the repository or beside a directory above it.
+/// Returns the path of the conformance cases, if they exist: in a directory `shared` in this crate's directory or in
+/// one above it.
 fn conformance(file: &str) -> Option<PathBuf> {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
@@ -161,7 +162,7 @@ fn conformance(file: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn h1_every_conformance_case_has_the_hashes_of_the_reference() {
+fn hash1_every_conformance_case_has_the_hashes_of_the_reference() {
     let Some(path) = conformance("admission.jsonl") else {
         println!("SKIPPED: there is no shared/conformance/admission.jsonl above this crate");
         return;
@@ -188,7 +189,7 @@ fn h1_every_conformance_case_has_the_hashes_of_the_reference() {
 }
 
 #[test]
-fn r2_r3_every_rollout_case_has_the_revision_of_the_reference() {
+fn rev2_rev3_every_rollout_case_has_the_revision_of_the_reference() {
     let Some(path) = conformance("rollout.jsonl") else {
         println!("SKIPPED: there is no shared/conformance/rollout.jsonl above this crate");
         return;
@@ -211,8 +212,8 @@ fn r2_r3_every_rollout_case_has_the_revision_of_the_reference() {
     assert!(count >= 60, "only {count} cases");
 }
 
-/// JSON in which the keys of every object come in reverse order, and objects that the tables know have one key
-/// more. Maps keep theirs: every key of a map counts.
+/// Writes JSON with the keys of every object in reverse order, and with one extra key in objects that the tables know.
+/// Maps get no extra key, because every key of a map counts.
 fn write_disturbed(out: &mut String, value: &Value, in_map: bool) {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! What matching needs to know of a `SidecarSet`; everything else stays closed until it matches.
+//! The parts of a `SidecarSet` that matching needs. The rest is not prepared until the set matches.
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
@@ -9,53 +9,53 @@ use crate::names;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare;
 
-/// Where a `SidecarSet` is looked for (P-4).
+/// The namespaces in which a `SidecarSet` is a candidate (MATCH-4).
 #[derive(Clone, Debug)]
 pub enum Scope<'a> {
-    /// In every namespace.
+    /// Every namespace.
     Cluster,
-    /// In the namespaces that its namespace selector names by `kubernetes.io/metadata.name`.
+    /// The namespaces that its namespace selector names by `kubernetes.io/metadata.name`.
     Namespaces(Vec<&'a str>),
 }
 
-/// The namespace selector.
+/// The parsed namespace selector.
 #[derive(Clone, Debug)]
 pub enum Namespaces<'a> {
-    /// None: every namespace.
+    /// No selector: every namespace.
     All,
-    /// One that cannot be parsed: no namespace (P-6).
+    /// An invalid selector: no namespace (MATCH-6).
     None,
-    /// Those whose labels match.
+    /// A valid selector: the namespaces with matching labels.
     Matching(Selector<'a>),
 }
 
 /// The source of the full `SidecarSet`.
 #[derive(Clone, Copy, Debug)]
 enum Body<'a> {
-    /// A manifest of the settings.
+    /// A manifest from the settings.
     Manifest(&'a SidecarSet),
 }
 
-/// A `SidecarSet`, ready to be matched. Nothing after matching knows where it came from.
+/// A `SidecarSet` that is ready for matching. The steps after matching do not depend on its source.
 #[derive(Clone, Debug)]
 pub struct CompiledSet<'a> {
-    /// Its name.
+    /// The name of the set.
     pub name: &'a str,
-    /// Where it is looked for.
+    /// The namespaces in which the set is a candidate.
     pub scope: Scope<'a>,
-    /// Which namespaces it selects.
+    /// The namespaces that the set selects.
     pub namespaces: Namespaces<'a>,
-    /// Which Pods it selects; the errors of a selector that cannot be parsed.
+    /// The Pods that the set selects, or the errors of an invalid selector.
     pub selector: Result<Selector<'a>, Vec<FieldError>>,
-    /// `injectionStrategy.paused`: it matches nothing (P-6).
+    /// `injectionStrategy.paused`: a paused set matches nothing (MATCH-6).
     pub paused: bool,
-    /// The base's name, where it is a canary.
+    /// The name of the base, if the set is a canary.
     pub canary_of: Option<&'a str>,
     body: Body<'a>,
 }
 
 impl<'a> CompiledSet<'a> {
-    /// Compiles a manifest of the settings.
+    /// Compiles a manifest from the settings.
     pub fn of_manifest(set: &'a SidecarSet) -> Self {
         let namespaces = match set.spec(&["namespaceSelector"]) {
             None => Namespaces::All,
@@ -73,28 +73,28 @@ impl<'a> CompiledSet<'a> {
         }
     }
 
-    /// The full `SidecarSet`, defaulted and hashed.
+    /// Returns the full `SidecarSet`, defaulted and hashed.
     pub fn open(&self) -> SidecarSet {
         match self.body {
             Body::Manifest(set) => prepare::prepared(set),
         }
     }
 
-    /// Whether it is looked for in this namespace by name, and not just in every one.
+    /// Whether the scope names this namespace explicitly.
     pub fn is_bound_to(&self, namespace: &str) -> bool {
         matches!(&self.scope, Scope::Namespaces(names) if names.contains(&namespace))
     }
 
-    /// Whether it is looked for in this namespace at all (P-4).
+    /// Whether the set is a candidate in this namespace (MATCH-4).
     pub fn is_candidate(&self, namespace: &str) -> bool {
         matches!(self.scope, Scope::Cluster) || self.is_bound_to(namespace)
     }
 }
 
 impl<'a> Scope<'a> {
-    /// The value of `kubernetes.io/metadata.name` in `matchLabels`, else the values of the first `In` expression on
-    /// that key, else the whole cluster (P-4). Read from the JSON, not from the parsed selector: the reference's index
-    /// does not validate.
+    /// Returns the value of `kubernetes.io/metadata.name` in `matchLabels`, else the values of the first `In`
+    /// expression on that key, else the whole cluster (MATCH-4). Reads the JSON instead of the parsed selector, because
+    /// the reference's index does not validate.
     pub fn of(selector: &'a Value) -> Self {
         if let Some(name) = json::at(selector, &["matchLabels", names::NAMESPACE_NAME_LABEL]).and_then(Value::as_str) {
             return Self::Namespaces(vec![name]);

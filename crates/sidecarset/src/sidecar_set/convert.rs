@@ -1,4 +1,4 @@
-//! Conversion between v1alpha1 and v1beta1. Both are the same but for two fields.
+//! Conversion between v1alpha1 and v1beta1 (API-10 to API-12). The versions differ in two fields.
 
 use pillion_kubernetes::json::{self, Object};
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::decode::Version;
 use crate::names;
 
-/// Turns a decoded v1alpha1 object into v1beta1, in place.
+/// Converts a decoded v1alpha1 object to v1beta1, in place (API-10).
 ///
-/// `spec.namespace` becomes a selector and displaces `spec.namespaceSelector`; the custom-version label becomes
-/// `spec.customVersion`. A `spec.customVersion` that was there is dropped: v1alpha1 has no such field, and it must
-/// not become one by being carried.
+/// `spec.namespace` becomes a selector and replaces `spec.namespaceSelector`. The custom-version label becomes
+/// `spec.customVersion`. An existing `spec.customVersion` is dropped: v1alpha1 has no such field, and conversion must
+/// not make it valid.
 pub fn to_v1beta1(object: &mut Value) {
     let Value::Object(object) = object else { return };
     set_version(object, Version::V1Beta1);
@@ -26,9 +26,9 @@ pub fn to_v1beta1(object: &mut Value) {
     }
 }
 
-/// Turns a decoded v1beta1 object into v1alpha1, in place.
+/// Converts a decoded v1beta1 object to v1alpha1, in place (API-11).
 ///
-/// `spec.namespace` is never made again, and one that was there is dropped: v1beta1 has no such field.
+/// Conversion never creates `spec.namespace` (API-12), and drops an existing one: v1beta1 has no such field.
 pub fn to_v1alpha1(object: &mut Value) {
     let Value::Object(object) = object else { return };
     set_version(object, Version::V1Alpha1);
@@ -45,7 +45,7 @@ fn set_version(object: &mut Object, version: Version) {
     object.insert("apiVersion".to_owned(), Value::from(version.api_version()));
 }
 
-/// Takes the custom-version label away, and `labels` with it where nothing else is in there.
+/// Removes and returns the custom-version label. Also removes `labels` if it is empty then.
 fn take_label(object: &mut Object) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let labels = metadata.get_mut("labels")?.as_object_mut()?;
@@ -109,7 +109,7 @@ mod tests {
         json!({"spec": {"containers": [{"name": "a", "new": null}], "volumes": [], "unknown": 1}, "extra": [1.0]}),
         json!({"spec": {"containers": [{"name": "a", "new": null}], "volumes": [], "unknown": 1}, "extra": [1.0]})
     )]
-    fn a10_to_v1beta1(#[case] object: Value, #[case] mut expected: Value) {
+    fn api10_to_v1beta1(#[case] object: Value, #[case] mut expected: Value) {
         expected["apiVersion"] = json!("apps.kruise.io/v1beta1");
         assert_eq!(beta(object), expected);
     }
@@ -135,13 +135,13 @@ mod tests {
         json!({"spec": {"customVersion": "v2"}}),
         json!({"metadata": {"labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}}, "spec": {}})
     )]
-    fn a11_to_v1alpha1(#[case] object: Value, #[case] mut expected: Value) {
+    fn api11_to_v1alpha1(#[case] object: Value, #[case] mut expected: Value) {
         expected["apiVersion"] = json!("apps.kruise.io/v1alpha1");
         assert_eq!(alpha(object), expected);
     }
 
     #[test]
-    fn a12_the_custom_version_survives_and_a_namespace_reads_back_as_a_selector() {
+    fn api12_the_custom_version_survives_and_a_namespace_reads_back_as_a_selector() {
         let object = json!({
             "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet",
             "metadata": {"name": "s", "labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}},

@@ -1,26 +1,26 @@
-//! From a manifest to a `SidecarSet`.
+//! Decoding of a manifest to a `SidecarSet`.
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{REVISION, SidecarSet, convert};
-use crate::schema::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema, expect_text};
+use crate::tables::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table, expect_text};
 
-/// The versions of a `SidecarSet`.
+/// The versions of a `SidecarSet` (API-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// `apps.kruise.io/v1alpha1`.
     V1Alpha1,
-    /// `apps.kruise.io/v1beta1`, in which everything but decoding and answering is done.
+    /// `apps.kruise.io/v1beta1`. Everything except decoding and responses uses this version.
     V1Beta1,
 }
 
 impl Version {
-    /// Both.
+    /// Both versions.
     pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Beta1];
 
-    /// The `apiVersion` of its objects.
+    /// Returns the `apiVersion` of objects of this version.
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::V1Alpha1 => "apps.kruise.io/v1alpha1",
@@ -28,13 +28,13 @@ impl Version {
         }
     }
 
-    /// The version with this `apiVersion`.
+    /// Returns the version with this `apiVersion`.
     pub fn of(api_version: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.api_version() == api_version)
     }
 
-    /// The fields of its objects.
-    pub fn schema(self) -> &'static Schema {
+    /// Returns the fields of objects of this version.
+    pub fn table(self) -> &'static Table {
         match self {
             Self::V1Alpha1 => &SIDECAR_SET_V1ALPHA1,
             Self::V1Beta1 => &SIDECAR_SET_V1BETA1,
@@ -42,7 +42,7 @@ impl Version {
     }
 }
 
-/// A manifest whose types are right, in the version in which it was written.
+/// A type-checked manifest, in the version in which it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     version: Version,
@@ -50,23 +50,23 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// The version in which it was written.
+    /// Returns the version in which the manifest was written.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The object in that version, nulls removed.
+    /// Returns the object in that version, without nulls.
     pub fn object(&self) -> &Value {
         &self.object
     }
 
-    /// The object in that version, nulls removed.
+    /// Returns the object in that version, without nulls.
     pub fn into_object(self) -> Value {
         self.object
     }
 
-    /// The object in its v1beta1 form. What it has in the place of a stored version is left out: only who makes a
-    /// bundle says which that is.
+    /// Converts the object to v1beta1. Removes the key of the stored version, which only the compiler of a bundle may
+    /// set.
     pub fn into_sidecar_set(self) -> SidecarSet {
         let mut object = self.object;
         if let Value::Object(object) = &mut object {
@@ -79,15 +79,15 @@ impl Decoded {
     }
 }
 
-/// The kind that [`decode`] takes.
+/// The kind that [`decode`] accepts.
 const KIND: &str = "SidecarSet";
 
-/// Decodes a manifest of either version: checks `kind`, `apiVersion` and the type of every known field, and takes
-/// nulls out.
+/// Decodes a manifest of either version: checks `kind`, `apiVersion` and the type of every known field, and removes
+/// nulls.
 ///
 /// # Errors
-/// Every error, with its path in the manifest. A missing name, and everything else that is about values, is
-/// for validation (section 3).
+/// Every error, with its path in the manifest. Validation checks the values, including a missing name
+/// (docs/spec/validation.md).
 pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
     let root = FieldPath::default();
     let mut errors = Vec::new();
@@ -95,7 +95,7 @@ pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
     expect_text(&object, "apiVersion", &Version::ALL.map(Version::api_version), &mut errors);
     let version = Version::of(json::text(&object, &["apiVersion"]));
     let Some(version) = version.filter(|_| errors.is_empty()) else { return Err(errors) };
-    schema::decode(&mut object, version.schema(), &root, &mut errors);
+    tables::decode(&mut object, version.table(), &root, &mut errors);
     if errors.is_empty() { Ok(Decoded { version, object }) } else { Err(errors) }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a10_a_manifest_keeps_its_version_beside_its_v1beta1_form() {
+    fn api10_a_manifest_keeps_its_version_beside_its_v1beta1_form() {
         let decoded = decode(json!({
             "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "s"},
             "spec": {"namespace": "ns", "containers": null, "new": null},

@@ -1,24 +1,24 @@
-//! What the admission of a `SidecarSet` fills in (section 2.1).
+//! The defaults that the admission of a `SidecarSet` sets (DEF-3 to DEF-7).
 //!
-//! Works in place on the decoded JSON of either version: the fields are the same in both. A field that is present
-//! and not zero is never touched, except for quantities finer than milli.
+//! Works in place on the decoded JSON of either version: the fields are the same in both. Never changes a field that is
+//! present and not zero, except a quantity finer than milli.
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 use crate::image;
-use crate::schema;
+use crate::tables;
 
-/// Which kind of container is defaulted: they differ in where they are injected.
+/// The kind of a container. The kinds differ in the default injection position.
 #[derive(Clone, Copy)]
 enum Role {
     Init,
     Plain,
 }
 
-/// Fills in everything that the webhook fills in (D-3 to D-7). Answers whether that changed anything: a copy to compare with
-/// costs more than all defaults of a long object (E18).
+/// Sets the defaults of the webhook (DEF-3 to DEF-7). Returns whether this changed anything: comparing with a copy
+/// would cost more than all defaults of a long object (E18).
 pub fn apply(sidecar_set: &mut Value) -> bool {
     let mut defaults = Defaults { is_changed: false };
     if let Some(spec) = sidecar_set.as_object_mut().and_then(|object| json::object_mut(object, "spec")) {
@@ -27,18 +27,18 @@ pub fn apply(sidecar_set: &mut Value) -> bool {
     defaults.is_changed
 }
 
-/// Fills in what the API server fills in from the CRD before any webhook sees the object.
+/// Sets the defaults of the CRD, which the API server sets before it calls webhooks (API-5).
 ///
-/// Only for manifests that never went through an API server: at admission an empty value was written by the user,
-/// and the webhook refuses it.
-pub fn apply_crd(sidecar_set: &mut Value) {
+/// For manifests that never passed through an API server. At admission, an empty value comes from the user, and the
+/// webhook refuses it.
+pub(crate) fn apply_crd(sidecar_set: &mut Value) {
     let mut defaults = Defaults { is_changed: false };
     if let Some(spec) = sidecar_set.as_object_mut().and_then(|object| find(object, "spec")) {
         defaults.spec_of_crd(spec);
     }
 }
 
-/// Writes defaults, and remembers whether it wrote any.
+/// Sets defaults and records whether it set any.
 struct Defaults {
     is_changed: bool,
 }
@@ -75,7 +75,7 @@ impl Defaults {
         each(spec, "imagePullSecrets", |secret| self.absent(secret, "name", Default::Text("")));
     }
 
-    /// D-4, then D-5.
+    /// Sets the defaults of DEF-4, then those of DEF-5.
     fn container(&mut self, sidecar: &mut Object, role: Role) {
         let policy = match role {
             Role::Init => "AfterAppContainer",
@@ -118,8 +118,8 @@ impl Defaults {
                 self.http_get(probe);
             }
         }
-        // OpenKruise forgets this probe, then refuses it unless these three are written out. Anything more would change
-        // the hash of a `SidecarSet` that OpenKruise accepts (product.md).
+        // OpenKruise sets no defaults for this probe, then refuses it unless three of them are written explicitly. Any
+        // further default would change the hash of a `SidecarSet` that OpenKruise accepts (DIFF-28).
         if let Some(probe) = find(sidecar, "startupProbe") {
             self.number(probe, "successThreshold", 1);
             self.http_get(probe);
@@ -133,9 +133,9 @@ impl Defaults {
         }
     }
 
-    /// D-6.
+    /// Sets the defaults of DEF-6.
     fn volume(&mut self, volume: &mut Object) {
-        let mut sources = schema::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
+        let mut sources = tables::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
         if !sources.any(|source| volume.get(source).is_some_and(|value| !value.is_null())) {
             volume.insert("emptyDir".to_owned(), Value::Object(Object::new()));
             self.is_changed = true;
@@ -163,7 +163,8 @@ impl Defaults {
         }
     }
 
-    /// The `fieldRef` of `source`; one that is missing is an error of validation, not of defaulting.
+    /// Sets the default of the `fieldRef` of `source`. Validation, not defaulting, reports a missing `fieldRef`
+    /// (DIFF-16).
     fn field_ref(&mut self, source: &mut Object) {
         if let Some(reference) = find(source, "fieldRef") {
             self.text(reference, "apiVersion", "v1");
@@ -177,7 +178,7 @@ impl Defaults {
         }
     }
 
-    /// Rewrites a quantity only where rounding changes its value: a hash sees the canonical form anyway (H-7).
+    /// Rewrites a quantity only if rounding changes its value: the hash uses the canonical form anyway (HASH-7).
     fn round_up_to_milli(&mut self, value: &mut Value) {
         if let Ok(quantity) = Quantity::from_json(value) {
             let rounded = quantity.round_up_to_milli();
@@ -207,7 +208,7 @@ impl Defaults {
         }
     }
 
-    /// Sets what is absent: a Go pointer, whose zero value counts as present.
+    /// Sets a field that is absent. The field is a Go pointer, whose zero value counts as present.
     fn absent(&mut self, object: &mut Object, key: &str, default: Default<'_>) {
         if object.get(key).is_none_or(Value::is_null) {
             self.insert(object, key, default);
@@ -215,7 +216,7 @@ impl Defaults {
     }
 }
 
-/// The object at `key`, where there is one.
+/// Returns the object at `key`, if there is one.
 fn find<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key).and_then(Value::as_object_mut)
 }
@@ -229,7 +230,7 @@ fn each(object: &mut Object, key: &str, mut edit: impl FnMut(&mut Object)) {
     }
 }
 
-/// What is written where nothing is.
+/// The value of a default.
 #[derive(Clone, Copy)]
 enum Default<'a> {
     Text(&'a str),

@@ -1,4 +1,4 @@
-//! Making a manifest of the settings what it would be after its admission.
+//! Preparing a manifest of the settings as admission would.
 
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use super::{SidecarSet, defaults};
 use crate::hash::{self, Hashes};
 use crate::names;
 
-/// The `SidecarSet` as its admission would have stored it: defaulted and hashed. One that carries a hash is taken as
-/// stored and stays as it is (product.md, Settings).
+/// Returns the `SidecarSet` as admission would store it: defaulted and hashed. A set that already has a hash counts as
+/// stored and stays unchanged (SET-1).
 pub fn prepared(set: &SidecarSet) -> SidecarSet {
     let mut set = set.clone();
     if set.hash().is_empty() {
@@ -19,14 +19,14 @@ pub fn prepared(set: &SidecarSet) -> SidecarSet {
     set
 }
 
-/// Writes the hashes of the containers into the annotations of a decoded `SidecarSet` of either version, whatever was
-/// there (H-1, H-9). Answers whether that changed anything.
+/// Writes the hashes of the containers into the annotations of a decoded `SidecarSet` of either version, replacing
+/// existing values (HASH-1, HASH-9). Returns whether this changed anything.
 pub fn stamp(object: &mut Value) -> bool {
     let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
     stamp_with(object, hashes)
 }
 
-/// Writes these hashes there.
+/// Writes these hashes into the annotations. Returns whether this changed anything.
 pub fn stamp_with(object: &mut Value, hashes: Hashes) -> bool {
     let annotations = object
         .as_object_mut()

@@ -1,20 +1,20 @@
-//! How many containers and volumes SidecarSets may have for their length (`serviceaccounts.md` E18).
+//! The limit on the number of containers and volumes relative to the length of SidecarSets (E18).
 //!
-//! Defaults make a short container several times longer, and then it is hashed twice and validated: that takes as long for
-//! `{}` as for half a kilobyte of JSON. Containers and volumes that do something are longer.
+//! Defaults make a short container several times longer, and then it is hashed twice and validated. For `{}` this takes
+//! as long as for half a kilobyte of JSON. Useful containers and volumes are longer than the limit requires.
 
 use pillion_kubernetes::json;
 
 use super::SidecarSet;
 
-/// The length for which a container is paid, in bytes of JSON.
+/// The required length per container, in bytes of JSON.
 const CONTAINER: usize = 448;
-/// The same for a volume.
+/// The required length per volume, in bytes of JSON.
 const VOLUME: usize = 80;
-/// The length for which SidecarSets need not pay: a thousand containers.
+/// The length that is not required: that of a thousand containers.
 const FREE: usize = 1_000 * CONTAINER;
 
-/// The problem with SidecarSets that have more containers and volumes than their length allows.
+/// The message for SidecarSets that have more containers and volumes than their length allows.
 pub const TOO_DENSE: &str = "too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80";
 
 /// Whether SidecarSets have more containers and volumes than their length allows.

@@ -1,4 +1,4 @@
-//! Canary annotations (V-3, section 1.6).
+//! Validation of canary annotations (VAL-3, API-13).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
 
@@ -6,10 +6,10 @@ use crate::names;
 use crate::sidecar_set::SidecarSet;
 
 const ANNOTATIONS: FieldPath<'static> = FieldPath::new("metadata.annotations");
-/// The place of the annotation that names the base.
+/// The path of the annotation that names the base.
 const BASE: FieldPath<'static> = ANNOTATIONS.key(names::BASE);
 
-/// What a canary alone can get wrong.
+/// Checks the rules for a canary that need no other object.
 pub(super) fn check(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     let Some(base) = set.canary_of() else { return };
     if base == set.name() {
@@ -21,7 +21,7 @@ pub(super) fn check(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Its base: it must be among the other `SidecarSet`s and no canary itself.
+/// Checks that the base of a canary is among the other `SidecarSet`s and is not a canary itself.
 pub fn check_base(set: &SidecarSet, others: &[SidecarSet], errors: &mut Vec<FieldError>) {
     let Some(base) = set.canary_of().filter(|base| *base != set.name()) else { return };
     let wrong = match others.iter().find(|other| other.name() == base) {
@@ -32,7 +32,7 @@ pub fn check_base(set: &SidecarSet, others: &[SidecarSet], errors: &mut Vec<Fiel
     errors.invalid(&BASE, base, wrong);
 }
 
-/// An update must not move a canary to another base.
+/// Checks that an update does not change the base of a canary.
 pub(super) fn check_update(set: &SidecarSet, old: &SidecarSet, errors: &mut Vec<FieldError>) {
     if let Some(base) = set.canary_of()
         && old.annotation(names::BASE) != base

@@ -1,4 +1,4 @@
-//! Conflicts with other `SidecarSet`s (V-50 to V-55, Q-1, Q-5).
+//! Detection of conflicts with other `SidecarSet`s (VAL-50 to VAL-55, DIFF-1, DIFF-5).
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,13 @@ use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector::{Possible, Selector};
 use serde_json::Value;
 
-use crate::schema::{self, Style};
 use crate::sidecar_set::SidecarSet;
+use crate::tables::{self, Style};
 
 const PATCHES: &str = "patchPodMetadata";
 
-/// What a `SidecarSet` wants of its Pods, indexed: a comparison of two takes as long as the smaller is
-/// (`serviceaccounts.md` E18).
+/// An index of the names that a `SidecarSet` uses in its Pods. The time to compare two sets is proportional to the
+/// smaller one (E18).
 pub struct Claims<'a> {
     /// The set.
     pub set: &'a SidecarSet,
@@ -26,14 +26,14 @@ pub struct Claims<'a> {
     reach: Reach<'a>,
 }
 
-/// Which Pods a `SidecarSet` selects. Its selectors are read when they are asked for.
+/// The Pods that a `SidecarSet` selects. The selectors are parsed on first use.
 #[derive(Debug)]
 pub struct Reach<'a> {
     selector: Selected<'a>,
     namespaces: Selected<'a>,
 }
 
-/// A selector, and the labels that it may select.
+/// A selector and the labels that it can select.
 #[derive(Debug)]
 struct Selected<'a> {
     by: Option<&'a Value>,
@@ -51,29 +51,29 @@ impl<'a> Selected<'a> {
 }
 
 impl<'a> Reach<'a> {
-    /// What a decoded `SidecarSet` selects.
+    /// Returns the reach of a decoded `SidecarSet`.
     pub fn of(set: &'a Value) -> Self {
         let selected = |key| Selected::new(json::at(set, &["spec", key]));
         Self { selector: selected("selector"), namespaces: selected("namespaceSelector") }
     }
 
-    /// What a `SidecarSet` selects at most that was not decoded. In v1alpha1 `spec.namespace` stands in for a selector of
-    /// namespaces.
+    /// Returns an upper bound for the reach of a `SidecarSet` that is not decoded. `spec.namespace` of v1alpha1
+    /// replaces the namespace selector, so a set with it is assumed to reach every namespace.
     pub fn at_most(set: &'a Value) -> Self {
         let reach = Self::of(set);
         let has_namespace = json::at(set, &["spec", "namespace"]).is_some_and(|namespace| !namespace.is_null());
         if has_namespace { Self { namespaces: Selected::new(None), ..reach } } else { reach }
     }
 
-    /// Whether some Pod in some namespace is selected by both.
+    /// Whether both can select the same Pod in some namespace.
     pub fn may_meet(&self, other: &Reach<'_>) -> bool {
-        // No namespace selector means every namespace; no selector means no Pod.
+        // Without a namespace selector a set selects every namespace; without a Pod selector it selects no Pod.
         self.namespaces.possible().zip(other.namespaces.possible()).is_none_or(|(own, theirs)| own.overlaps(theirs))
             && self.selector.possible().zip(other.selector.possible()).is_some_and(|(own, theirs)| own.overlaps(theirs))
     }
 }
 
-/// The kind of a name over which two `SidecarSet`s can be in conflict.
+/// The kind of a name that can cause a conflict of two `SidecarSet`s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A container.
@@ -86,19 +86,19 @@ pub enum Kind {
     Annotation,
 }
 
-/// What a `SidecarSet` does with one annotation.
+/// The changes of a `SidecarSet` to one annotation.
 #[derive(Default)]
 struct Patches<'a> {
-    /// The entries of `patchPodMetadata` that write it, and their policies.
+    /// The indices of the entries of `patchPodMetadata` that write the annotation, with their policies.
     entries: Vec<(usize, &'a str)>,
-    /// Whether one of them replaces what a Pod has.
+    /// Whether one of them replaces an existing value.
     overwrites: bool,
-    /// Whether one of them changes what a Pod has.
+    /// Whether one of them changes an existing value.
     changes: bool,
 }
 
 impl<'a> Claims<'a> {
-    /// What `set` wants.
+    /// Returns the index of `set`.
     pub fn of(set: &'a SidecarSet) -> Self {
         let mut patches: BTreeMap<&'a str, Patches<'a>> = BTreeMap::new();
         for (index, patch) in json::items(set.as_value(), &["spec", PATCHES]).iter().enumerate() {
@@ -120,8 +120,8 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Everything over which it can be in conflict with another. Only sets that share one of these are compared: of a
-    /// thousand sets there are half a million pairs.
+    /// Returns all names that can cause a conflict with another set. Callers compare only sets that share a name,
+    /// because a thousand sets have half a million pairs.
     pub fn names(&self) -> impl Iterator<Item = (Kind, &'a str)> {
         let containers = self.containers.keys().map(|name| (Kind::Container, *name));
         let init_containers = self.init_containers.keys().map(|name| (Kind::InitContainer, *name));
@@ -130,22 +130,22 @@ impl<'a> Claims<'a> {
         containers.chain(init_containers).chain(volumes).chain(annotations)
     }
 
-    /// The labels of its Pods; `None` where it has no selector.
+    /// Returns the labels of the selected Pods, or `None` if there is no selector.
     pub fn selector(&self) -> Option<&Possible<'a>> {
         self.reach.selector.possible()
     }
 
-    /// The labels of its namespaces; `None` where it is every namespace.
+    /// Returns the labels of the selected namespaces, or `None` if every namespace is selected.
     pub fn namespaces(&self) -> Option<&Possible<'a>> {
         self.reach.namespaces.possible()
     }
 
-    /// Whether some Pod in some namespace is selected by both.
+    /// Whether both can select the same Pod in some namespace.
     pub fn may_meet(&self, other: &Claims<'_>) -> bool {
         self.reach.may_meet(&other.reach)
     }
 
-    /// [`check`].
+    /// See [`check`].
     pub fn check(&self, other: &Claims<'_>, errors: &mut Vec<FieldError>) {
         if are_related(self.set, other.set) {
             return;
@@ -169,13 +169,13 @@ impl<'a> Claims<'a> {
             }
         }
         self.check_annotations(other, &spec, &mut found);
-        // Whether they can meet is the dear question.
+        // Comparing the selectors is expensive, so it comes last.
         if !found.is_empty() && self.may_meet(other) {
             errors.append(&mut found);
         }
     }
 
-    /// Whether a volume is another than the first of this name in `other`.
+    /// Whether a volume differs from the first volume of this name in `other`.
     fn differs(&self, name: &str, index: usize, other: &Claims<'_>) -> bool {
         let theirs = other.volumes.get(name).and_then(|indices| other.set.volumes().get(*indices.first()?));
         self.set.volumes().get(index).zip(theirs).is_some_and(|(own, theirs)| canonical(own) != canonical(theirs))
@@ -186,7 +186,7 @@ impl<'a> Claims<'a> {
         let mut clashes = BTreeSet::new();
         for key in shared(&self.patches, &other.patches) {
             let Some((own, theirs)) = self.patches.get(key).zip(other.patches.get(key)) else { continue };
-            // Both change what a Pod has, and one replaces it.
+            // Both change an existing value, and one of them replaces it.
             let clash =
                 |policy: &str| policy != "Retain" && (theirs.overwrites || (theirs.changes && policy == "Overwrite"));
             clashes.extend(own.entries.iter().filter(|(_, policy)| clash(policy)).map(|(index, _)| (*index, key)));
@@ -206,7 +206,7 @@ fn by_name(items: &[Value]) -> BTreeMap<&str, Vec<usize>> {
     names
 }
 
-/// The keys of both maps, looked up for those of the smaller one.
+/// Returns the keys that are in both maps. Looks the keys of the smaller map up in the larger one.
 fn shared<'k, T, U>(own: &BTreeMap<&'k str, T>, theirs: &BTreeMap<&str, U>) -> Vec<&'k str> {
     if own.len() <= theirs.len() {
         return own.keys().copied().filter(|key| theirs.contains_key::<str>(key)).collect();
@@ -214,7 +214,7 @@ fn shared<'k, T, U>(own: &BTreeMap<&'k str, T>, theirs: &BTreeMap<&str, U>) -> V
     theirs.keys().filter_map(|key| own.get_key_value::<str>(key)).map(|(key, _)| *key).collect()
 }
 
-/// Names that both have, each with the index in the first list, in its order.
+/// Returns the common names, each with its index in the first list, in the order of that list.
 fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<usize>>) -> Vec<(&'k str, usize)> {
     let mut found = Vec::new();
     for name in shared(own, theirs) {
@@ -224,20 +224,20 @@ fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<u
     found
 }
 
-/// Compares `set` with another `SidecarSet` that could be injected into the same Pod: containers, init containers and
-/// volumes must not share a name (equal volumes may), and neither side may overwrite an annotation of the other.
+/// Compares `set` with another `SidecarSet` that may be injected into the same Pod. Containers, init containers and
+/// volumes must not share a name, except equal volumes. Neither set may overwrite an annotation of the other.
 ///
-/// A canary and its base are never compared; two canaries of one base are.
+/// A canary is never compared with its base (DIFF-1), but two canaries of one base are compared.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
     Claims::of(set).check(&Claims::of(other), errors);
 }
 
-/// Whether the two are never in one Pod: one is the other, or its canary.
+/// Whether the two sets are never injected into the same Pod: they have the same name, or one is a canary of the other.
 pub fn are_related(set: &SidecarSet, other: &SidecarSet) -> bool {
     other.name() == set.name() || set.canary_of() == Some(other.name()) || other.canary_of() == Some(set.name())
 }
 
-/// Whether some Pod in some namespace is selected by both.
+/// Whether both can select the same Pod in some namespace.
 pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
     Claims::of(set).may_meet(&Claims::of(other))
 }
@@ -246,9 +246,9 @@ fn about(other: &SidecarSet, wrong: &str) -> String {
     ["SidecarSet \"", other.name(), "\" ", wrong].concat()
 }
 
-/// The text that says what a volume is, however it is written: order of keys, zero values, units.
+/// Returns a text that is equal for equal volumes, whatever their order of keys, explicit zero values, and units.
 fn canonical(volume: &Value) -> String {
     let mut text = String::new();
-    schema::write_objects(&mut text, Some(&Value::Array(vec![volume.clone()])), &schema::VOLUME, Style::Declared);
+    tables::write_objects(&mut text, Some(&Value::Array(vec![volume.clone()])), &tables::VOLUME, Style::Declared);
     text
 }

@@ -1,12 +1,12 @@
-//! `upgradeStrategy` of containers.
+//! Validation of `upgradeStrategy` of containers (DIFF-22).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors as _};
 use pillion_kubernetes::node::Node;
 
 use crate::sidecar::{is_hot_upgrade, is_native};
 
-/// A container that is replaced by a pair needs an image for the half that idles; without one, no Pod could start.
-/// Plain init containers are never replaced.
+/// Checks that a hot-upgrade container has an image for the idle container of its pair: without it, no Pod could start.
+/// Plain init containers are never upgraded.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for list in super::LISTS {
         for container in spec.items(list) {

@@ -1,4 +1,4 @@
-//! `spec.injectionStrategy` (V-6).
+//! Validation of `spec.injectionStrategy` (VAL-6).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath, joined};
 use pillion_kubernetes::json;
@@ -6,19 +6,19 @@ use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::outcome::Code;
 
-use super::Findings;
+use super::LookupErrors;
 use crate::controller_revision::ControllerRevision;
-use crate::revision::{self, Selection};
+use crate::requested_revision::{self, RequestedRevision};
 use crate::sidecar_set::SidecarSet;
 
-/// Which Pods get the revision.
+/// The policies that select the Pods for the revision.
 const POLICIES: [&str; 2] = ["Always", "Partial"];
 
-/// What needs no look-up: the revision must be named, and its policy known.
+/// Checks the rules that need no lookup: the revision has a name or a version, and its policy is known.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let strategy = spec.part("injectionStrategy");
     let Some(revision) = &strategy.get("revision") else { return };
-    if Selection::of(set).is_none() {
+    if RequestedRevision::of(set).is_none() {
         errors.required(&revision.place, "set revisionName or customVersion, or remove revision");
     }
     if !revision.is_empty("policy") {
@@ -26,44 +26,47 @@ pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<Fiel
     }
 }
 
-/// Where the revision of a `SidecarSet` that is written may be.
+/// The places in which to find the revision of a `SidecarSet` that a request writes.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The ControllerRevisions of the settings.
     pub revisions: &'a [ControllerRevision],
-    /// The `SidecarSet`s of the settings and of bundles, which bring their revisions with them.
+    /// The `SidecarSet`s of the settings and of bundles, which include their revisions.
     pub sets: &'a [SidecarSet],
-    /// Whether a controller compiles the `SidecarSet`s of the cluster with their revisions (`bundleRef`).
+    /// Whether a controller compiles the `SidecarSet`s of the cluster, with their revisions, into a bundle
+    /// (`bundleRef`).
     pub is_watched: bool,
-    /// Where other ControllerRevisions are looked up.
+    /// The namespace in which other ControllerRevisions are looked up.
     pub system_namespace: &'a str,
     /// The cluster.
     pub lookup: &'a dyn Lookup,
 }
 
-/// Checks the revision of a `SidecarSet` that is written; answers what could not be told.
+/// Checks the revision of a `SidecarSet` that a request writes. Returns a warning if it is unknown whether the revision
+/// exists.
 ///
-/// Nothing is looked for where an update asks for the same revision as before: it may have gone, and whoever changes
-/// anything else is not at fault. A `customVersion` cannot be looked up in the cluster, since that would need a list. Where
-/// a controller does that, whether it is there is said by the condition `InBundle` of the `SidecarSet`.
+/// Checks nothing if an update requests the same revision as before: the revision may be deleted by now, which is not
+/// the fault of the author of another change. A `customVersion` cannot be looked up in the cluster, because that would
+/// need a list. If a controller compiles the `SidecarSet`s, the condition `InBundle` of the `SidecarSet` tells whether
+/// the version exists.
 pub fn check_written(
     set: &SidecarSet,
     old: Option<&SidecarSet>,
     sources: Sources<'_>,
-    findings: &mut Findings,
+    findings: &mut LookupErrors,
 ) -> Option<String> {
     let Sources { revisions, sets, is_watched, system_namespace, lookup } = sources;
-    let selection = Selection::of(set)?;
-    if old.and_then(Selection::of) == Some(selection) {
+    let selection = RequestedRevision::of(set)?;
+    if old.and_then(RequestedRevision::of) == Some(selection) {
         return None;
     }
-    let is_same = |other: &&SidecarSet| other.name() == set.name() && Selection::of(other) == Some(selection);
+    let is_same = |other: &&SidecarSet| other.name() == set.name() && RequestedRevision::of(other) == Some(selection);
     if let Some(bundled) = sets.iter().find(is_same).and_then(SidecarSet::revision) {
         check_contents(&bundled, selection, findings);
         return None;
     }
-    if let (true, Selection::CustomVersion(version)) = (is_watched, selection)
-        && revision::find(set, selection, revisions, system_namespace, lookup).is_err()
+    if let (true, RequestedRevision::CustomVersion(version)) = (is_watched, selection)
+        && requested_revision::find(set, selection, revisions, system_namespace, lookup).is_err()
     {
         return Some(format!(
             "whether a ControllerRevision of SidecarSet \"{}\" has the customVersion \"{version}\" is not known here; the \
@@ -75,16 +78,16 @@ pub fn check_written(
     None
 }
 
-/// The revision must be there and belong to this `SidecarSet` (R-9, Q-11).
+/// Checks that the revision exists and belongs to this `SidecarSet` (REV-9, DIFF-11).
 pub fn check_revision(
     set: &SidecarSet,
     revisions: &[ControllerRevision],
     system_namespace: &str,
     lookup: &dyn Lookup,
-    findings: &mut Findings,
+    findings: &mut LookupErrors,
 ) {
-    let Some(selection) = Selection::of(set) else { return };
-    let found = match revision::find(set, selection, revisions, system_namespace, lookup) {
+    let Some(selection) = RequestedRevision::of(set) else { return };
+    let found = match requested_revision::find(set, selection, revisions, system_namespace, lookup) {
         Ok(found) => found,
         Err(error) => {
             let errors = match error.code() {
@@ -97,16 +100,16 @@ pub fn check_revision(
     check_contents(&found, selection, findings);
 }
 
-/// The field that selects the revision.
-const fn place(selection: Selection<'_>) -> FieldPath<'static> {
+/// Returns the path of the field that requests the revision.
+const fn place(selection: RequestedRevision<'_>) -> FieldPath<'static> {
     FieldPath::new(match selection {
-        Selection::Name(_) => "spec.injectionStrategy.revision.revisionName",
-        Selection::CustomVersion(_) => "spec.injectionStrategy.revision.customVersion",
+        RequestedRevision::Name(_) => "spec.injectionStrategy.revision.revisionName",
+        RequestedRevision::CustomVersion(_) => "spec.injectionStrategy.revision.customVersion",
     })
 }
 
-/// What is stored in the revision must be a `SidecarSet`'s.
-fn check_contents(found: &ControllerRevision, selection: Selection<'_>, findings: &mut Findings) {
+/// Checks that the revision stores a `SidecarSet`.
+fn check_contents(found: &ControllerRevision, selection: RequestedRevision<'_>, findings: &mut LookupErrors) {
     // A revision without a spec changes nothing: the reference restores the SidecarSet as it is.
     let Some(spec) = found.data().and_then(|data| json::at(data, &["spec"])).filter(|spec| !spec.is_null()) else {
         return;

@@ -1,15 +1,15 @@
-//! Manifests that no API server has seen.
+//! Validation of manifests that did not pass through an API server.
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::node::Node;
 
 use crate::sidecar_set::SidecarSet;
 
-/// What the CRD allows, in the only place where it and the webhook differ (A-5, V-11).
+/// The modes that the CRD allows. This is the only field for which the CRD and the webhook differ (API-5, VAL-11).
 const MODES: [&str; 2] = ["sum", "max"];
 
-/// [`super::validate`], and what the CRD's schema would have refused before any webhook: an unknown
-/// `targetContainersMode`. At admission the API server has checked that.
+/// Checks a `SidecarSet` as [`super::validate`] does, and also refuses an unknown `targetContainersMode`. At admission
+/// the API server has already checked it with the CRD's schema, before it calls webhooks.
 pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = super::validate(set);
     let object = Node::root(set.as_value());

@@ -1,16 +1,18 @@
-//! `metadata` (V-2): the name rule of `SidecarSet`s, and what the API machinery asks of every object.
+//! Validation of `metadata` (VAL-2): the name rule of `SidecarSet`s, and the rules of the API machinery for every
+//! object.
 
 use pillion_kubernetes::annotations;
 use pillion_kubernetes::field::{FieldError, FieldErrors};
-use pillion_kubernetes::format;
+use pillion_kubernetes::name_validation;
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector;
+use pillion_kubernetes::strings;
 
-/// The longest name of a `SidecarSet`.
+/// The maximum length of the name of a `SidecarSet`, in bytes.
 const NAME_MAX: usize = 63;
-/// The longest name of a field manager, in bytes.
+/// The maximum length of the name of a field manager, in bytes.
 const MANAGER_MAX: usize = 128;
-/// The longest name of a subresource, in bytes.
+/// The maximum length of the name of a subresource, in bytes.
 const SUBRESOURCE_MAX: usize = 256;
 
 /// Checks `metadata` of a cluster-scoped object with the name rule of `SidecarSet`s.
@@ -49,7 +51,7 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for owner in metadata.items("ownerReferences") {
         let api_version = owner.text("apiVersion");
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
-        if version.is_empty() || format::has(version, b'/') {
+        if version.is_empty() || strings::has(version, b'/') {
             owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {
@@ -75,7 +77,7 @@ fn check_finalizers(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let name = finalizer.own_text();
         orphan |= name == "orphan";
         foreground |= name == "foregroundDeletion";
-        errors.wrong(&finalizer.place, name, format::qualified_name(name));
+        errors.wrong(&finalizer.place, name, name_validation::qualified_name(name));
     }
     if orphan && foreground {
         errors.invalid(&metadata.at("finalizers"), "orphan, foregroundDeletion", "only one of the two can be set");

@@ -1,8 +1,8 @@
-//! Whether a `SidecarSet` is valid (section 3): all errors at once, each with its field.
+//! Validation of a `SidecarSet` (docs/spec/validation.md). Reports all errors at once, each with its field.
 //!
-//! [`validate`] is everything that a `SidecarSet` alone can get wrong. What depends on the object before an update
-//! ([`update`]), on other `SidecarSet`s ([`canary::validate_base`], [`conflicts`]) or on a look-up ([`whitelist`],
-//! [`injection::validate_revision`]) is apart, so that each caller runs what it can.
+//! [`validate()`] checks the rules that need no other object. Separate functions check the rules that need the object
+//! before an update ([`update`]), other `SidecarSet`s ([`canary::check_base`], [`conflicts`]) or a lookup
+//! ([`whitelist`], [`injection::check_revision`]), so that each caller runs those that it can.
 
 pub mod canary;
 pub mod conflicts;
@@ -31,30 +31,30 @@ use pillion_kubernetes::pod_validation;
 
 pub use manifest::validate as validate_manifest;
 
-/// `updateStrategy.type`: sidecars are updated in place.
+/// The `updateStrategy.type` that updates sidecars in place.
 const ROLLING_UPDATE: &str = "RollingUpdate";
-/// `updateStrategy.type`: only new Pods get the new sidecars.
+/// The `updateStrategy.type` that gives new sidecars to new Pods only.
 const NOT_UPDATE: &str = "NotUpdate";
 /// The lists of `spec` that hold sidecars.
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// What rules with look-ups found.
+/// The errors of rules that need lookups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// What is wrong: 422.
+pub struct LookupErrors {
+    /// Invalid fields: 422.
     pub invalid: Vec<FieldError>,
-    /// What a failed look-up leaves open: 503.
+    /// Fields that could not be checked because a lookup failed: 503.
     pub unavailable: Vec<FieldError>,
 }
 
-impl Findings {
-    /// Whether all is well.
+impl LookupErrors {
+    /// Whether there is no error.
     pub fn is_empty(&self) -> bool {
         self.invalid.is_empty() && self.unavailable.is_empty()
     }
 }
 
-/// Checks a `SidecarSet` that was defaulted: everything that needs neither another object nor a look-up (V-2 to V-13).
+/// Checks a defaulted `SidecarSet` with all rules that need neither another object nor a lookup (VAL-2 to VAL-13).
 pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let object = Node::root(set.as_value());
@@ -72,18 +72,18 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     errors
 }
 
-/// The container that stands in where there are only init containers.
+/// The stand-in container for a `SidecarSet` that has only init containers.
 const STAND_IN: &[u8] =
     br#"{"name":"test","image":"busybox","imagePullPolicy":"IfNotPresent","terminationMessagePolicy":"File"}"#;
 
-/// V-12: the containers and volumes must make a Pod that Kubernetes would create.
+/// Checks that the containers and volumes make a Pod that Kubernetes would create (VAL-12).
 fn check_pod(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     if set.containers().is_empty() && set.init_containers().is_empty() {
         return;
     }
     let stand_in;
     let containers = if set.containers().is_empty() {
-        // The reference's stand-in has this name, so an init container named like it is refused as a duplicate.
+        // The reference's stand-in has this name, so an init container of the same name is refused as a duplicate.
         stand_in = [json::parse(STAND_IN).unwrap_or_default()];
         &stand_in
     } else {
@@ -92,12 +92,12 @@ fn check_pod(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     pod_validation::check(set.init_containers(), containers, set.volumes(), errors);
 }
 
-/// `spec.updateStrategy.type`.
+/// Returns `spec.updateStrategy.type`.
 fn update_type(set: &SidecarSet) -> &str {
     set.spec(&["updateStrategy", "type"]).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the rules of rolling updates hold; they are the default.
+/// Whether the rules of rolling updates apply; rolling updates are the default.
 fn is_rolling_update(set: &SidecarSet) -> bool {
     matches!(update_type(set), "" | ROLLING_UPDATE)
 }

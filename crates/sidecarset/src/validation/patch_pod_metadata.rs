@@ -1,4 +1,4 @@
-//! `spec.patchPodMetadata` (V-13), without the whitelist.
+//! Validation of `spec.patchPodMetadata` (VAL-13), without the whitelist.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
 
-/// Checks that every entry has annotations and a policy, and that none patches a key that another one patches.
+/// Checks that every entry has annotations and a policy, and that no two entries patch the same key.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut keys = BTreeSet::new();
     for patch in spec.items("patchPodMetadata") {

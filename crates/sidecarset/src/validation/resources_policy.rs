@@ -1,4 +1,4 @@
-//! `resourcesPolicy` of containers (V-11).
+//! Validation of `resourcesPolicy` of containers (VAL-11).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::json;

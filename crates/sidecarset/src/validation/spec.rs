@@ -1,4 +1,5 @@
-//! `spec` as a whole: selectors, lists that must not be empty, enumerations of containers (V-4, V-5, V-8, V-9).
+//! Validation of `spec` as a whole: selectors, lists that must not be empty, enumerations of containers (VAL-4, VAL-5,
+//! VAL-8, VAL-9).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::node::Node;
@@ -7,12 +8,12 @@ use pillion_kubernetes::selector;
 use crate::sidecar::is_native;
 use crate::sidecar_set::SidecarSet;
 
-/// Where injected containers may go.
+/// The valid positions of injected containers.
 const INJECT_POLICIES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
-/// Whether volumes are shared.
+/// The valid policies for sharing volumes.
 const SHARE_POLICIES: [&str; 2] = ["enabled", "disabled"];
 
-/// Checks what needs no other rule's subject.
+/// Checks the rules of `spec` that no other module covers.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if super::is_rolling_update(set) && set.init_containers().iter().any(is_native) {
         let wrong =

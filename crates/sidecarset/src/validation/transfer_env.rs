@@ -1,12 +1,13 @@
-//! `transferEnv[].sourceContainerNameFrom` (V-9, Q-16, Q-17).
+//! Validation of `transferEnv[].sourceContainerNameFrom` (VAL-9, DIFF-16, DIFF-17).
 
 use pillion_kubernetes::field::{FieldError, FieldErrors};
-use pillion_kubernetes::format;
+use pillion_kubernetes::name_validation;
 use pillion_kubernetes::node::Node;
+use pillion_kubernetes::strings;
 
-/// Checks where transferred variables come from.
+/// Checks the sources of transferred variables.
 ///
-/// The reference looks at the paths of plain containers only, but fails on a missing `fieldRef` in both lists.
+/// The reference checks the paths for plain containers only, but refuses a missing `fieldRef` in both lists.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for list in super::LISTS {
         for container in spec.items(list) {
@@ -32,9 +33,9 @@ fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
         reference.invalid("fieldPath", &detail, errors);
     } else if field != "metadata.name" {
-        let wrong = match format::subscript(field) {
-            Some(("metadata.labels", key)) => format::qualified_name(key),
-            Some(("metadata.annotations", key)) => format::qualified_name(&key.to_ascii_lowercase()),
+        let wrong = match strings::subscript(field) {
+            Some(("metadata.labels", key)) => name_validation::qualified_name(key),
+            Some(("metadata.annotations", key)) => name_validation::qualified_name(&key.to_ascii_lowercase()),
             _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']"),
         };
         errors.wrong(&reference.at("fieldPath"), field, wrong);
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::q17_name("v1", "metadata.name", true)]
+    #[case::diff17_name("v1", "metadata.name", true)]
     #[case::label("v1", "metadata.labels['app']", true)]
     #[case::label_with_prefix("v1", "metadata.labels['example.com/app']", true)]
     #[case::annotation("v1", "metadata.annotations['app']", true)]
@@ -71,7 +72,7 @@ mod tests {
     #[case::no_field("v1", "", false)]
     #[case::another_version("v2", "metadata.labels['app']", false)]
     #[case::no_version("", "metadata.labels['app']", false)]
-    fn v9_field_references(#[case] version: &str, #[case] field: &str, #[case] fine: bool) {
+    fn val9_field_references(#[case] version: &str, #[case] field: &str, #[case] fine: bool) {
         let container = json!([{"transferEnv": [{}, {"sourceContainerNameFrom": {"fieldRef": {"apiVersion": version, "fieldPath": field}}}]}]);
         let set = SidecarSet::from_decoded(json!({"spec": {"containers": container}}));
         let errors = errors_of(&set);
@@ -87,7 +88,7 @@ mod tests {
     #[rstest]
     #[case("containers")]
     #[case("initContainers")]
-    fn q16_a_source_without_field_is_an_error(#[case] list: &str) {
+    fn diff16_a_source_without_field_is_an_error(#[case] list: &str) {
         let containers = json!([{"transferEnv": [{"sourceContainerNameFrom": {}}]}]);
         let set = SidecarSet::from_decoded(json!({"spec": {list: containers}}));
         let paths: Vec<_> = errors_of(&set).into_iter().map(|error| error.path.clone()).collect();

@@ -1,16 +1,16 @@
-//! `spec.updateStrategy` (V-7, Q-24).
+//! Validation of `spec.updateStrategy` (VAL-7, DIFF-24).
 
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::{FieldError, FieldErrors};
-use pillion_kubernetes::format;
 use pillion_kubernetes::node::{Node, shown};
 use pillion_kubernetes::selector;
+use pillion_kubernetes::strings;
 use serde_json::Value;
 
 use crate::sidecar_set::SidecarSet;
 
-/// Checks the type, and under `RollingUpdate` the rest.
+/// Checks the type and, for `RollingUpdate`, the other fields.
 pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if strategy.value.is_null() || super::update_type(set) == super::NOT_UPDATE {
         return;
@@ -44,10 +44,10 @@ pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<
 
 const NO_KEY: &str = "name a label key";
 
-/// A non-negative integer or a percentage. More than 100% is accepted.
+/// Checks for a non-negative integer or a percentage. Percentages above 100% are valid.
 fn wrong_amount(value: &Value) -> Option<&'static str> {
     match value {
-        Value::String(text) if format::is_percent(text) => None,
+        Value::String(text) if strings::is_percent(text) => None,
         Value::String(_) => Some("must be a number of Pods, or a percentage such as '10%'"),
         other if other.as_i64().is_some_and(|number| number < 0) => Some("must not be negative"),
         _ => None,

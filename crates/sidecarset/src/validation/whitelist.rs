@@ -1,4 +1,4 @@
-//! The whitelist of patchPodMetadata (V-20 to V-22).
+//! Validation against the whitelist of patchPodMetadata (VAL-20 to VAL-22).
 
 use std::borrow::Cow;
 
@@ -11,24 +11,24 @@ use pillion_kubernetes::selector::Selector;
 use pillion_pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use serde_json::Value;
 
-use super::Findings;
+use super::LookupErrors;
 use crate::gates::Gates;
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 
 const PATCHES: &str = "patchPodMetadata";
 
-/// Checks that the annotations that `set` patches are allowed.
+/// Checks that the whitelist allows the annotations that `set` patches.
 ///
-/// `inline` is the whitelist of the settings, the JSON object `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}`;
-/// without it the ConfigMap in `system_namespace` is read, once, and only where `set` patches anything.
+/// `inline` is the whitelist of the settings, the JSON object `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}`.
+/// Without it, reads the ConfigMap in `system_namespace` once, and only if `set` patches annotations.
 pub fn check(
     set: &SidecarSet,
     gates: Gates,
     inline: Option<&Value>,
     system_namespace: &str,
     lookup: &dyn Lookup,
-    findings: &mut Findings,
+    findings: &mut LookupErrors,
 ) {
     let object = Node::root(set.as_value());
     let spec = object.part("spec");
@@ -74,7 +74,7 @@ pub fn check(
     }
 }
 
-/// Reads the whitelist of the cluster; `None` where there is none (V-21).
+/// Reads the whitelist of the cluster. Returns `None` if there is none (VAL-21).
 fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, (Code, String)> {
     let name = names::WHITELIST_CONFIG_MAP;
     let object = ObjectRef {
@@ -97,8 +97,8 @@ fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, (Code, St
     found.as_ref().and_then(|config_map| json::at(config_map, &["data", key])?.as_str()).map(parse).transpose()
 }
 
-/// The patterns of the rules that are for this `SidecarSet`: those without a selector, and those whose selector
-/// matches its labels. What other rules hold is not looked at.
+/// Returns the patterns of the rules that apply to this `SidecarSet`: rules without a selector, and rules whose
+/// selector matches its labels. The patterns of other rules are not read.
 fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String> {
     let labels = json::object(set.as_value(), &["metadata", "labels"]);
     let (mut patterns, mut steps) = (Vec::new(), 0_usize);
@@ -127,7 +127,7 @@ fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String>
     Ok(patterns)
 }
 
-/// The list at `key` of an object; absent and null are empty, as they are to the reference.
+/// Returns the list at `key` of an object. As in the reference, absent and null mean empty.
 fn list<'a>(value: &'a Value, key: &str, name: &str) -> Result<&'a [Value], String> {
     let object = match value {
         Value::Null => return Ok(&[]),

@@ -1,6 +1,6 @@
 //! `make bench-scale`: `pillion controller` in a cluster of 2,000 namespaces.
 //!
-//! The program that is measured is the one of `--program`; this one only makes the cluster and looks.
+//! Measures the program of `--program`. This program only creates the cluster and observes.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how it fails.
 
 #[path = "../../tests/scale/mod.rs"]
@@ -25,7 +25,7 @@ use scale::{Scene, check, servers};
 
 #[derive(clap::Parser)]
 struct Args {
-    /// The pillion to measure.
+    /// The `pillion` program to measure.
     #[arg(long, required_unless_present = "reflect")]
     program: Option<PathBuf>,
     #[arg(long, default_value_t = 2000)]
@@ -36,21 +36,21 @@ struct Args {
     pods: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long it is watched while nothing changes, in seconds.
+    /// How long to observe the program while nothing changes, in seconds.
     #[arg(long, default_value_t = 600)]
     rest: u64,
-    /// A document with marks for the figures, which are put there.
+    /// A document with marks; the figures are written between them.
     #[arg(long)]
     docs: Option<PathBuf>,
     /// Only keep whole objects, as a plain watch does, for the cluster of this kubeconfig.
     #[arg(long, hide = true)]
     reflect: Option<PathBuf>,
-    /// What cargo passes to every benchmark.
+    /// The flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// How long nothing happens before it is taken for the end.
+/// How long nothing must happen before a phase counts as ended.
 const QUIET: Duration = Duration::from_secs(5);
 const LISTED: Duration = Duration::from_mins(5);
 

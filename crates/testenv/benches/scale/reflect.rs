@@ -1,5 +1,4 @@
-//! What it takes to keep whole objects of the kinds that the controller looks at, with kube's own reflectors: the size of
-//! the task.
+//! A baseline: keeps whole objects of the kinds that the controller watches, with kube's own reflectors.
 
 use std::path::Path;
 
@@ -14,10 +13,10 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 
-/// What it prints when everything is there.
+/// Printed when all objects are listed.
 pub const DONE: &str = "everything is listed";
 
-/// Keeps everything, for as long as it is let.
+/// Keeps all objects until the process is killed.
 pub async fn run(kubeconfig: &Path) {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The figures as Markdown: the tables of docs/benchmarks.md, and just as readable in a terminal.
+//! The figures as Markdown tables, for docs/benchmarks.md and for terminals.
 #![allow(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
 
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use crate::scale::corpus::Size;
 use crate::scale::process::Usage;
 use crate::scale::requests::{Request, count};
 
-/// What stands before and after the figures in docs/benchmarks.md.
+/// The marks before and after the figures in docs/benchmarks.md.
 const MARKS: [&str; 2] = ["<!-- scale: `make bench-scale-docs` writes it -->\n", "<!-- end of scale -->\n"];
 
-/// What a process holds.
+/// The memory of a process.
 pub struct Memory {
     who: &'static str,
     usage: Usage,
@@ -25,17 +25,17 @@ impl Memory {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 pub struct Report {
     pub size: Size,
     pub found: Found,
     pub phases: Vec<Phase>,
     pub memory: Vec<Memory>,
-    /// What was asked while nothing changed, for so many seconds.
+    /// The requests while nothing changed, for `rest_time` seconds.
     pub rest: Vec<Request>,
     pub rest_time: u64,
     pub rest_cpu: f64,
-    /// Lists without pages, and requests that were sent away with 429.
+    /// The number of lists without pages, and of requests that were refused with 429.
     pub unpaged: usize,
     pub refused: usize,
 }
@@ -117,7 +117,7 @@ fn phase(phase: &Phase) -> Vec<String> {
     ]
 }
 
-/// The document with these figures in the place of those that it has.
+/// Returns the document with its figures replaced by these.
 pub fn place(document: &str, figures: &str) -> String {
     let [start, end] = MARKS;
     let (before, rest) = document.split_once(start).unwrap_or_else(|| panic!("the document has no line {start}"));
@@ -130,7 +130,7 @@ fn revision() -> String {
     answer.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// Such as `2 × AMD EPYC`: without the model, which says nothing of a shared machine.
+/// Returns a description such as `2 × AMD EPYC`. The model is omitted, because it is meaningless for a shared machine.
 fn machine() -> String {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models: Vec<&str> = processors
@@ -142,7 +142,7 @@ fn machine() -> String {
     format!("{} × {}, {} {}", models.len(), model.join(" "), std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// A table with columns as wide as what is in them.
+/// Returns a table with columns as wide as their content.
 fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines.iter().map(|line| line[column].chars().count());

@@ -1,4 +1,4 @@
-//! Identities are prepared for the versions that are injected.
+//! Identities are prepared for the injected versions.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::{A_WHILE, NEW, SOON, Stage, decoded, impatient, set, with};
 use crate::support::{create, poke};
 
-/// A SidecarSet that merges its account, with which this may be done to Pods.
+/// Returns a SidecarSet that merges its account, with this verb on Pods.
 fn merging(name: &str, image: &str, verb: &str) -> Value {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
     let fields = json!({
@@ -64,7 +64,7 @@ async fn a_merged_role_is_of_the_version_in_the_bundle() {
     };
     becomes(&["get", "list"]).await;
 
-    // Pods get the version before, so the policy wants its permissions.
+    // Pods get the previous version, so the policy requires that version's permissions.
     stage.put(&merging("a", "", "watch")).await;
     stage.says("a", "False", "Invalid").await;
     poke(&stage.client, &namespace).await;

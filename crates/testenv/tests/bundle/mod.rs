@@ -1,4 +1,4 @@
-//! A cluster with SidecarSets, and a controller that keeps the bundle of them.
+//! A cluster with SidecarSets, and a controller that maintains their bundle.
 
 mod identities;
 
@@ -27,19 +27,19 @@ use tokio::task::JoinHandle;
 use crate::support::clock::Ahead;
 
 pub const SOON: Duration = Duration::from_mins(1);
-/// Long enough for a controller that looks at the clock every 50 ms to do what it should not.
+/// Long enough for a controller that checks the clock every 50 ms to do something wrong.
 pub const A_WHILE: Duration = Duration::from_secs(1);
 pub const NEW: &str = "apps.kruise.io/v1beta1";
 pub const OLD: &str = "apps.kruise.io/v1alpha1";
 pub const NAME: &str = "sidecarsets";
 
-/// A cluster with the definition of SidecarSets, which belong to no namespace: one test after the other.
+/// A cluster with the SidecarSet definition. SidecarSets are cluster-wide, so tests run one after the other.
 pub struct Stage<'a> {
     pub cluster: &'a Cluster,
     pub client: Client,
-    /// Where the bundle is, and ControllerRevisions.
+    /// The namespace of the bundle and of ControllerRevisions.
     pub namespace: String,
-    /// Seconds that the controllers' clocks are ahead.
+    /// The number of seconds by which the controllers' clocks are ahead.
     pub ahead: Ahead,
     _turn: MutexGuard<'a, ()>,
 }
@@ -82,7 +82,7 @@ impl Stage<'_> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The ConfigMaps of the bundle.
+    /// Returns the ConfigMaps of the bundle.
     pub async fn stored(&self) -> Vec<Value> {
         let found = self.config_maps().list(&ListParams::default()).await.unwrap();
         let of_bundle = found.into_iter().filter(|map| map.name_any().starts_with(NAME));
@@ -111,7 +111,7 @@ impl Stage<'_> {
         Controller { task, faults, metrics, health, _settings: sender }
     }
 
-    /// The containers that a Pod gets, and what the policy asked for that.
+    /// Returns the containers that a Pod gets, and the policy's look-ups for that.
     pub async fn inject(&self) -> (Vec<String>, Vec<String>) {
         let mut namespace = serde_json::to_value(Namespace {
             metadata: ObjectMeta { name: Some("default".to_owned()), ..ObjectMeta::default() },
@@ -154,7 +154,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until the condition of a SidecarSet has this status and reason, and answers its message.
+    /// Waits until the condition of a SidecarSet has this status and reason, and returns its message.
     pub async fn says(&self, name: &str, status: &str, reason: &str) -> String {
         let sets = self.sets(NEW);
         let says = async || {
@@ -167,7 +167,7 @@ impl Stage<'_> {
         until(&format!("\"{name}\" saying {status}, {reason}"), SOON, says).await.unwrap()
     }
 
-    /// A stored version of a SidecarSet whose container has this image.
+    /// Creates a stored version of a SidecarSet whose container has this image.
     pub async fn revision(&self, name: &str, of: &str, number: i64, image: &str) {
         let spec = json!({
             "$patch": "replace", "containers": [{"name": of, "image": image}], "initContainers": null, "volumes": null
@@ -189,7 +189,7 @@ pub fn decoded(settings: &Value) -> Arc<Settings> {
     Arc::new(Settings::decode(settings.clone()).unwrap())
 }
 
-/// Options of a controller that nobody waits for.
+/// Returns options with short delays.
 pub fn impatient() -> Options {
     Options { debounce: Duration::from_millis(20), tick: Duration::from_millis(50), ..Options::default() }
 }
@@ -199,7 +199,7 @@ pub fn condition(set: &DynamicObject) -> Option<Value> {
     conditions.iter().find(|condition| condition["type"] == "InBundle").cloned()
 }
 
-/// A SidecarSet for the Pod, with one container, which is called like it.
+/// Returns a SidecarSet for the Pod, with one container of the same name.
 pub fn set(version: &str, name: &str, image: &str) -> Value {
     json!({
         "apiVersion": version, "kind": "SidecarSet", "metadata": {"name": name},
@@ -221,7 +221,7 @@ pub fn time(config_map: &Value) -> &str {
     config_map["metadata"]["annotations"]["pillion.dev/bundle-time"].as_str().unwrap()
 }
 
-/// A controller, until it is dropped.
+/// A controller that runs until it is dropped.
 pub struct Controller {
     task: JoinHandle<()>,
     pub faults: Faults,
@@ -240,7 +240,7 @@ impl Controller {
         self.faults.requests().into_iter().filter(|request| !request.starts_with("GET ")).collect()
     }
 
-    /// Nothing is written any more.
+    /// Checks that no more requests are sent.
     pub async fn assert_settled(&self) {
         let settled = async || {
             let before = self.faults.count();

@@ -1,4 +1,4 @@
-//! `serviceaccount` (C1) and `root-ca-publisher` (C4).
+//! `serviceaccount` (ACC-1) and `root-ca-publisher` (RUN-6).
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
@@ -24,7 +24,7 @@ async fn root(fixture: &Fixture, namespace: &str, is_wanted: impl Fn(&Value) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c1_every_active_namespace_has_a_default_account() {
+async fn acc1_every_active_namespace_has_a_default_account() {
     let fixture = fixture().await;
     let before = fixture.namespace("before").await;
     let faults = Faults::none();
@@ -35,11 +35,11 @@ async fn c1_every_active_namespace_has_a_default_account() {
     default_account(&fixture, &after, None).await;
     assert_eq!((made.metadata.labels, made.metadata.annotations, made.secrets), (None, None, None), "c1_3");
 
-    // C1.4: what somebody writes into one stays.
+    // ACC-4: changes by other clients stay.
     let accounts = fixture.accounts(&after);
     let patch = Patch::Merge(json!({"automountServiceAccountToken": false, "metadata": {"labels": {"a": "b"}}}));
     accounts.patch("default", &PatchParams::default(), &patch).await.unwrap();
-    // C1.2: one that is deleted comes back.
+    // ACC-2: a deleted account is recreated.
     fixture.accounts(&before).delete("default", &DeleteParams::default()).await.unwrap();
     default_account(&fixture, &before, made.metadata.uid.as_deref()).await;
     let namespaces = Api::<Namespace>::all(fixture.client.clone());
@@ -52,14 +52,14 @@ async fn c1_every_active_namespace_has_a_default_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c1_5_a_terminating_namespace_is_left_alone() {
+async fn acc5_a_terminating_namespace_is_left_alone() {
     let fixture = fixture().await;
     let (going, staying) = (fixture.namespace("going").await, fixture.namespace("staying").await);
     let faults = Faults::none();
     let running = fixture.start(&faults).await;
     let account = default_account(&fixture, &going, None).await;
     root(&fixture, &going, |_| true).await;
-    // Nobody empties it here, so it stays Terminating.
+    // No controller empties the namespace here, so it stays Terminating.
     let namespaces = Api::<Namespace>::all(fixture.client.clone());
     namespaces.delete(&going, &DeleteParams::default()).await.unwrap();
     settled(&faults).await;
@@ -67,7 +67,7 @@ async fn c1_5_a_terminating_namespace_is_left_alone() {
 
     fixture.accounts(&going).delete("default", &DeleteParams::default()).await.unwrap();
     fixture.maps(&going).delete(ROOT, &DeleteParams::default()).await.unwrap();
-    // This one is made after the other was looked at.
+    // The controller recreates this account after it has looked at the other namespace.
     let other = default_account(&fixture, &staying, None).await;
     fixture.accounts(&staying).delete("default", &DeleteParams::default()).await.unwrap();
     default_account(&fixture, &staying, other.metadata.uid.as_deref()).await;
@@ -81,7 +81,7 @@ async fn c1_5_a_terminating_namespace_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_the_certificates_are_in_every_active_namespace_and_stay_right() {
+async fn run6_the_certificates_are_in_every_active_namespace_and_stay_right() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("roots").await;
     let faults = Faults::none();
@@ -101,7 +101,7 @@ async fn c4_the_certificates_are_in_every_active_namespace_and_stay_right() {
     maps.delete(ROOT, &DeleteParams::default()).await.unwrap();
     root(&fixture, &namespace, |map| right(map) && map["metadata"]["uid"] != made["metadata"]["uid"]).await;
 
-    // What somebody adds beside it is no reason to write.
+    // Additions by other clients cause no write.
     let before = settled(&faults).await;
     let patch = Patch::Merge(json!({"metadata": {"labels": {"c": "d"}}}));
     maps.patch(ROOT, &PatchParams::default(), &patch).await.unwrap();

@@ -1,4 +1,4 @@
-//! Beside kube-controller-manager (C4).
+//! Together with kube-controller-manager (RUN-7).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;
 use pillion_controller::Clock;
-use pillion_controller::token_secret::{self, Refusal};
+use pillion_controller::token_controller::{self, Refusal};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::json;
@@ -15,25 +15,25 @@ use tokio::time::timeout;
 use super::{SOON, context, namespace, settled, start_with, token_options};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_tokens_are_left_to_kube_controller_manager_unless_it_is_forced() {
+async fn run7_tokens_are_left_to_kube_controller_manager_unless_it_is_forced() {
     let cluster = Cluster::start(Options::new().controller_manager_flag("--leader-elect=true")).await.unwrap();
     let client = cluster.admin().await.unwrap();
-    let check = async || token_secret::check(&client, Clock::system().now()).await.err();
+    let check = async || token_controller::check(&client, Clock::system().now()).await.err();
     let refusal = until("kube-controller-manager holding its Lease", SOON, check).await.unwrap();
     assert!(matches!(refusal, Refusal::Rival(_)), "{refusal}");
 
-    // It only looks at the Lease.
+    // A waiting controller only reads the Lease.
     let faults = Faults::none();
     let config = cluster.as_admin().config().await.unwrap();
-    let waiting = token_secret::run(context(config, &faults, Clock::system()), token_options(&cluster));
+    let waiting = token_controller::run(context(config, &faults, Clock::system()), token_options(&cluster));
     timeout(Duration::from_secs(5), waiting).await.unwrap_err();
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
     assert!(faults.count() > 0 && faults.requests().iter().all(|request| request.contains(lease)));
 
-    // Both at once come to the same end, and neither keeps a namespace from going.
+    // If both run at once, they reach the same result, and neither keeps a namespace from being deleted.
     let faults = Faults::none();
     let config = cluster.as_admin().config().await.unwrap();
-    let options = token_secret::Options { force: true, ..token_options(&cluster) };
+    let options = token_controller::Options { force: true, ..token_options(&cluster) };
     let running = start_with(config, &cluster, &faults, Clock::system(), options);
     let name = namespace(&client, "both").await;
     let manifest = format!(

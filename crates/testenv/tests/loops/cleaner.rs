@@ -1,12 +1,12 @@
-//! `legacy-token-cleaner` (C3).
+//! `legacy-token-cleaner` (CLN-2).
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use pillion_controller::token_secret::{Options as TokenOptions, SigningKey};
-use pillion_controller::{Clock, Context, legacy_token};
+use pillion_controller::token_controller::{Options as TokenOptions, SigningKey};
+use pillion_controller::{Clock, Context, legacy_token_cleaner};
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use serde_json::json;
@@ -18,19 +18,20 @@ const DAY: i64 = 24 * 60 * 60;
 const PERIOD: Duration = Duration::from_hours(365 * 24);
 const INVALID: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// The cleaner's context, and its clock: two years ahead, so that the API server has noted uses for long enough.
+/// Returns the cleaner's context and its clock: two years ahead, so that the API server has tracked uses for long
+/// enough.
 async fn cleaner(fixture: &Fixture, faults: &Faults) -> (Context, Ahead) {
     let ahead = Ahead::default();
     ahead.set(800 * DAY);
     let context = context(fixture.config().await, faults, ahead.clock());
-    // The API server makes it some time after it is ready.
+    // The API server creates the ConfigMap some time after it is ready.
     let maps = Api::<ConfigMap>::namespaced(fixture.client.clone(), "kube-system");
     let name = "kube-apiserver-legacy-service-account-token-tracking";
     until("the ConfigMap of the API server", SOON, async || maps.get(name).await.ok()).await.unwrap();
     (context, ahead)
 }
 
-/// The label that says since when the token in a Secret is invalid, of Secrets in this order; `-` where one is gone.
+/// Returns the label with the date since which each Secret's token is invalid, in this order; `-` for a deleted Secret.
 async fn labels(fixture: &Fixture, namespace: &str, names: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for name in names {
@@ -44,7 +45,7 @@ async fn labels(fixture: &Fixture, namespace: &str, names: &[&str]) -> Vec<Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c3_a_token_that_nobody_uses_becomes_invalid_and_goes() {
+async fn cln2_a_token_that_nobody_uses_becomes_invalid_and_goes() {
     let fixture = fixture().await;
     let namespace = fixture.cluster.namespace("clean").await.unwrap();
     let (context, ahead) = cleaner(&fixture, &Faults::none()).await;
@@ -72,21 +73,21 @@ async fn c3_a_token_that_nobody_uses_becomes_invalid_and_goes() {
     let pods = Api::<Pod>::namespaced(fixture.client.clone(), &namespace);
     pods.create(&PostParams::default(), &pod).await.unwrap();
 
-    // Nothing happens before uses have been noted for long enough.
+    // Nothing happens before uses have been tracked for long enough.
     ahead.set(0);
-    legacy_token::clean(&context, PERIOD).await.unwrap();
+    legacy_token_cleaner::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, ["", "", "", "", ""]);
     ahead.set(800 * DAY);
-    legacy_token::clean(&context, PERIOD).await.unwrap();
+    legacy_token_cleaner::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, [today, "", "", "", ""]);
 
-    // It stays invalid for a period, and one who takes the label away has it back.
+    // An invalid Secret stays for a whole period before it is deleted.
     ahead.set(1000 * DAY);
-    legacy_token::clean(&context, PERIOD).await.unwrap();
+    legacy_token_cleaner::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, [today, "", "", "", ""]);
     ahead.set((800 + 366) * DAY);
     pods.delete("app", &DeleteParams::default().grace_period(0)).await.unwrap();
-    legacy_token::clean(&context, PERIOD).await.unwrap();
+    legacy_token_cleaner::clean(&context, PERIOD).await.unwrap();
     let left = labels(&fixture, &namespace, &names).await;
     assert_eq!((left[0].as_str(), left[1].as_str(), left[4].as_str()), ("-", "", ""));
     assert!(!left[2].is_empty(), "nobody mounts it any more");
@@ -94,7 +95,7 @@ async fn c3_a_token_that_nobody_uses_becomes_invalid_and_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c3_the_api_server_refuses_a_token_that_is_invalid() {
+async fn cln1_the_api_server_refuses_a_token_that_is_invalid() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("refuse").await;
     fixture.account(&namespace, "bot", &["s"]).await;
@@ -106,8 +107,8 @@ async fn c3_the_api_server_refuses_a_token_that_is_invalid() {
     running.kill().await;
     let (context, _) = cleaner(&fixture, &Faults::none()).await;
 
-    // Never shown to the API server, it was never used.
-    legacy_token::clean(&context, PERIOD).await.unwrap();
+    // The token was never sent to the API server, so it counts as unused.
+    legacy_token_cleaner::clean(&context, PERIOD).await.unwrap();
 
     let refused = async || fixture.bearer(&token).await.is_none().then_some(());
     until("the token being refused", SOON, refused).await.unwrap();
@@ -118,7 +119,7 @@ async fn c3_the_api_server_refuses_a_token_that_is_invalid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c3_a_round_that_fails_anywhere_is_made_up_for_by_the_next() {
+async fn cln2_a_round_that_fails_anywhere_is_made_up_for_by_the_next() {
     let fixture = fixture().await;
     let namespace = fixture.cluster.namespace("fail").await.unwrap();
     fixture.account(&namespace, "bot", &["a", "b"]).await;
@@ -130,9 +131,9 @@ async fn c3_a_round_that_fails_anywhere_is_made_up_for_by_the_next() {
         let faults = Faults::at(number, if number % 2 == 0 { Fault::Refused(409) } else { Fault::Refused(500) });
         let (context, ahead) = cleaner(&fixture, &faults).await;
         let clean = async || {
-            // Only one request fails, so one of the rounds does what the other did not.
+            // Only one request fails, so the second round completes what the first did not.
             for _ in 0..2 {
-                let _ = legacy_token::clean(&context, PERIOD).await;
+                let _ = legacy_token_cleaner::clean(&context, PERIOD).await;
             }
         };
         clean().await;

@@ -1,16 +1,16 @@
-//! Requests that fail, and controllers that are killed between any two of them: the end is always the same.
+//! Requests that fail, and controllers that are killed between any two requests: the result is always the same.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use pillion_controller::{Clock, default_account, root_ca, token_secret};
+use pillion_controller::{Clock, default_account, root_ca, token_controller};
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;
 
 use super::{Fixture, Running, SOON, authority, context, fixture, token_options, value};
 
-/// A namespace in which every controller has something to do.
+/// Creates a namespace in which every controller has something to do.
 async fn begin(fixture: &Fixture, name: &str) -> String {
     let namespace = fixture.namespace(name).await;
     fixture.account(&namespace, "bot", &["bot-token-x2b4z", "config", "s"]).await;
@@ -19,7 +19,7 @@ async fn begin(fixture: &Fixture, name: &str) -> String {
     namespace
 }
 
-/// Waits until everything is as it should be, and makes sure that nothing is doubled.
+/// Waits until everything is correct, and checks that nothing exists twice.
 async fn end(fixture: &Fixture, namespace: &str) {
     let right = async || {
         let secrets = fixture.secrets(namespace).list(&ListParams::default()).await.ok()?.items;
@@ -39,10 +39,10 @@ async fn end(fixture: &Fixture, namespace: &str) {
     assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
 }
 
-/// How many requests a start with something to do makes.
+/// Returns the number of requests of a start with work to do.
 async fn requests(fixture: &Fixture) -> usize {
     let mut count = 0;
-    // What other tests left is done in the first round.
+    // The first round also finishes work left by other tests.
     for _ in 0..2 {
         let namespace = begin(fixture, "count").await;
         let faults = Faults::none();
@@ -56,14 +56,14 @@ async fn requests(fixture: &Fixture) -> usize {
     count
 }
 
-/// Nothing is to be done in it any more.
+/// Removes all work from a namespace.
 async fn forget(fixture: &Fixture, namespace: &str) {
     fixture.secrets(namespace).delete("s", &DeleteParams::default()).await.unwrap();
     let namespaces = Api::<Namespace>::all(fixture.client.clone());
     namespaces.delete(namespace, &DeleteParams::default()).await.unwrap();
 }
 
-/// The only thing to do in a namespace: whatever does not try again by itself is not woken by anything else.
+/// A namespace with a single thing to do, so that no other event wakes a controller that fails to retry.
 #[derive(Clone, Copy)]
 enum Only {
     Account,
@@ -95,7 +95,7 @@ impl Only {
             match self {
                 Self::Account => default_account::run(context).await,
                 Self::Root => root_ca::run(context, root_ca::Options { authority: roots }).await,
-                Self::Fill | Self::Orphan | Self::Name => token_secret::run(context, tokens).await,
+                Self::Fill | Self::Orphan | Self::Name => token_controller::run(context, tokens).await,
             }
         }))
     }
@@ -123,9 +123,9 @@ impl Only {
 #[case::orphan(Only::Orphan)]
 #[case::name(Only::Name)]
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_8_any_request_may_fail_once(#[case] only: Only) {
+async fn tkn8_any_request_may_fail_once(#[case] only: Only) {
     let fixture = fixture().await;
-    // What other tests left is done in the first round.
+    // The first round finishes work left by other tests.
     for fault in [None, Some(Fault::Refused(500)), Some(Fault::AnswerLost)] {
         for number in 1.. {
             let namespace = only.begin(&fixture).await;
@@ -146,13 +146,13 @@ async fn c2_8_any_request_may_fail_once(#[case] only: Only) {
 #[case::before(Fault::StopBefore)]
 #[case::after(Fault::StopAfter)]
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_9_controllers_may_be_killed_at_any_request(#[case] fault: Fault) {
+async fn tkn9_controllers_may_be_killed_at_any_request(#[case] fault: Fault) {
     let fixture = fixture().await;
     for number in 1..=requests(&fixture).await {
         let namespace = begin(&fixture, "kill").await;
         let faults = Faults::at(number, fault);
         let running = fixture.start(&faults).await;
-        // Where it makes fewer requests this time, it comes to the end.
+        // If it makes fewer requests this time, it finishes without stopping.
         let stopped = async { faults.stopped().await };
         tokio::select! { () = stopped => {} () = end(&fixture, &namespace) => {} }
         running.kill().await;

@@ -1,4 +1,4 @@
-//! The controllers, beside an API server that has no others.
+//! The controllers with an API server that has no other controllers.
 
 mod accounts;
 mod beside;
@@ -17,19 +17,19 @@ use kube::{Api, Client, Config, ResourceExt as _};
 use pillion_admission::settings::Settings;
 use pillion_controller::authority::Authority;
 use pillion_controller::watch::Wanted;
-use pillion_controller::{Clock, Context, default_account, root_ca, token_secret};
+use pillion_controller::{Clock, Context, default_account, root_ca, token_controller};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
-/// How long what is asynchronous may take on a machine that does much else.
+/// Timeout for asynchronous effects on a busy machine.
 pub const SOON: Duration = Duration::from_mins(2);
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 
-/// The cluster of these tests, for one test at a time: a controller sees all namespaces. What others left that a
-/// controller would work on is gone.
+/// The cluster of these tests. Only one test uses it at a time, because controllers see all namespaces. The objects of
+/// earlier tests that controllers would work on are removed.
 pub struct Fixture {
     pub cluster: &'static Cluster,
     pub client: Client,
@@ -50,18 +50,18 @@ pub async fn fixture() -> Fixture {
     Fixture { cluster, client, _only: only }
 }
 
-/// What controllers are given, with everything that they watch. Watches end with it.
+/// Returns the context of controllers, with all their watches, which end with it.
 pub fn context(config: Config, faults: &Faults, clock: Clock) -> Context {
     let client = faults.client(config).unwrap();
     let settings = tokio::sync::watch::channel(Arc::new(Settings::default())).1;
     Context { clock, ..Context::new(client, Wanted::default(), settings) }
 }
 
-/// Controllers at work.
+/// Running controllers.
 pub struct Running(pub JoinHandle<()>);
 
 impl Running {
-    /// Ends them at once, wherever they are.
+    /// Kills them at once, whatever they are doing.
     pub async fn kill(self) {
         self.0.abort();
         let _ = self.0.await;
@@ -72,8 +72,8 @@ pub fn authority(cluster: &Cluster) -> Authority {
     Authority::from_pem(cluster.authority_certificate()).unwrap()
 }
 
-pub fn token_options(cluster: &Cluster) -> token_secret::Options {
-    token_secret::Options { authority: Some(authority(cluster)), ..token_secret::Options::default() }
+pub fn token_options(cluster: &Cluster) -> token_controller::Options {
+    token_controller::Options { authority: Some(authority(cluster)), ..token_controller::Options::default() }
 }
 
 impl Fixture {
@@ -81,18 +81,18 @@ impl Fixture {
         self.cluster.as_admin().config().await.unwrap()
     }
 
-    /// `serviceaccount`, `root-ca-publisher` and `serviceaccount-token`, as one who may do everything.
+    /// Starts `serviceaccount`, `root-ca-publisher` and `serviceaccount-token` with all rights.
     pub async fn start(&self, faults: &Faults) -> Running {
         start(self.config().await, self.cluster, faults, Clock::system())
     }
 
-    /// `serviceaccount-token`.
-    pub async fn start_tokens(&self, faults: &Faults, clock: Clock, options: token_secret::Options) -> Running {
+    /// Starts `serviceaccount-token`.
+    pub async fn start_tokens(&self, faults: &Faults, clock: Clock, options: token_controller::Options) -> Running {
         let context = context(self.config().await, faults, clock);
-        Running(tokio::spawn(token_secret::run(context, options)))
+        Running(tokio::spawn(token_controller::run(context, options)))
     }
 
-    /// A namespace as users create it: nothing is in it.
+    /// Creates an empty namespace, as users do.
     pub async fn namespace(&self, name: &str) -> String {
         namespace(&self.client, name).await
     }
@@ -109,7 +109,7 @@ impl Fixture {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// A ServiceAccount that names these Secrets.
+    /// Creates a ServiceAccount that names these Secrets.
     pub async fn account(&self, namespace: &str, name: &str, secrets: &[&str]) -> ServiceAccount {
         let secrets: Vec<Value> = secrets.iter().map(|name| json!({"name": name})).collect();
         let account = json!({"metadata": {"name": name}, "secrets": secrets});
@@ -117,7 +117,7 @@ impl Fixture {
         self.accounts(namespace).create(&PostParams::default(), &account).await.unwrap()
     }
 
-    /// An empty token Secret of a ServiceAccount.
+    /// Creates an empty token Secret of a ServiceAccount.
     pub async fn secret(&self, namespace: &str, name: &str, account: &str) -> Secret {
         let annotations = json!({"kubernetes.io/service-account.name": account});
         let secret = json!({"metadata": {"name": name, "annotations": annotations}, "type": TOKEN_TYPE});
@@ -125,14 +125,14 @@ impl Fixture {
         self.secrets(namespace).create(&PostParams::default(), &secret).await.unwrap()
     }
 
-    /// The token in a Secret, once there is one that `is_wanted`.
+    /// Waits for a token in a Secret that `is_wanted` accepts.
     pub async fn token(&self, namespace: &str, name: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         let secrets = self.secrets(namespace);
         let token = async || value(&secrets.get(name).await.ok()?, "token").filter(|token| is_wanted(token));
         until(&format!("a token in {namespace}/{name}"), SOON, token).await.unwrap()
     }
 
-    /// Who the API server takes the bearer of a token for; nobody where it takes none.
+    /// Returns the user name that the API server sees for the bearer of a token; `None` if it rejects the token.
     pub async fn bearer(&self, token: &str) -> Option<String> {
         let client = self.cluster.as_bearer(token).client().await.unwrap();
         let reviews = Api::<SelfSubjectReview>::all(client);
@@ -143,7 +143,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until the API server has no object of this name.
+    /// Waits until the object no longer exists.
     pub async fn gone<K>(&self, api: &Api<K>, name: &str)
     where
         K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -152,14 +152,14 @@ impl Fixture {
         until(&format!("\"{name}\" being gone"), SOON, gone).await.unwrap();
     }
 
-    /// The names in the `secrets` of a ServiceAccount.
+    /// Returns the names in the `secrets` of a ServiceAccount.
     pub async fn named(&self, namespace: &str, account: &str) -> Vec<String> {
         let account = self.accounts(namespace).get(account).await.unwrap();
         account.secrets.unwrap_or_default().into_iter().filter_map(|secret| secret.name).collect()
     }
 }
 
-/// `serviceaccount`, `root-ca-publisher` and `serviceaccount-token`.
+/// Starts `serviceaccount`, `root-ca-publisher` and `serviceaccount-token`.
 pub fn start(config: Config, cluster: &Cluster, faults: &Faults, clock: Clock) -> Running {
     start_with(config, cluster, faults, clock, token_options(cluster))
 }
@@ -169,7 +169,7 @@ pub fn start_with(
     cluster: &Cluster,
     faults: &Faults,
     clock: Clock,
-    tokens: token_secret::Options,
+    tokens: token_controller::Options,
 ) -> Running {
     let context = context(config, faults, clock);
     let roots = root_ca::Options { authority: authority(cluster) };
@@ -177,7 +177,7 @@ pub fn start_with(
         tokio::join!(
             default_account::run(context.clone()),
             root_ca::run(context.clone(), roots),
-            token_secret::run(context, tokens)
+            token_controller::run(context, tokens)
         );
     }))
 }
@@ -188,14 +188,14 @@ pub async fn namespace(client: &Client, name: &str) -> String {
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap().name_any()
 }
 
-/// A value of a Secret, as text.
+/// Returns a value of a Secret as text; `None` if it is empty.
 pub fn value(secret: &Secret, key: &str) -> Option<String> {
     let value = secret.data.as_ref()?.get(key)?;
     Some(String::from_utf8(value.0.clone()).unwrap()).filter(|value| !value.is_empty())
 }
 
-/// Waits until nothing is sent any more, and then makes sure that it stays so: nothing can be waited for that does not
-/// happen.
+/// Waits until no more requests are sent for two seconds, and returns their number. The absence of an event can only be
+/// checked with a pause.
 pub async fn settled(faults: &Faults) -> usize {
     let last = std::cell::Cell::new(usize::MAX);
     let same = async || {

@@ -1,11 +1,11 @@
-//! What `pillion manifest controller` lets the controllers do is enough for them.
+//! The rights that `pillion manifest controller` renders are enough for the controllers.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use pillion::rendering::options::Controller;
 use pillion::rendering::{controller, document};
-use pillion_controller::{Clock, legacy_token};
+use pillion_controller::{Clock, legacy_token_cleaner};
 use pillion_kubernetes::time::Timestamp;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
@@ -15,7 +15,7 @@ use super::{SOON, context, fixture, settled, start};
 
 const LOOPS: &str = "serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
 
-/// The ServiceAccount of the controllers, and what it may do.
+/// Returns the manifest of the controllers' ServiceAccount and its rights.
 fn manifest() -> String {
     let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
     let matches = command.try_get_matches_from(["pillion", "--controllers", LOOPS]).unwrap();
@@ -29,7 +29,7 @@ fn manifest() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_the_rendered_rights_are_enough() {
+async fn run7_the_rendered_rights_are_enough() {
     let fixture = fixture().await;
     apply(&fixture.client, &manifest(), "test").await.unwrap();
     let identity = fixture.cluster.as_service_account("pillion-system", "pillion-controller").await.unwrap();
@@ -63,8 +63,8 @@ async fn c4_the_rendered_rights_are_enough() {
     let (system, later) = (Clock::system(), 800 * 24 * 60 * 60);
     let clock = Clock::new(move || Timestamp(system.now().0 + later));
     let context = context(config, &Faults::none(), clock);
-    let period = legacy_token::Options::default().period;
-    legacy_token::clean(&context, period).await.unwrap();
+    let period = legacy_token_cleaner::Options::default().period;
+    legacy_token_cleaner::clean(&context, period).await.unwrap();
     let secret = fixture.secrets(&namespace).get("s").await.unwrap();
     let labels = secret.metadata.labels.unwrap_or_default();
     assert!(labels.contains_key("kubernetes.io/legacy-token-invalid-since"), "{labels:?}");

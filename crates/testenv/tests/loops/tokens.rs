@@ -1,10 +1,10 @@
-//! `serviceaccount-token` (C2).
+//! `serviceaccount-token` (TKN-1).
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_controller::Clock;
-use pillion_controller::token_secret::SigningKey;
+use pillion_controller::token_controller::SigningKey;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::until;
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn annotation(fixture: &Fixture, secret: (&str, &str), key: &str) -> Optio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
+async fn run5_tkn6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("fill").await;
     let account = fixture.account(&namespace, "bot", &[]).await;
@@ -37,7 +37,7 @@ async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
     assert_eq!(uid, account.metadata.uid);
     assert!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await.is_some());
 
-    // C2.2: no Secret is made for an account that has none. C2.6: what is complete is not written.
+    // TKN-2: no Secret is created for an account without one. TKN-6: a complete Secret is not written.
     fixture.account(&namespace, "other", &[]).await;
     let before = settled(&faults).await;
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
@@ -46,14 +46,14 @@ async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
     let all = fixture.secrets(&namespace).list(&ListParams::default()).await.unwrap();
     assert_eq!(all.items.len(), 1);
 
-    // What somebody takes out is filled in again.
+    // Removed values are filled in again.
     let empty = Patch::Merge(json!({"data": {"token": null, "namespace": null, "ca.crt": "eA=="}}));
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &empty).await.unwrap();
     fixture.token(&namespace, "s", |again| again != token).await;
     let stored = fixture.secrets(&namespace).get("s").await.unwrap();
     assert_eq!(value(&stored, "ca.crt").unwrap(), fixture.cluster.authority_certificate());
 
-    // B6: the token ends with the Secret.
+    // TOK-6: the token ends with the Secret.
     fixture.secrets(&namespace).delete("s", &DeleteParams::default()).await.unwrap();
     let nobody = async || fixture.bearer(&token).await.is_none().then_some(());
     until("the token being refused", SOON, nobody).await.unwrap();
@@ -61,13 +61,13 @@ async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_3_and_c2_5_secrets_go_with_their_account() {
+async fn tkn3_and_tkn5_secrets_go_with_their_account() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("go").await;
     fixture.account(&namespace, "bot", &[]).await;
     fixture.account(&namespace, "other", &[]).await;
     let running = fixture.start_tokens(&Faults::none(), Clock::system(), token_options(fixture.cluster)).await;
-    // C2.1: of another type, with the annotations of a token Secret.
+    // TKN-1: a Secret of another type, with the annotations of a token Secret.
     let opaque = json!({
         "metadata": {"name": "opaque", "annotations": {"kubernetes.io/service-account.name": "missing"}}
     });
@@ -77,11 +77,11 @@ async fn c2_3_and_c2_5_secrets_go_with_their_account() {
         fixture.secret(&namespace, name, account).await;
         fixture.token(&namespace, name, |_| true).await;
     }
-    // C2.5: for an account that was never there.
+    // TKN-5: a Secret for an account that never existed.
     fixture.secret(&namespace, "orphan", "missing").await;
     fixture.gone(&fixture.secrets(&namespace), "orphan").await;
 
-    // C2.3; made anew at once, the account is another one.
+    // TKN-3: an account that is recreated at once is a different account.
     fixture.accounts(&namespace).delete("bot", &DeleteParams::default()).await.unwrap();
     fixture.account(&namespace, "bot", &[]).await;
     fixture.gone(&fixture.secrets(&namespace), "a").await;
@@ -94,7 +94,7 @@ async fn c2_3_and_c2_5_secrets_go_with_their_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_4_an_account_no_longer_names_a_secret_that_was_deleted() {
+async fn tkn4_an_account_no_longer_names_a_secret_that_was_deleted() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("names").await;
     fixture.account(&namespace, "bot", &["a", "b", "config"]).await;
@@ -112,7 +112,7 @@ async fn c2_4_an_account_no_longer_names_a_secret_that_was_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_9_what_was_missed_is_made_up_for_at_the_start() {
+async fn tkn9_what_was_missed_is_made_up_for_at_the_start() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("missed").await;
     fixture.account(&namespace, "bot", &["bot-token-x2b4z", "config", "bot-token-zzzzz"]).await;
@@ -132,7 +132,7 @@ async fn c2_9_what_was_missed_is_made_up_for_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b7_a_token_is_replaced_before_it_ends() {
+async fn tok7_a_token_is_replaced_before_it_ends() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("rotate").await;
     fixture.account(&namespace, "bot", &[]).await;
@@ -156,7 +156,7 @@ async fn b7_a_token_is_replaced_before_it_ends() {
     ahead.set(0);
     settled(&faults).await;
 
-    // B6: the one before still holds, for those who have read it.
+    // TOK-6: the previous token stays valid, for clients that have already read it.
     let name = format!("system:serviceaccount:{namespace}:bot");
     for token in [&first, &second] {
         assert_eq!(fixture.bearer(token).await.as_deref(), Some(name.as_str()));
@@ -167,7 +167,7 @@ async fn b7_a_token_is_replaced_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c2_10_with_the_key_of_the_cluster_a_token_does_not_end() {
+async fn tkn10_with_the_key_of_the_cluster_a_token_does_not_end() {
     let fixture = fixture().await;
     let namespace = fixture.namespace("legacy").await;
     fixture.account(&namespace, "bot", &[]).await;
@@ -175,7 +175,7 @@ async fn c2_10_with_the_key_of_the_cluster_a_token_does_not_end() {
     let key = std::fs::read(fixture.cluster.folder().join("service-accounts.key")).unwrap();
     let key = Some(SigningKey::from_pem(&key).unwrap());
     let (ahead, faults) = (Ahead::default(), Faults::none());
-    let options = pillion_controller::token_secret::Options { key, ..token_options(fixture.cluster) };
+    let options = pillion_controller::token_controller::Options { key, ..token_options(fixture.cluster) };
 
     let running = fixture.start_tokens(&faults, ahead.clock(), options).await;
 

@@ -1,4 +1,4 @@
-//! A controller of merged accounts, and a namespace in which it works.
+//! A controller of merged accounts, and a namespace for it.
 
 mod rights;
 
@@ -28,10 +28,10 @@ use tokio::task::JoinHandle;
 use crate::support::clock::Ahead;
 use crate::support::{SOON, create, pod, poke};
 
-/// The one of the sets `a` and `b`.
+/// The name of the merged account of the sets `a` and `b`.
 pub const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
 
-/// A cluster, for one test at a time: each has a controller that takes every namespace for its own.
+/// Returns a cluster for one test at a time: each test has a controller that handles all namespaces.
 pub async fn cluster() -> (&'static Cluster, MutexGuard<'static, ()>) {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     static TURN: Mutex<()> = Mutex::const_new(());
@@ -39,7 +39,7 @@ pub async fn cluster() -> (&'static Cluster, MutexGuard<'static, ()>) {
     (CLUSTER.get_or_init(async || Cluster::start(Options::new().controller_manager()).await.unwrap()).await, turn)
 }
 
-/// A SidecarSet that merges an account which may do this with Pods.
+/// Returns a SidecarSet that merges an account with this verb on Pods.
 pub fn set(name: &str, verb: &str) -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -58,12 +58,12 @@ pub fn settings(sets: &[Value]) -> Arc<Settings> {
     Arc::new(Settings::decode(json!({"sidecarSets": sets, "featureGates": gates})).unwrap())
 }
 
-/// The sets `a` and `b`.
+/// Returns settings with the sets `a` and `b`.
 pub fn both() -> Arc<Settings> {
     settings(&[set("a", "get"), set("b", "list")])
 }
 
-/// A controller that is at work until it is dropped.
+/// A controller that runs until it is dropped.
 pub struct Controller {
     task: JoinHandle<()>,
     ahead: Ahead,
@@ -85,7 +85,7 @@ impl Controller {
         Self::start(cluster.as_admin().config().await.unwrap(), faults, both(), 0)
     }
 
-    /// From now on its clock is so many seconds further ahead.
+    /// Advances its clock by this many seconds.
     pub fn advance(&self, seconds: i64) {
         self.ahead.add(seconds);
     }
@@ -94,7 +94,7 @@ impl Controller {
         self.ahead.get()
     }
 
-    /// Ends it where it is.
+    /// Kills it, whatever it is doing.
     pub async fn kill(mut self) {
         self.task.abort();
         assert!((&mut self.task).await.unwrap_err().is_cancelled());
@@ -107,13 +107,13 @@ impl Drop for Controller {
     }
 }
 
-/// A namespace of its own, and what is done in it.
+/// A namespace for one test, and the operations in it.
 pub struct Place {
     pub name: String,
     pub client: Client,
 }
 
-/// What was read of the three objects.
+/// The three objects as they were read.
 struct Stored([Option<Value>; 3]);
 
 impl Lookup for Stored {
@@ -134,7 +134,7 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// A workload whose Pods need the merged account, and which makes none.
+    /// Creates a workload whose Pods need the merged account, with no replicas.
     pub async fn deployment(&self) {
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -152,7 +152,7 @@ impl Place {
         self.api::<Deployment>().delete("web", &DeleteParams::background()).await.unwrap();
     }
 
-    /// A Pod as the policy would have made it.
+    /// Creates a Pod in the form that the policy would give it.
     pub async fn pod(&self, name: &str) {
         let pod = pod(&json!({
             "metadata": {"name": name, "labels": {"app": "web"}},
@@ -165,7 +165,7 @@ impl Place {
         self.api::<Pod>().delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
     }
 
-    /// ServiceAccount, Role, RoleBinding.
+    /// Returns ServiceAccount, Role and RoleBinding.
     pub async fn objects(&self) -> [Option<Value>; 3] {
         [
             object(&self.api::<ServiceAccount>()).await,
@@ -174,7 +174,7 @@ impl Place {
         ]
     }
 
-    /// Whether the policy would give a Pod the account now.
+    /// Checks whether the policy would now give a Pod the account.
     pub async fn is_ready(&self, settings: &Settings) -> Result<(), String> {
         let namespace = json!({"metadata": {"name": self.name}});
         let prepared = Prepared::of(&settings.sidecar_sets);
@@ -205,7 +205,7 @@ impl Place {
         poke(&self.client, &self.name).await;
     }
 
-    /// The notes of Events with this reason, on what is in no namespace, that speak of this one.
+    /// Returns the notes of Events about cluster-wide objects that have this reason and mention this namespace.
     pub async fn notes(&self, reason: &str) -> Vec<String> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         let events = events.list(&ListParams::default()).await.unwrap();

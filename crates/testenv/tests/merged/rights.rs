@@ -1,4 +1,4 @@
-//! What the controllers may do on a real API server, and what is said where they may not (`serviceaccounts.md` P6).
+//! The controllers' rights on a real API server, and the reports of missing ones (ESC-6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pillion::rendering::document::to_yaml;
 use pillion_controller::merged::uninstall;
 use pillion_controller::run::{self, Readiness};
 use pillion_controller::selection::Name;
-use pillion_controller::{Context, health, tokens};
+use pillion_controller::{Context, health, sidecar_tokens};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
 use serde_json::{Value, json};
@@ -22,8 +22,8 @@ use crate::support::{SOON, create, dynamic, get};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What the controller needs of its own, of which merged accounts may get all but `get`ting Pods; of RBAC, it keeps
-/// these.
+/// Returns the controller's own rights, with all verbs on the RBAC resources `of_rbac`. With these rights it may grant
+/// merged accounts `list` and `watch` on Pods, but not `get`.
 fn rights(of_rbac: &[&str]) -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let (watch, keep) = (&["list", "watch"], &["get", "list", "watch", "create", "patch", "delete"]);
@@ -40,7 +40,7 @@ fn rights(of_rbac: &[&str]) -> Value {
     ])
 }
 
-/// A ClusterRole, and that a user has it.
+/// Creates a ClusterRole and binds it to a user.
 async fn grant(client: &Client, user: &str, name: &str, rules: Value) {
     let role = json!({"metadata": {"name": name}, "rules": rules});
     create(&Api::<ClusterRole>::all(client.clone()), &role).await.unwrap();
@@ -53,7 +53,7 @@ async fn grant(client: &Client, user: &str, name: &str, rules: Value) {
 }
 
 #[tokio::test]
-async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
+async fn esc6_what_the_controller_does_not_hold_it_does_not_grant() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
@@ -87,7 +87,7 @@ async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
         until("the condition being over", SOON, async || exceeded(name, "False").await).await.unwrap();
         sets.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    // Without the sets, nothing keeps what was merged for them.
+    // Without the sets, nothing needs the merged objects any more.
     let is_released = |object: &Option<Value>| object.is_some() && finalizers(object).is_null();
     place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
     controller.kill().await;
@@ -97,7 +97,7 @@ async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
 }
 
 #[tokio::test]
-async fn p6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
+async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     grant(&place.client, "watcher", "watcher", rights(&["roles"])).await;
@@ -112,13 +112,14 @@ async fn p6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let metrics = Arc::clone(&context.metrics);
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(async move { health::serve(listener, metrics, Arc::new(move || reporting.report())).await.unwrap() });
-    // One that waits for its turn is ready.
+    // A replica that waits for its turn is ready.
     let answer = async || get(port, "/readyz").await.unwrap();
     assert!(answer().await.ends_with("\r\n\r\nok\n"), "{}", answer().await);
 
     readiness.works(Arc::clone(&context.cluster));
-    let tokens = tokens::Options { namespaces: Some([place.name.clone()].into()), ..tokens::Options::default() };
-    let options = run::Options { tokens, ..run::Options::default() };
+    let tokens =
+        sidecar_tokens::Options { namespaces: Some([place.name.clone()].into()), ..sidecar_tokens::Options::default() };
+    let options = run::Options { sidecar_tokens: tokens, ..run::Options::default() };
     tasks.spawn(async move { panic!("{} ended", run::run(context, &chosen, options).await) });
     let rule = |group: &str, resource: &str| {
         format!(
@@ -154,9 +155,10 @@ async fn p6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     says("200", &["ok"]).await;
 }
 
-/// A5-5: a merged account gets what SidecarSets list, and nothing that is bound to the accounts that it stands for.
+/// IDC-5: a merged account gets the permissions that SidecarSets list, but not those that are bound to the accounts it
+/// replaces.
 #[tokio::test]
-async fn a5_5_what_is_bound_to_an_account_and_not_listed_is_told() {
+async fn idc5_what_is_bound_to_an_account_and_not_listed_is_told() {
     let (cluster, _turn) = cluster().await;
     let place = Place::new(cluster).await;
     let account = json!({"kind": "ServiceAccount", "name": "a-account", "namespace": place.name});

@@ -1,4 +1,4 @@
-//! Whether the cluster is as it has to be: everything that is needed, and nothing else.
+//! Checks that the cluster contains exactly the required objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -26,7 +26,7 @@ use crate::support::controllers::NAMESPACE;
 /// Namespace and name.
 type At = (String, String);
 
-/// What was found, for the report.
+/// The numbers for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     pub merged: usize,
@@ -35,7 +35,7 @@ pub struct Found {
     pub config_maps: usize,
 }
 
-/// Everything of a kind, in pages.
+/// Lists all objects of a kind, in pages.
 pub async fn all<K>(api: &Api<K>, selection: ListParams) -> Vec<K>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -60,7 +60,7 @@ where
     objects.into_iter().map(|object| ((object.namespace().unwrap_or_default(), object.name_any()), object)).collect()
 }
 
-/// Every permission by itself: group, resource, verb.
+/// Returns each single permission: group, resource, verb.
 fn permissions(rules: &Value) -> BTreeSet<[String; 3]> {
     let texts = |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
     let mut all = BTreeSet::new();
@@ -74,7 +74,7 @@ fn permissions(rules: &Value) -> BTreeSet<[String; 3]> {
     all
 }
 
-/// Says what is missing and what is too much, of thousands the first.
+/// Reports up to five missing and five superfluous objects.
 fn assert_same(what: &str, found: &BTreeSet<&At>, wanted: &BTreeSet<&At>) {
     let missing: Vec<_> = wanted.difference(found).take(5).collect();
     let extra: Vec<_> = found.difference(wanted).take(5).collect();
@@ -85,7 +85,8 @@ fn value(object: impl Serialize) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// The merged accounts, their Roles and RoleBindings, the Secrets and the bundle are what the corpus needs.
+/// Checks that the merged accounts, their Roles and RoleBindings, the Secrets and the bundle are what the corpus
+/// requires.
 pub async fn cluster(client: &Client, corpus: &Corpus) -> Found {
     let mut merged: BTreeMap<At, Vec<String>> = BTreeMap::new();
     let mut tokens = BTreeSet::new();
@@ -133,13 +134,13 @@ pub async fn cluster(client: &Client, corpus: &Corpus) -> Found {
     }
 }
 
-/// The ConfigMaps of the bundle.
+/// Returns the ConfigMaps of the bundle.
 async fn bundle(client: &Client) -> Vec<Value> {
     let maps = all(&Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE), ListParams::default()).await;
     maps.into_iter().filter(|map| map.name_any().starts_with(BUNDLE)).map(typed::<ConfigMap>).collect()
 }
 
-/// As it is read by itself: in a list, the API server leaves out what kind it is.
+/// Adds the types to an object, because the API server omits them from items of lists.
 fn typed<K: Resource<DynamicType = ()> + Serialize>(object: K) -> Value {
     let mut object = value(object);
     object["apiVersion"] = json!(K::api_version(&()));
@@ -155,7 +156,7 @@ impl Lookup for Maps<'_> {
     }
 }
 
-/// The names of the SidecarSets in a bundle.
+/// Returns the names of the SidecarSets in a bundle.
 fn every(maps: &[Value]) -> Vec<String> {
     let settings = Settings::decode(settings()).unwrap();
     let source = &settings.bundle_source;
@@ -165,7 +166,7 @@ fn every(maps: &[Value]) -> Vec<String> {
     sets.unwrap_or_else(|problem| panic!("{problem:?}")).iter().map(|set| set.name().to_owned()).collect()
 }
 
-/// The policy, with what is in the cluster now, gives the Pods of a Deployment all sidecars that they are to have.
+/// Checks that the policy, with the current objects of the cluster, gives the Pods of a Deployment all their sidecars.
 pub async fn policy(client: &Client, corpus: &Corpus, place: &Place) {
     let maps = bundle(client).await;
     let of = |api: Api<ServiceAccount>| async move { all(&api, ListParams::default()).await };
@@ -215,7 +216,7 @@ pub async fn policy(client: &Client, corpus: &Corpus, place: &Place) {
     }
 }
 
-/// One namespace for each way in which SidecarSets are bound to them.
+/// Returns one namespace for each way in which SidecarSets select namespaces.
 pub fn samples(corpus: &Corpus) -> impl Iterator<Item = &Place> {
     corpus.places.iter().take(4)
 }

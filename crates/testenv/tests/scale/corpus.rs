@@ -1,11 +1,11 @@
-//! A cluster as a company has it, made from a seed: namespaces of teams, what runs in them, and the SidecarSets that
-//! concern some of it. And what Pillion has to make of that, worked out from how it was made, not with Pillion's code.
+//! A realistic cluster, generated from a seed: namespaces of teams, their workloads, and SidecarSets that apply to some
+//! of them. It also computes the required result from the generation itself, without Pillion's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// How large.
+/// The size of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub namespaces: usize,
@@ -14,7 +14,7 @@ pub struct Size {
     pub seed: u64,
 }
 
-/// Who gets a SidecarSet: Pods with one label, in some namespaces.
+/// A SidecarSet for Pods with one label, in some namespaces.
 #[derive(Clone, Debug)]
 pub struct Set {
     pub name: String,
@@ -23,22 +23,22 @@ pub struct Set {
     pub kind: Kind,
 }
 
-/// In which namespaces.
+/// The namespaces of a SidecarSet.
 #[derive(Clone, Debug)]
 pub enum Within {
     All,
     Named(String),
     Team(String),
-    /// Of one of these tiers.
+    /// Namespaces of one of these tiers.
     Tiers(&'static [&'static str]),
 }
 
-/// What it asks for beside its container.
+/// What the set requires besides its container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Plain,
     Isolate,
-    /// It merges its account with others, and may do this to this resource.
+    /// It merges its account with others, and has this verb on this resource.
     Merge {
         verb: &'static str,
         resource: &'static str,
@@ -53,11 +53,11 @@ pub struct Place {
     pub tier: &'static str,
     /// The labels of the Pods of its two Deployments.
     pub deployments: [(&'static str, BTreeMap<String, String>); 2],
-    /// The labels of a Pod that nobody owns.
+    /// The labels of a Pod without an owner.
     pub bare: BTreeMap<String, String>,
 }
 
-/// Everything.
+/// The whole cluster.
 pub struct Corpus {
     pub size: Size,
     pub sets: Vec<Set>,
@@ -65,12 +65,12 @@ pub struct Corpus {
 }
 
 const TIERS: [&str; 3] = ["gold", "silver", "bronze"];
-/// Every so many namespaces one has a workload with a secret of its own.
+/// One in this many namespaces has a workload with its own secret.
 const VAULTS: usize = 4;
-/// Every so many namespaces one has a bare Pod that concerns another pair of SidecarSets.
+/// One in this many namespaces has a bare Pod that matches another pair of SidecarSets.
 const STRAYS: usize = 8;
 
-/// A number like no other for this place: `SplitMix64`.
+/// Returns a pseudo-random number for this place: `SplitMix64`.
 fn draw(seed: u64, place: usize) -> u64 {
     let mut bits = seed.wrapping_add((place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -138,13 +138,13 @@ impl Corpus {
         Self { size, sets, places: (0..size.namespaces).map(place).collect() }
     }
 
-    /// The namespaces in which somebody needs a token of a sidecar's own.
+    /// Returns the namespaces in which a workload needs a sidecar's own token.
     pub fn token_namespaces(&self) -> Vec<&str> {
         let has = |place: &&Place| place.deployments.iter().any(|(_, labels)| labels.contains_key("vault"));
         self.places.iter().filter(has).map(|place| place.name.as_str()).collect()
     }
 
-    /// The sets of which a Pod with these labels gets a container.
+    /// Returns the sets that inject a container into a Pod with these labels.
     pub fn of(&self, place: &Place, labels: &BTreeMap<String, String>) -> Vec<&Set> {
         let gets = |set: &&Set| {
             let (key, value) = &set.label;
@@ -159,7 +159,7 @@ impl Corpus {
         self.sets.iter().filter(gets).collect()
     }
 
-    /// The sets that merge their accounts in a namespace: two or more each time.
+    /// Returns the sets that merge their accounts in a namespace, in groups of two or more.
     pub fn merged(&self, place: &Place) -> BTreeSet<Vec<String>> {
         let all = place.deployments.iter().map(|(_, labels)| labels).chain([&place.bare]);
         let merging = |labels| -> Vec<String> {
@@ -171,18 +171,18 @@ impl Corpus {
         all.map(merging).filter(|names| names.len() > 1).collect()
     }
 
-    /// The accounts of which a namespace needs a token. A Pod that is there without one does not.
+    /// Returns the accounts of which a namespace needs a token. Existing Pods without a token do not count.
     pub fn isolated(&self, place: &Place) -> BTreeSet<String> {
         let all = place.deployments.iter().flat_map(|(_, labels)| self.of(place, labels));
         all.filter(|set| set.kind == Kind::Isolate).map(|set| set.name.clone()).collect()
     }
 
-    /// Every account that a Pod of a namespace is to be given by itself.
+    /// Returns every account that Pods of a namespace need to exist.
     pub fn accounts(&self, place: &Place) -> BTreeSet<String> {
         self.merged(place).into_iter().flatten().chain(self.isolated(place)).collect()
     }
 
-    /// What the SidecarSets merge: the ClusterRole with it is the ceiling.
+    /// Returns the permissions that the SidecarSets merge. The ClusterRole with them is the ceiling.
     pub fn permissions(&self) -> Value {
         let rules = self.sets.iter().filter_map(permission);
         let mut rules: Vec<Value> = rules.collect();
@@ -191,12 +191,12 @@ impl Corpus {
         Value::Array(rules)
     }
 
-    /// SidecarSets as somebody writes them.
+    /// Returns the SidecarSets as users write them.
     pub fn sidecar_sets(&self) -> Vec<Value> {
         self.sets.iter().enumerate().map(|(number, set)| manifest(self.size.seed, number, set)).collect()
     }
 
-    /// The objects of a namespace, in the order in which they can be created.
+    /// Returns the objects of a namespace, in the order in which they can be created.
     pub fn objects(&self, place: &Place) -> Vec<Value> {
         let account = |name: &String| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": place.name}});
         let mut all: Vec<Value> = self.accounts(place).iter().map(account).collect();
@@ -212,13 +212,13 @@ impl Corpus {
     }
 }
 
-/// The Namespace.
+/// Returns the Namespace.
 pub fn namespace(place: &Place) -> Value {
     let labels = json!({"team": place.team, "tier": place.tier});
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.name, "labels": labels}})
 }
 
-/// What a set may do, where it merges.
+/// Returns the permission of a set that merges.
 pub fn permission(set: &Set) -> Option<Value> {
     let Kind::Merge { verb, resource } = &set.kind else { return None };
     Some(json!({"apiGroups": [""], "resources": [resource], "verbs": [verb]}))
@@ -269,7 +269,7 @@ fn manifest(seed: u64, number: usize, set: &Set) -> Value {
     json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": set.name}, "spec": spec})
 }
 
-/// A Deployment, its `ReplicaSet`, and the Pods of that, as controllers leave them.
+/// Returns a Deployment, its `ReplicaSet`, and the Pods of that, as controllers would create them.
 fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replicas: usize, seed: u64) -> Vec<Value> {
     let template = |labels: &Value| json!({"metadata": {"labels": labels}, "spec": app(place, name, seed)});
     let hash = "5f6d7c8b9";
@@ -297,10 +297,10 @@ fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replic
     all
 }
 
-/// A Pod that a node has.
+/// Returns a Pod that runs on a node.
 fn pod(place: &Place, name: &str, labels: &BTreeMap<String, String>, owners: Option<Value>, seed: u64) -> Value {
     let mut spec = app(place, name, seed);
-    // As the API server's own admission adds it.
+    // The API server's own admission adds this mount.
     let mount = json!({"name": "kube-api-access-x7z2k", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true});
     for container in spec["containers"].as_array_mut().unwrap() {
         container["volumeMounts"].as_array_mut().unwrap().push(mount.clone());
@@ -324,7 +324,7 @@ fn pod(place: &Place, name: &str, labels: &BTreeMap<String, String>, owners: Opt
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-/// What runs in the Pods of a workload.
+/// Returns the Pod spec of a workload.
 fn app(place: &Place, name: &str, seed: u64) -> Value {
     let env: Vec<Value> = (0..12)
         .map(|index| json!({"name": format!("SETTING_{index}"), "value": format!("{:x}", draw(seed, index))}))

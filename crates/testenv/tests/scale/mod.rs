@@ -1,5 +1,5 @@
-//! `pillion controller` in a large cluster: how long it takes, what it asks of the API server, what memory it takes. Each
-//! phase ends with everything as it has to be.
+//! `pillion controller` in a large cluster: duration, requests to the API server, memory. At the end of each phase,
+//! everything must be as required.
 #![allow(dead_code, reason = "the test uses less than the benchmark")]
 
 pub mod check;
@@ -28,17 +28,17 @@ use crate::support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 
 /// The ConfigMap of the bundle.
 pub const BUNDLE: &str = "pillion-bundle";
-/// The SidecarSet whose permissions are edited.
+/// The SidecarSet whose permissions the test edits.
 pub const EDITED: &str = "mesh-000-proxy";
-/// Its name as a process of the cluster.
+/// The name of the controller as a process of the cluster.
 const REPLICA: &str = "controller";
-/// How often it is looked whether something still happens.
+/// The pause between two checks for activity.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a phase may take.
+/// Timeout of a phase.
 const PATIENCE: Duration = Duration::from_mins(20);
 const SOON: Duration = Duration::from_mins(1);
 
-/// The settings of policy and controller.
+/// Returns the settings of policy and controller.
 pub fn settings() -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -46,24 +46,24 @@ pub fn settings() -> Value {
     })
 }
 
-/// What happened between an action and everything being as it has to be.
+/// Measurements between an action and the required state.
 #[derive(Clone, Debug)]
 pub struct Phase {
     pub name: &'static str,
-    /// From the action's start to the last write, and to the last namespace that was compared; seconds.
+    /// Seconds from the action's start to the last write, and to the last comparison of a namespace.
     pub written: f64,
     pub compared: f64,
-    /// Requests, but for watches that go on and the Lease.
+    /// Requests, except those that continue watches or renew the Lease.
     pub requests: BTreeMap<String, usize>,
-    /// Namespaces that were compared with what they should be, by the two controllers that do so together.
+    /// Comparisons of namespaces with their required state, by both controllers together.
     pub reconciliations: f64,
-    /// Of a processor, in seconds.
+    /// Processor time in seconds.
     pub cpu: f64,
-    /// Of the controller, at the end of the phase.
+    /// The controller's usage at the end of the phase.
     pub usage: Usage,
 }
 
-/// A cluster with everything in it, and a controller that is not running yet.
+/// A cluster with all objects, and a controller that is not running yet.
 pub struct Scene<'a> {
     pub cluster: &'a Cluster,
     pub client: Client,
@@ -71,13 +71,13 @@ pub struct Scene<'a> {
     pub log: Log,
     controllers: Controllers<'a>,
     health: u16,
-    /// How long nothing happens before it is taken for the end.
+    /// How long nothing must happen before a phase counts as ended.
     quiet: Duration,
     process: Option<Process>,
 }
 
-/// The servers for it. Of kube-controller-manager only what namespaces and the ceiling take; no Pod is scheduled or run,
-/// which the controller does not look at.
+/// Starts the servers. kube-controller-manager runs only the controllers for namespaces and the ceiling. No Pod is
+/// scheduled or run, because the controller does not depend on that.
 pub async fn servers() -> Cluster {
     let controllers = [
         "clusterrole-aggregation-controller",
@@ -87,7 +87,7 @@ pub async fn servers() -> Cluster {
     ];
     let options = Options::new()
         .audit_log_of(format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}"))
-        // It would wait for accounts of Pods that are made here with all that it adds.
+        // The plugin would wait for accounts of Pods, which are created here with everything that it adds.
         .api_server_flag("--disable-admission-plugins=ServiceAccount")
         .controller_manager_flag(format!("--controllers={}", controllers.join(",")))
         .controller_manager_flag("--kube-api-qps=500")
@@ -96,7 +96,7 @@ pub async fn servers() -> Cluster {
 }
 
 impl<'a> Scene<'a> {
-    /// Makes everything that is there before the controller is.
+    /// Creates everything that exists before the controller.
     pub async fn prepare(
         cluster: &'a Cluster,
         size: Size,
@@ -139,12 +139,12 @@ impl<'a> Scene<'a> {
         Self { cluster, client, corpus, log, controllers, health: free_port().unwrap(), quiet, process: None }
     }
 
-    /// The controller, which is running.
+    /// Returns the running controller.
     pub fn process(&self) -> Process {
         self.process.unwrap()
     }
 
-    /// Starts it, and waits until every namespace was looked at.
+    /// Starts the controller, and waits until it has examined every namespace.
     pub async fn start(&mut self, name: &'static str) -> Phase {
         let before = self.log.requests.len();
         let started = SystemTime::now();
@@ -160,13 +160,13 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Stops it as Kubernetes does.
+    /// Stops the controller as Kubernetes does.
     pub async fn stop(&mut self) {
         self.cluster.stop_program(REPLICA, 10).await.unwrap();
         self.process = None;
     }
 
-    /// Does something, and waits until the controller has nothing to do any more.
+    /// Runs an action, and waits until the controller has nothing left to do.
     pub async fn phase(&mut self, name: &'static str, action: impl Future<Output = ()>) -> Phase {
         self.log.update();
         let from = (self.log.requests.len(), SystemTime::now(), self.process().usage().cpu);
@@ -214,7 +214,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What the controller says of itself; nothing before it does.
+    /// Returns the controller's metrics; `None` before it serves any.
     pub async fn metrics(&self) -> Option<Metrics> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.health)).await.ok()?;
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.ok()?;
@@ -223,12 +223,12 @@ impl<'a> Scene<'a> {
         Some(Metrics(answer))
     }
 
-    /// What is there is what has to be.
+    /// Checks that the cluster contains exactly the required objects.
     pub async fn check(&self) -> Found {
         check::cluster(&self.client, &self.corpus).await
     }
 
-    /// Edits what the sets of one pair may do, for which the ceiling has room.
+    /// Edits the permissions of a set of one pair, within the ceiling.
     pub async fn edit_permissions(&mut self) -> Phase {
         let client = self.client.clone();
         let set = self.corpus.sets.iter_mut().find(|set| set.name == EDITED).unwrap();
@@ -252,7 +252,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// One more namespace, with a workload for which an account has to be merged.
+    /// Adds a namespace with a workload that needs a merged account.
     pub async fn add_namespace(&mut self) -> Phase {
         let labels: BTreeMap<String, String> = [("app", "web"), ("mesh", "m0")]
             .iter()
@@ -275,7 +275,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// A label on every namespace that no SidecarSet looks at.
+    /// Adds a label to every namespace that no SidecarSet selects by.
     pub async fn label_namespaces(&mut self) -> Phase {
         let client = self.client.clone();
         let paths: Vec<String> =
@@ -286,7 +286,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Every tenth Pod is made anew.
+    /// Replaces every tenth Pod.
     pub async fn replace_pods(&mut self) -> Phase {
         let client = self.client.clone();
         let pods: Vec<Value> = self
@@ -308,7 +308,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Waits while nothing changes, and answers what was asked.
+    /// Waits while nothing changes, and returns the requests and the processor time.
     pub async fn rest(&mut self, time: Duration) -> (Vec<Request>, f64) {
         self.log.update();
         let (before, cpu) = (self.log.requests.len(), self.process().usage().cpu);
@@ -326,18 +326,18 @@ fn get(path: &str) -> http::Request<Vec<u8>> {
     http::Request::get(path).body(Vec::new()).unwrap()
 }
 
-/// What the controller says of itself, as Prometheus reads it.
+/// The controller's metrics in the text format of Prometheus.
 pub struct Metrics(String);
 
 impl Metrics {
-    /// The sum of a metric's values, of those with this label.
+    /// Returns the sum of a metric's values with this label.
     pub fn sum(&self, name: &str, label: &str) -> f64 {
         let lines = self.0.lines().filter_map(|line| line.strip_prefix("pillion_controller_")?.strip_prefix(name));
         let values = lines.filter(|line| line.starts_with('{') && line.contains(label));
         values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Requests to the API server by verb, but for watches.
+    /// Returns the number of requests to the API server by verb, except watches.
     pub fn requests(&self) -> BTreeMap<String, usize> {
         let lines =
             self.0.lines().filter_map(|line| line.strip_prefix("pillion_controller_api_requests_total{verb=\""));
@@ -346,7 +346,7 @@ impl Metrics {
         counts.map(|(verb, count)| (verb.to_owned(), count.parse().unwrap())).collect()
     }
 
-    /// How many namespaces were compared with what they should be.
+    /// Returns the number of comparisons of namespaces with their required state.
     pub fn compared(&self) -> f64 {
         self.sum("reconciliations_total", "controller=\"merged")
             + self.sum("reconciliations_total", "controller=\"sidecar")

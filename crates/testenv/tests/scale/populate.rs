@@ -1,4 +1,4 @@
-//! Making the objects, many at a time.
+//! Creates objects concurrently.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// How many requests are on their way at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// The API server asks to come back where it has too much to do.
+/// Maximum number of attempts: a busy API server asks clients to retry.
 const TRIES: usize = 20;
 
-/// Where objects of a kind are created.
+/// Returns the path at which objects of a kind are created.
 fn path(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
@@ -25,7 +25,7 @@ fn path(object: &Value) -> String {
     }
 }
 
-/// Sends one, and answers what came back.
+/// Sends a request, and returns the answer.
 pub async fn send(client: &Client, method: &str, path: &str, media: &str, body: &Value) -> Value {
     for _ in 0..TRIES {
         let request = Request::builder().method(method).uri(path).header("content-type", media);
@@ -40,7 +40,7 @@ pub async fn send(client: &Client, method: &str, path: &str, media: &str, body: 
     panic!("{method} {path}: not answered");
 }
 
-/// Creates these, in no particular order.
+/// Creates these objects, in no particular order.
 pub async fn create_all(client: &Client, objects: impl IntoIterator<Item = Value>) -> usize {
     let create = |object: Value| async move {
         send(client, "POST", &path(&object), "application/json", &object).await;
@@ -48,7 +48,7 @@ pub async fn create_all(client: &Client, objects: impl IntoIterator<Item = Value
     stream::iter(objects).map(create).buffer_unordered(AT_ONCE).count().await
 }
 
-/// Merges this into each of these objects (`application/merge-patch+json`).
+/// Merges a patch into each of these objects (`application/merge-patch+json`).
 pub async fn patch_all(client: &Client, paths: impl IntoIterator<Item = String>, patch: &Value) -> usize {
     let patch = |path: String| async move {
         send(client, "PATCH", &path, "application/merge-patch+json", patch).await;
@@ -56,7 +56,7 @@ pub async fn patch_all(client: &Client, paths: impl IntoIterator<Item = String>,
     stream::iter(paths).map(patch).buffer_unordered(AT_ONCE).count().await
 }
 
-/// Deletes these at once, as the kubelet does with a Pod that has ended.
+/// Deletes these objects at once, as the kubelet does with a Pod that has ended.
 pub async fn delete_all(client: &Client, paths: impl IntoIterator<Item = String>) -> usize {
     let now = serde_json::json!({"gracePeriodSeconds": 0});
     let now = &now;

@@ -1,29 +1,29 @@
-//! What a process of the cluster takes, as Linux counts it.
+//! The resource usage of a process of the cluster, as Linux reports it.
 
 use std::fs;
 use std::path::Path;
 
-/// Of `CPU` time, in hundredths of a second: `USER_HZ` is 100 on every Linux.
+/// Units of `CPU` time per second: `USER_HZ` is 100 on every Linux.
 const TICKS: f64 = 100.0;
 
 /// A process.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(u32);
 
-/// What it takes.
+/// The resource usage of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Resident memory now, and the most so far, in MiB.
+    /// Current and peak resident memory, in MiB.
     pub resident: f64,
     pub peak: f64,
-    /// Of the resident memory, what is no file.
+    /// The part of the resident memory that is not backed by files.
     pub anonymous: f64,
-    /// Seconds of a processor so far.
+    /// Processor time so far, in seconds.
     pub cpu: f64,
 }
 
 impl Process {
-    /// The process with this program that runs in this folder.
+    /// Finds the process of this program that runs in this folder.
     pub fn find(folder: &Path, program: &str) -> Option<Self> {
         // The kernel keeps fifteen bytes of a name.
         let name: String = program.chars().take(15).collect();
@@ -35,12 +35,12 @@ impl Process {
         processes.into_iter().find(is_it).map(Self)
     }
 
-    /// This one.
+    /// Returns the current process.
     pub fn own() -> Self {
         Self(std::process::id())
     }
 
-    /// What it takes now.
+    /// Returns the current usage.
     pub fn usage(self) -> Usage {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap();
         let mebibytes = |field: &str| {
@@ -49,7 +49,7 @@ impl Process {
             kibibytes / 1024.0
         };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap();
-        // What comes before may have spaces in it; state is the first field behind, utime the twelfth.
+        // The earlier fields may contain spaces. The state is the first field after them, `utime` the twelfth.
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         let ticks = |index: usize| fields[index].parse::<f64>().unwrap();
         Usage {

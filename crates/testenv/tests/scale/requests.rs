@@ -1,4 +1,4 @@
-//! What the controller asked of the API server, as the API server's audit log has it.
+//! The controller's requests to the API server, read from its audit log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,19 +9,20 @@ use std::time::SystemTime;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// As RBAC calls it.
+    /// The verb, as RBAC names it.
     pub verb: String,
-    /// With its subresource: `pods`, `serviceaccounts/token`; a path for what is no object.
+    /// The resource with its subresource: `pods`, `serviceaccounts/token`; a path if the request is not about an
+    /// object.
     pub resource: String,
     pub namespace: String,
     pub name: String,
     /// Path and query.
     pub uri: String,
     pub status: u64,
-    /// When it was answered.
+    /// The time of the answer.
     pub at: SystemTime,
 }
 
@@ -29,7 +30,7 @@ impl Request {
     fn of(event: &Value) -> Option<Self> {
         let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let verb = text("/verb");
-        // Both ends of a watch are written down.
+        // The log has both the start and the end of a watch.
         if verb == "watch" && text("/stage") != "ResponseStarted" {
             return None;
         }
@@ -51,17 +52,17 @@ impl Request {
         })
     }
 
-    /// Whether it changes something.
+    /// Whether the request changes something.
     pub fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// Whether it comes from waiting alone: a watch that goes on, and the Lease.
+    /// Whether the request comes only from waiting: a watch, or the Lease.
     pub fn is_idle(&self) -> bool {
         self.verb == "watch" || self.resource == "leases"
     }
 
-    /// Whether it is a list that the API server has to answer in one piece from its storage.
+    /// Whether the request is a list that the API server must answer in one piece from its storage.
     pub fn is_unpaged_list(&self) -> bool {
         let query = self.uri.split_once('?').map_or("", |(_, query)| query);
         let has = |wanted: &str| query.split('&').any(|part| part.starts_with(wanted));
@@ -69,7 +70,7 @@ impl Request {
     }
 }
 
-/// How many of each kind, for people.
+/// Returns the number of requests by verb and resource.
 pub fn count<'a>(requests: impl IntoIterator<Item = &'a Request>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
@@ -83,7 +84,7 @@ pub fn count<'a>(requests: impl IntoIterator<Item = &'a Request>) -> BTreeMap<St
 pub struct Log {
     file: PathBuf,
     read: u64,
-    /// A line that is not complete yet.
+    /// The beginning of an incomplete line.
     rest: String,
     pub requests: Vec<Request>,
 }
@@ -93,9 +94,9 @@ impl Log {
         Self { file, read: 0, rest: String::new(), requests: Vec::new() }
     }
 
-    /// Reads what is new.
+    /// Reads the new lines.
     pub fn update(&mut self) {
-        // There is none before the first request.
+        // The log does not exist before the first request.
         let Ok(mut file) = File::open(&self.file) else { return };
         file.seek(SeekFrom::Start(self.read)).unwrap();
         let mut bytes = Vec::new();
@@ -108,7 +109,7 @@ impl Log {
         self.rest = rest.to_owned();
     }
 
-    /// Those since there were so many.
+    /// Returns the requests after the first `count`.
     pub fn since(&self, count: usize) -> &[Request] {
         &self.requests[count..]
     }

@@ -8,7 +8,7 @@ use pillion_testenv::Cluster;
 use pillion_testkit::identity::Accounts;
 use serde_json::{Value, json};
 
-/// Puts the accounts into a namespace, which has its `default` already.
+/// Creates the accounts in a namespace, which already has its `default`.
 pub async fn set_up(client: &Client, namespace: &str, accounts: &Accounts) {
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     for (name, account) in &accounts.0 {
@@ -24,7 +24,7 @@ pub async fn set_up(client: &Client, namespace: &str, accounts: &Accounts) {
     }
 }
 
-/// Who the API server takes the bearer of a token for.
+/// Returns the user name that the API server sees for the bearer of a token.
 pub async fn name_of(cluster: &Cluster, token: &str) -> Result<String, kube::Error> {
     let client = cluster.as_bearer(token).client().await.unwrap();
     let reviews: Api<SelfSubjectReview> = Api::all(client);
@@ -32,7 +32,7 @@ pub async fn name_of(cluster: &Cluster, token: &str) -> Result<String, kube::Err
     Ok(review.status.unwrap().user_info.unwrap().username.unwrap())
 }
 
-/// A token of an hour that ends with an object.
+/// Returns the spec of a token that lives an hour and ends with an object.
 pub fn bound_to(kind: &str, object: &Value) -> TokenRequestSpec {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     TokenRequestSpec {

@@ -1,4 +1,4 @@
-//! Pods that are created without a pause, and what becomes of them.
+//! Creates Pods without a pause, and collects the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,19 +17,19 @@ use super::{SOON, dry_run, names, pod};
 /// The containers of a Pod, or the status code and the message.
 pub type Answer = Result<Vec<String>, (u16, String)>;
 
-/// Pods at a time.
+/// Number of concurrent creations.
 const WORKERS: usize = 4;
-/// Answers after which what was going on before is over.
+/// The number of answers after which earlier requests are certainly finished.
 const ENOUGH: usize = 20;
 
-/// A client that says at once what it is told: the usual one tries what is answered with 503 again for minutes.
+/// Returns a client that reports refusals at once: the usual one retries a 503 for minutes.
 pub async fn client(cluster: &Cluster) -> Client {
     let mut config = cluster.as_admin().config().await.unwrap();
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-/// Creates the Pod of the example without storing it: its containers, or the status code and the message.
+/// Creates the Pod of the example with a dry run. Returns its containers, or the status code and the message.
 pub async fn inject(client: &Client, namespace: &str) -> Answer {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pod = pod(&json!({"metadata": {"generateName": "p-", "labels": {"mode": "strip"}}}));
@@ -40,18 +40,18 @@ pub async fn inject(client: &Client, namespace: &str) -> Answer {
     }
 }
 
-/// What becomes of the Pod of the example where all is well.
+/// The normal answer for the Pod of the example.
 #[allow(clippy::unnecessary_wraps, reason = "answers are compared with it")]
 pub fn injected() -> Answer {
     Ok(vec!["app".to_owned(), "log-agent".to_owned()])
 }
 
-/// Whether the API server refused, since it could not ask.
+/// Whether the API server refused because it could not call the webhook.
 pub fn is_uncalled(refusal: &(u16, String)) -> bool {
     refusal.0 == 500 && refusal.1.contains("failed calling webhook \"pods.pillion.dev\"")
 }
 
-/// Every Pod has its sidecar, or was refused in a way that is expected; and some were not.
+/// Checks that every Pod got its sidecar or an expected refusal, and that enough Pods were created.
 pub fn is_sound(answers: &[Answer], is_expected: impl Fn(&(u16, String)) -> bool) {
     let is_wrong = |answer: &&Answer| match answer {
         Ok(_) => **answer != injected(),
@@ -63,7 +63,7 @@ pub fn is_sound(answers: &[Answer], is_expected: impl Fn(&(u16, String)) -> bool
     assert!(created > ENOUGH, "{created} of {}", answers.len());
 }
 
-/// Creates Pods, some at a time, until it is told to end.
+/// Creates Pods, some concurrently, until it is told to end.
 pub struct Burst {
     workers: Vec<JoinHandle<Vec<Answer>>>,
     answered: Arc<AtomicUsize>,
@@ -91,14 +91,14 @@ impl Burst {
         Self { workers, answered, end }
     }
 
-    /// Waits until Pods that were not yet sent are answered.
+    /// Waits for answers to Pods that have not been sent yet.
     pub async fn goes_on(&self) {
         let wanted = self.answered.load(Ordering::Relaxed) + WORKERS + ENOUGH;
         let enough = async || (self.answered.load(Ordering::Relaxed) >= wanted).then_some(());
         until("answers", SOON, enough).await.unwrap();
     }
 
-    /// The answers to all that was sent.
+    /// Ends the burst and returns all answers.
     pub async fn end(self) -> Vec<Answer> {
         self.end.send_replace(true);
         let mut answers = Vec::new();

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use pillion_controller::Clock;
 use pillion_kubernetes::time::Timestamp;
 
-/// By how many seconds clocks are ahead. Its copies are the same.
+/// The number of seconds by which clocks are ahead. Clones share state.
 #[derive(Clone, Default)]
 pub struct Ahead(Arc<AtomicI64>);
 
 impl Ahead {
-    /// So many at first, and a clock.
+    /// Returns an offset of this many seconds, and a clock with it.
     pub fn by(seconds: i64) -> (Self, Clock) {
         let ahead = Self(Arc::new(AtomicI64::new(seconds)));
         let clock = ahead.clock();
@@ -30,7 +30,7 @@ impl Ahead {
         self.0.fetch_add(seconds, Ordering::SeqCst);
     }
 
-    /// A clock that is ahead by this much, whatever it becomes.
+    /// Returns a clock that is ahead by this offset and follows its changes.
     pub fn clock(&self) -> Clock {
         let (ahead, system) = (self.clone(), Clock::system());
         Clock::new(move || Timestamp(system.now().0 + ahead.get()))

@@ -1,4 +1,4 @@
-//! `pillion controller` beside a cluster, with the rights that `pillion manifest controller` renders.
+//! `pillion controller` outside the cluster, with the rights that `pillion manifest controller` renders.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,19 +11,19 @@ use pillion::rendering::options;
 use pillion_testenv::{Cluster, apply};
 use serde_json::Value;
 
-/// Where they are installed.
+/// The namespace of the installation.
 pub const NAMESPACE: &str = "pillion-system";
-/// Who they are.
+/// The ServiceAccount of the controllers.
 pub const ACCOUNT: &str = "pillion-controller";
 
-/// Controllers as processes of this machine that may do what is rendered for them.
+/// Controllers as local processes with exactly the rendered rights.
 pub struct Controllers<'a> {
     pub cluster: &'a Cluster,
     command: Vec<String>,
 }
 
 impl<'a> Controllers<'a> {
-    /// Applies what is rendered for these settings and the flags of `pillion manifest controller`.
+    /// Applies the manifests for these settings and flags of `pillion manifest controller`.
     pub async fn install(cluster: &'a Cluster, program: &Path, settings: &Value, flags: &[&str]) -> Self {
         let flags = std::iter::once("pillion").chain(flags.iter().copied());
         let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
@@ -50,7 +50,7 @@ impl<'a> Controllers<'a> {
         Self { cluster, command }
     }
 
-    /// Starts a replica that serves its health on this port.
+    /// Starts a replica that serves its health checks on this port.
     pub async fn start(&self, replica: &str, health: u16) {
         let mut arguments = vec![format!("POD_NAME={replica}")];
         arguments.extend(self.command.iter().cloned());

@@ -1,4 +1,4 @@
-//! `pillion serve` beside a cluster, installed with what `pillion manifest standalone` renders.
+//! `pillion serve` outside the cluster, installed with the manifests of `pillion manifest standalone`.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
 pub mod accounts;
@@ -25,15 +25,15 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How long what is asynchronous may take on a machine that does much else.
+/// Timeout for asynchronous effects on a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
 const MANAGER: &str = "manifests";
-/// Seconds that the server has for what it is answering when it is stopped.
+/// Seconds that the server gets to finish its requests when it is stopped.
 const GRACE: u8 = 10;
 
-/// For a server that keeps its certificate in the cluster, as the Deployment's does.
+/// Makes a server keep its certificate in the cluster, like that of the Deployment.
 pub const SELF_SIGNED: &str = "--certificates=self-signed";
-/// What its flags for that begin with.
+/// The beginnings of the flags for that.
 const KEEPING: [&str; 6] = [
     "--namespace=",
     "--service-name=",
@@ -43,27 +43,27 @@ const KEEPING: [&str; 6] = [
     "--custom-resource-definition=",
 ];
 
-/// The options of `pillion manifest standalone` for these flags.
+/// Returns the options of `pillion manifest standalone` for these flags.
 pub fn options(flags: &[&str]) -> Standalone {
     let flags = std::iter::once("pillion").chain(flags.iter().copied());
     let command = <Standalone as clap::Args>::augment_args(clap::Command::new("pillion"));
     Standalone::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
 }
 
-/// The settings of README's example.
+/// Returns the settings of the README's example.
 pub fn log_agent() -> Value {
     let file = pillion_testkit::module::workspace().join("test_data/settings-log-agent.json");
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// The log agent, for namespaces with a label, `team=a`: the Namespace has to be read.
+/// Returns the log agent for namespaces with the label `team=a`, which requires a look-up of the Namespace.
 pub fn looking_up() -> Value {
     let mut settings = log_agent();
     settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
     settings
 }
 
-/// The `pillion` of this build, which lies beside the folder of the tests.
+/// Returns the path of this build's `pillion`, in the parent of the tests' folder.
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().and_then(Path::parent).unwrap().join("pillion");
@@ -71,12 +71,13 @@ pub fn program() -> PathBuf {
     program
 }
 
-/// An installation: the rendered objects in the cluster, and the server as a child that may do what they allow.
+/// An installation: the rendered objects in the cluster, and the server as a child process with exactly the rendered
+/// rights.
 pub struct Installation<'a> {
     pub cluster: &'a Cluster,
-    /// Its name, and that of its configurations and its ServiceAccount.
+    /// The name of the installation, of its webhook configurations and of its ServiceAccount.
     pub name: String,
-    /// Where it serves: `https://127.0.0.1:<port>`.
+    /// The URL of the server: `https://127.0.0.1:<port>`.
     pub url: String,
     port: u16,
     health: u16,
@@ -85,7 +86,7 @@ pub struct Installation<'a> {
 }
 
 impl<'a> Installation<'a> {
-    /// Everything, with webhooks that are at work: see [`Installation::prepare`] for the flags.
+    /// Installs everything and waits until the webhooks take effect: see [`Installation::prepare`] for the flags.
     pub async fn start(cluster: &'a Cluster, settings: &Value, manifest: &[&str], serve: &[&str]) -> Self {
         let installation = Self::prepare(cluster, settings, manifest, serve).await;
         installation.start_server().await;
@@ -94,8 +95,8 @@ impl<'a> Installation<'a> {
         installation
     }
 
-    /// The namespace, the ServiceAccount and its rights, but neither server nor webhooks; the flags are those of
-    /// `pillion manifest standalone`, and of `pillion serve`.
+    /// Creates the namespace, the ServiceAccount and its rights, but neither server nor webhooks. `manifest` are flags
+    /// of `pillion manifest standalone`, `serve` of `pillion serve`.
     pub async fn prepare(cluster: &'a Cluster, settings: &Value, manifest: &[&str], serve: &[&str]) -> Self {
         let options = options(&[manifest, &["--no-system-role"]].concat());
         let name = options.common.name.clone();
@@ -105,7 +106,7 @@ impl<'a> Installation<'a> {
         fs::write(file("settings"), settings.to_string()).unwrap();
         let mut arguments = vec![format!("KUBECONFIG={}", file("kubeconfig"))];
         arguments.extend([program().display().to_string(), "serve".to_owned()]);
-        // What the server of the Deployment watches; the rest is elsewhere on this machine.
+        // The server watches the same kinds as that of the Deployment; its other arguments differ on this machine.
         if serve.iter().all(|flag| !flag.starts_with("--cache-")) {
             arguments.extend(rendered_arguments(&documents, &["--cache-"]));
         }
@@ -126,7 +127,7 @@ impl<'a> Installation<'a> {
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = file("kubeconfig");
         let installation = Self { cluster, name, url, port, health, documents, arguments };
-        // Nothing runs in Pods here: the server is a process of this machine, which no policy of networks reaches.
+        // No Pods run here: the server is a local process, which no NetworkPolicy affects.
         installation
             .apply(|kind| !matches!(kind, "Deployment" | "PodDisruptionBudget" | "NetworkPolicy") && !calls_back(kind))
             .await;
@@ -154,7 +155,7 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Starts the server, ready or not.
+    /// Starts the server without waiting until it is ready.
     pub async fn spawn_server(&self) {
         self.cluster.start_program(&self.name, Path::new("/usr/bin/env"), &self.arguments).await.unwrap();
     }
@@ -164,18 +165,18 @@ impl<'a> Installation<'a> {
         self.cluster.stop_program(&self.name, GRACE).await.unwrap();
     }
 
-    /// What the server answers at a path of its health port, status and body; nothing where it does not.
+    /// Returns the answer of the server's health port at a path, with status and body; `None` without an answer.
     pub async fn get(&self, path: &str) -> Option<String> {
         get(self.health, path).await
     }
 
-    /// The certificate that clients have to trust.
+    /// Returns the certificate that clients must trust.
     pub fn authority(&self) -> String {
         fs::read_to_string(self.cluster.folder().join(format!("{}.ca", self.name))).unwrap()
     }
 
-    /// Applies what makes the API server call: webhooks and the definition, pointed at this machine. Without an
-    /// authority they trust nobody yet.
+    /// Applies the webhook configurations and the CustomResourceDefinition, pointed at this machine. With an empty
+    /// authority, they trust no server yet.
     pub async fn register(&self, authority: &str) {
         self.register_at(&self.url, authority).await;
     }
@@ -191,7 +192,7 @@ impl<'a> Installation<'a> {
         apply(&client, &to_yaml(&pointed.collect::<Vec<_>>()).unwrap(), MANAGER).await.unwrap();
     }
 
-    /// Waits until the API server asks about Pods. It takes a new configuration up within a second or two.
+    /// Waits until the API server calls the webhook for Pods. It applies a new configuration within a second or two.
     pub async fn wait_for_webhooks(&self) {
         let client = self.cluster.admin().await.unwrap();
         let namespace = self.cluster.namespace("probe").await.unwrap();
@@ -208,7 +209,7 @@ impl<'a> Installation<'a> {
     }
 }
 
-/// What is answered at a path of a port of this machine, status and body; nothing where nobody does.
+/// Returns the answer of a local port at a path, with status and body; `None` without an answer.
 pub async fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -218,7 +219,7 @@ pub async fn get(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// The arguments of the container of the server's Deployment that begin in one of these ways.
+/// Returns the arguments of the server's Deployment that start with one of these texts.
 fn rendered_arguments(documents: &[Document], wanted: &[&str]) -> Vec<String> {
     let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
     let arguments = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
@@ -231,12 +232,12 @@ fn calls_back(kind: &str) -> bool {
     kind.ends_with("WebhookConfiguration") || kind == "CustomResourceDefinition"
 }
 
-/// Validated and admitted, not stored.
+/// Returns parameters for a dry run: the object is validated and admitted, but not stored.
 pub fn dry_run() -> PostParams {
     PostParams { dry_run: true, ..PostParams::default() }
 }
 
-/// A Pod with one container, `app`, and these fields.
+/// Returns a Pod with one container, `app`, and these fields.
 pub fn pod(fields: &Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {},
@@ -246,7 +247,7 @@ pub fn pod(fields: &Value) -> Value {
     pod
 }
 
-/// A Pod as its author writes it, for the SidecarSets of a mode.
+/// Returns a Pod as its author writes it, for the SidecarSets of a mode.
 pub fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     let mut pod = pod(&json!({
         "metadata": {"name": "web", "labels": {"mode": mode}},
@@ -256,7 +257,7 @@ pub fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     pod
 }
 
-/// Changes something in a namespace that does not matter: whoever works there looks at it again.
+/// Makes an irrelevant change to a namespace, so that controllers reconcile it again.
 pub async fn poke(client: &Client, namespace: &str) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let now = format!("{:?}", std::time::Instant::now());
@@ -264,7 +265,7 @@ pub async fn poke(client: &Client, namespace: &str) {
     namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-/// Creates an object of a kind that the client's library knows.
+/// Creates an object of a kind that has a type in the client library.
 pub async fn create<K>(api: &Api<K>, object: &Value) -> Result<Value, kube::Error>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
@@ -273,13 +274,14 @@ where
     api.create(&PostParams::default(), &object).await.map(|stored| serde_json::to_value(stored).unwrap())
 }
 
-/// The names of a list's items.
+/// Returns the names of a list's items.
 pub fn names(object: &Value, pointer: &str) -> Vec<String> {
     let items = object.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
     items.iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// A stored Pod as somebody would create it: without what the API server, the scheduler and the kubelet wrote.
+/// Returns a stored Pod as a user would create it: without the fields that the API server, the scheduler and the
+/// kubelet wrote.
 pub fn as_new(stored: &Value) -> Value {
     let mut pod = stored.clone();
     for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "generation"] {
@@ -290,7 +292,7 @@ pub fn as_new(stored: &Value) -> Value {
     pod
 }
 
-/// Any kind of object of the group that the client's library does not know.
+/// Returns the API of any kind, for kinds without a type in the client library.
 pub fn dynamic(client: &Client, api_version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind = kube::core::GroupVersionKind::gvk(group, version, kind);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// One container and a ServiceAccount, both called like it; `fields` are more of its spec.
+/// Returns a SidecarSet with one container and a ServiceAccount, both named like the set. `fields` are further fields
+/// of its spec.
 pub fn set(name: &str, fields: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -16,7 +17,7 @@ pub fn set(name: &str, fields: &Value) -> Value {
     set
 }
 
-/// One that shares its identity, and may do this to Pods.
+/// Returns a SidecarSet that shares its identity, and may perform this verb on Pods.
 pub fn merging(name: &str, verb: &str) -> Value {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
     set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]}))

@@ -1,4 +1,4 @@
-//! A webhook server of the test itself.
+//! A webhook server that the test runs itself.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 
-/// What a webhook makes of an `AdmissionRequest`: `allowed`, `patch` (a JSON patch, as it is) and so on. Null is no
-/// answer, ever.
+/// Computes the response to an `AdmissionRequest`: `allowed`, `patch` (a JSON patch, not encoded) and so on. Null means
+/// that the server never answers.
 pub type Answer = fn(&Value) -> Value;
 
 async fn respond(answer: Answer, request: Request) -> String {
@@ -36,7 +36,8 @@ async fn respond(answer: Answer, request: Request) -> String {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }).to_string()
 }
 
-/// A webhook server, as long as the runtime of the test lasts: the URL of its one path, and its certificate.
+/// Starts a webhook server that lasts as long as the test's runtime. Returns the URL of its only path, and its
+/// certificate.
 pub async fn server(answer: Answer) -> (String, String) {
     let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = made.signing_key.serialize_der().try_into().unwrap();

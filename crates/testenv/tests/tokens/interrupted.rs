@@ -1,8 +1,8 @@
-//! Requests that fail, and controllers that are killed or not alone: the same end.
+//! Requests that fail, and controllers that are killed or run beside others: the result is always the same.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use pillion_plan::tokens::UNNEEDED_SINCE;
+use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Controller, Place, QUIET, cluster};
 use crate::support::SOON;
 
-/// The whole life of a Secret, with six requests: created, token, filled; marked, Pods listed, deleted.
+/// The whole life of a Secret, with six requests: create it, request a token, fill it; mark it, list Pods, delete it.
 async fn life(place: &Place, controller: &Controller) {
     place.account().await;
     place.deployment().await;
@@ -37,7 +37,7 @@ async fn the_life_of_a_secret_takes_six_requests() {
     assert_eq!(requests.len(), LIFE, "{requests:#?}");
 }
 
-/// Whatever request fails once, the end is the same; a Pod that is there meanwhile gets its token.
+/// Whichever request fails once, the result is the same; a Pod that exists meanwhile gets its token.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
 async fn each_request_may_fail_once(
@@ -53,7 +53,7 @@ async fn each_request_may_fail_once(
     futures_util::future::join_all(lives).await;
 }
 
-/// A controller that is killed before or after any request leaves what the next one completes.
+/// If a controller is killed before or after any request, the next controller completes its work.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
 async fn each_request_may_be_the_last(#[values(Fault::StopBefore, Fault::StopAfter)] fault: Fault) {

@@ -1,4 +1,4 @@
-//! A controller of tokens, and a namespace in which it works.
+//! A controller of tokens, and a namespace for it.
 
 mod interrupted;
 mod rights;
@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_admission::settings::Settings;
 use pillion_controller::Context;
-use pillion_controller::tokens::{self, Options as TokenOptions};
+use pillion_controller::sidecar_tokens::{self, Options as TokenOptions};
 use pillion_controller::watch::Wanted;
 use pillion_identity::names::token_secret;
 use pillion_testenv::faults::Faults;
@@ -27,18 +27,18 @@ use crate::support::accounts::name_of;
 use crate::support::clock::Ahead;
 use crate::support::{SOON, create, pod, poke};
 
-/// An API server keeps the answer about a token for some seconds.
+/// An API server caches the result of a token review for some seconds.
 pub const REVOKED: Duration = Duration::from_mins(2);
-/// How long a change takes at most that does not come, where it should not.
+/// Maximum delay of a change: without one in this time, none will come.
 pub const QUIET: Duration = Duration::from_secs(4);
 
-/// An API server, and nobody who does what kube-controller-manager does: namespaces stay Terminating.
+/// Returns an API server without kube-controller-manager: namespaces stay Terminating.
 pub async fn cluster() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     CLUSTER.get_or_init(async || Cluster::start(Options::new()).await.unwrap()).await
 }
 
-/// A SidecarSet for the Pods of one namespace that are labelled `app: web`.
+/// Returns a SidecarSet for the Pods of one namespace that are labelled `app: web`.
 pub fn sidecar_set(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -60,7 +60,7 @@ pub fn decoded(settings: Value) -> Arc<Settings> {
     Arc::new(Settings::decode(settings).unwrap())
 }
 
-/// A controller that is at work until it is dropped.
+/// A controller that runs until it is dropped.
 pub struct Controller {
     task: JoinHandle<()>,
     ahead: Ahead,
@@ -75,16 +75,16 @@ impl Controller {
         let (sender, settings) = tokio::sync::watch::channel(decoded(settings));
         let context = Context { clock, ..Context::new(client, Wanted::ALL, settings) };
         let namespaces = namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
-        let task = tokio::spawn(tokens::run(context, TokenOptions { lifetime: 600, namespaces }));
+        let task = tokio::spawn(sidecar_tokens::run(context, TokenOptions { lifetime: 600, namespaces }));
         Self { task, ahead, faults, settings: sender }
     }
 
-    /// From now on its clock is so many seconds ahead.
+    /// Sets its clock ahead by this many seconds.
     pub fn set_ahead(&self, seconds: i64) {
         self.ahead.set(seconds);
     }
 
-    /// Ends it where it is.
+    /// Kills it, whatever it is doing.
     pub async fn kill(mut self) {
         self.task.abort();
         assert!((&mut self.task).await.unwrap_err().is_cancelled());
@@ -97,7 +97,7 @@ impl Drop for Controller {
     }
 }
 
-/// A namespace of its own, and what is done in it.
+/// A namespace for one test, and the operations in it.
 pub struct Place {
     pub name: String,
     pub client: Client,
@@ -120,7 +120,7 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// A controller for this namespace alone, with one SidecarSet.
+    /// Starts a controller only for this namespace, with one SidecarSet.
     pub async fn controller(&self, faults: Faults) -> Controller {
         let config = cluster().await.as_admin().config().await.unwrap();
         let settings = settings(&[sidecar_set("logs", &self.name)]);
@@ -132,7 +132,7 @@ impl Place {
         create(&self.api::<ServiceAccount>(), &account).await.unwrap()
     }
 
-    /// A workload whose Pods need the account.
+    /// Creates a workload whose Pods need the account.
     pub async fn deployment(&self) {
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -151,7 +151,7 @@ impl Place {
         self.api::<Deployment>().delete("web", &DeleteParams::background()).await.unwrap();
     }
 
-    /// A Pod that mounts the Secret, as the policy would have made it.
+    /// Creates a Pod that mounts the Secret, in the form that the policy would give it.
     pub async fn mounting_pod(&self, name: &str) {
         let source = json!({"secret": {"name": token_secret("logs"), "items": [{"key": "token", "path": "token"}]}});
         let pod = pod(&json!({
@@ -166,7 +166,7 @@ impl Place {
         Some(serde_json::to_value(secret).unwrap())
     }
 
-    /// Waits until the Secret is so.
+    /// Waits until the Secret fulfils a condition.
     pub async fn secret_that(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         until(what, SOON, async || self.secret().await.filter(&is)).await.unwrap()
     }
@@ -179,7 +179,7 @@ impl Place {
         poke(&self.client, &self.name).await;
     }
 
-    /// Pokes until something is so.
+    /// Pokes until `ask` returns an answer.
     pub async fn poke_until<T, F: Future<Output = Option<T>>>(&self, what: &str, mut ask: impl FnMut() -> F) -> T {
         for _ in 0..30 {
             self.poke().await;
@@ -190,7 +190,7 @@ impl Place {
         panic!("{what} did not happen");
     }
 
-    /// Whom the API server takes the bearer of the Secret's token for.
+    /// Returns the user name that the API server sees for the bearer of the Secret's token.
     pub async fn bearer(&self, cluster: &Cluster, secret: &Value) -> Result<String, kube::Error> {
         name_of(cluster, &token(secret)).await
     }

@@ -1,4 +1,4 @@
-//! What is not ours, and what the controller may not do.
+//! Secrets of other owners, and missing rights of the controller.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
@@ -11,7 +11,7 @@ use super::{Controller, Place, QUIET, cluster, settings, sidecar_set};
 use crate::support::create;
 
 #[tokio::test]
-async fn g2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
+async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     let place = Place::new().await;
     place.account().await;
     let foreign = json!({
@@ -30,7 +30,7 @@ async fn g2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     assert_eq!(controller.faults.count(), sent, "{:?}", controller.faults.requests());
     assert_eq!(place.secret().await, Some(foreign));
 
-    // As soon as it is gone there is ours.
+    // Once the other Secret is deleted, the controller creates its own.
     place.api::<Secret>().delete(&token_secret("logs"), &DeleteParams::default()).await.unwrap();
     let secret = place.filled().await;
     assert_eq!(place.bearer(cluster().await, &secret).await.unwrap(), place.username());
@@ -38,10 +38,10 @@ async fn g2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     assert_eq!(made.len(), 3, "created, token, filled: {made:?}");
 }
 
-/// Where the controller may read Secrets only in the namespaces that it is given, a Role in each is enough; where a right
-/// is missing, the Event says which, and other namespaces get their tokens.
+/// If the controller may read Secrets only in its given namespaces, a Role in each of them is enough. If a right is
+/// missing, the Event names it, and other namespaces still get their tokens.
 #[tokio::test]
-async fn p6_a_role_in_each_namespace_is_enough_and_a_missing_right_is_told() {
+async fn tok11_esc6_a_role_in_each_namespace_is_enough_and_a_missing_right_is_told() {
     let cluster = cluster().await;
     let [allowed, restricted] = [Place::new().await, Place::new().await];
     let user = format!("controller-of-{}", allowed.name);
@@ -106,7 +106,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 }
 
 #[tokio::test]
-async fn p6_a_namespace_that_is_not_given_is_told() {
+async fn esc6_a_namespace_that_is_not_given_is_told() {
     let (place, other) = (Place::new().await, Place::new().await);
     place.account().await;
     place.deployment().await;

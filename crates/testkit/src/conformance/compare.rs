@@ -1,4 +1,4 @@
-//! Comparing objects by the rules of the conformance cases.
+//! Compares objects by the rules of the conformance cases.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-/// Structs that Go writes though they are empty.
+/// Structs that Go writes even if they are empty.
 const WRITTEN_EMPTY: [&str; 8] = [
     "status",
     "resources",
@@ -17,9 +17,9 @@ const WRITTEN_EMPTY: [&str; 8] = [
     "metadata",
     "resourcesExpr",
 ];
-/// Maps, which Go leaves out where they are empty.
+/// Maps, which Go omits if they are empty.
 const MAPS: [&str; 6] = ["labels", "annotations", "limits", "requests", "matchLabels", "nodeSelector"];
-/// Texts that Go writes though they are empty.
+/// Texts that Go writes even if they are empty.
 const WRITTEN_EMPTY_TEXT: [&str; 15] = [
     "name",
     "mountPath",
@@ -37,9 +37,9 @@ const WRITTEN_EMPTY_TEXT: [&str; 15] = [
     "type",
     "topologyKey",
 ];
-/// Numbers that Go writes though they are zero.
+/// Numbers that Go writes even if they are zero.
 const WRITTEN_ZERO: [&str; 5] = ["weight", "containerPort", "port", "revision", "maxSkew"];
-/// Go pointers: their zero value says something, and is written where it was given.
+/// Pointers in Go: their zero value has a meaning, and Go writes it if it was given.
 const POINTERS: [&str; 12] = [
     "optional",
     "readOnlyRootFilesystem",
@@ -58,11 +58,11 @@ const POINTERS: [&str; 12] = [
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Where.
+    /// The path.
     pub path: String,
-    /// What the reference has there.
+    /// The value of the reference.
     pub expected: Option<Value>,
-    /// What is there.
+    /// The actual value.
     pub actual: Option<Value>,
 }
 
@@ -73,8 +73,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every difference between two objects, each with its path. `dropped` says of a path whether the reference drops
-/// it: fields that it does not know.
+/// Returns all differences between two objects. `dropped` decides whether the reference drops the field at a path
+/// because it does not know it.
 pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     at(&FieldPath::default(), "", expected, actual, dropped, &mut found);
@@ -141,7 +141,7 @@ fn is_quantity(path: &FieldPath<'_>) -> bool {
         || [".sizeLimit", ".divisor"].iter().any(|end| path.ends_with(end))
 }
 
-/// The JSON in an annotation, without its timestamps.
+/// Returns the JSON in an annotation, without timestamps.
 fn embedded(text: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     for entry in value.as_object_mut()?.values_mut() {
@@ -161,7 +161,7 @@ fn is_written_by_go(key: &str, value: &Value) -> bool {
         || (key == "matchSelector" && is_zero(value))
 }
 
-/// What Go leaves out of the JSON of a value in which it was given.
+/// Whether Go omits this given value from JSON.
 fn is_dropped_by_go(key: &str, value: &Value) -> bool {
     match value {
         Value::Object(_) => (WRITTEN_EMPTY.contains(&key) || MAPS.contains(&key)) && is_zero(value),
@@ -169,7 +169,7 @@ fn is_dropped_by_go(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Nothing but zero values.
+/// Whether the value consists of zero values only.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,

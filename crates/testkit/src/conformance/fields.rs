@@ -1,4 +1,4 @@
-//! Comparing refusals of SidecarSets: which fields the errors name.
+//! Compares refusals of SidecarSets by the fields that the errors name.
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::Case;
 
-/// The causes that stand between the path and the value of a field error.
+/// The causes, which follow the path in the text of a field error.
 const CAUSES: &str = "Invalid value|Required value|Not found|Duplicate value|Unsupported value|Forbidden|Too long|Too many|Unknown field";
 
-/// One error: its path and its whole text.
+/// One error: its path and its complete text.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) path: String,
     pub(super) text: String,
 }
 
-/// Cuts a message into its errors; `start` matches where one begins and captures its path.
+/// Splits a message into its errors. `start` matches the beginning of an error and captures its path.
 fn cut(message: &str, start: &str) -> Vec<Named> {
     let start = Regex::new(start).expect("the pattern is fixed");
     let starts: Vec<_> = start.captures_iter(message).filter_map(|found| found.get(1)).collect();
@@ -28,7 +28,7 @@ fn cut(message: &str, start: &str) -> Vec<Named> {
         .collect()
 }
 
-/// The errors in a message of ours: `SidecarSet "name": path: cause: ...`; the name is left out where there is none.
+/// Returns the errors in a message of Pillion: `SidecarSet "name": path: cause: ...`. The name may be missing.
 pub(super) fn of_ours(message: &str) -> Vec<Named> {
     cut(
         message,
@@ -36,34 +36,34 @@ pub(super) fn of_ours(message: &str) -> Vec<Named> {
     )
 }
 
-/// The errors of the reference that are left once the rows of the compatibility table are taken away.
+/// Returns the errors of the reference, except for those that the compatibility table covers.
 pub(super) fn of_reference(case: &Case) -> Vec<Named> {
     let roots = "metadata|spec|patchPodMetadata|updateStrategy|revision";
     let start = format!(r"(?:^\[?|, )((?:{roots})[A-Za-z0-9.]*(?:\[[^\]]*\][A-Za-z0-9.]*)*): (?:{CAUSES})");
     cut(case.message(), &start).into_iter().filter(|error| !is_row(case, error)).collect()
 }
 
-/// Whether the reference could not decode the request: its message names no field.
+/// Whether the reference could not decode the request. Its message then names no field.
 pub(super) fn is_decoding(case: &Case) -> bool {
     !case.is_allowed() && !CAUSES.split('|').any(|cause| case.message().contains(&format!(": {cause}")))
 }
 
-/// Whether this error of the reference is one that Pillion does not have on purpose.
+/// Whether this is an error of the reference that Pillion omits on purpose.
 fn is_row(case: &Case, Named { path, text }: &Named) -> bool {
     let startup = path.contains(".startupProbe.");
     startup && path.ends_with(".successThreshold") && text.contains("Invalid value: 0:")
         || startup && path.ends_with(".httpGet.path") && text.contains("Required value")
         || startup && path.ends_with(".httpGet.scheme") && text.contains("Unsupported value: \"\":")
-        // Q-17.
+        // DIFF-17.
         || text.contains("\"metadata.name\": error converting fieldPath: field label")
-        // The same error a second time, at a path that does not exist (V-5).
+        // The same error again, at a path that does not exist (VAL-5).
         || path.ends_with("elector.selector")
-        // Q-5, Q-1.
+        // DIFF-5, DIFF-1.
         || is_conflict(text)
             && (case.has_tag("selector-overlap") || exempt(case).any(|name| text.contains(&format!(" {name}"))))
 }
 
-/// The base of the set, and the canaries of which it is the base: never compared with it (Q-1).
+/// Returns the base of the set and its canaries, which are never compared with the set (DIFF-1).
 fn exempt(case: &Case) -> impl Iterator<Item = String> {
     let base = |set: &Value| {
         let base = json::text(set, &["metadata", "annotations", names::BASE]).to_owned();
@@ -80,10 +80,10 @@ fn is_conflict(text: &str) -> bool {
         || text.contains(" is in conflict with sidecarset ")
 }
 
-/// Whether this error of ours is one that the reference does not have, on purpose.
+/// Whether this is an error of Pillion that the reference lacks, on purpose.
 fn is_addition(case: &Case, error: &Named) -> bool {
     let path = error.path.as_str();
-    // Q-22, Q-24, Q-16, Q-11, Q-6.
+    // DIFF-22, DIFF-24, DIFF-16, DIFF-11, DIFF-6.
     path.ends_with(".hotUpgradeEmptyImage")
         || path == "spec.updateStrategy.type"
         || path.ends_with(".sourceContainerNameFrom.fieldRef")
@@ -92,8 +92,8 @@ fn is_addition(case: &Case, error: &Named) -> bool {
         || error.text.contains(" the same Pods") && is_further_conflict(case, error)
 }
 
-/// Whether a conflict of ours is one that the reference passes over: it names one other set for each container, and
-/// none where something else is wrong, also where that is a row of the table.
+/// Whether this is a conflict that the reference omits: it names one other set for each container, and no conflict at
+/// all if something else is wrong, even if that is a row of the table.
 fn is_further_conflict(case: &Case, error: &Named) -> bool {
     let container = error.text.split('"').nth(1).unwrap_or_default();
     case.has_tag("selector-overlap")
@@ -101,10 +101,10 @@ fn is_further_conflict(case: &Case, error: &Named) -> bool {
         || (of_reference(case).is_empty() && !is_conflict(case.message()) && !case.is_allowed())
 }
 
-/// Whether both name the same fields; what differs otherwise.
+/// Checks that both name the same fields. Returns the first difference as the error.
 pub(super) fn compare(case: &Case, theirs: &[Named], ours: &[Named]) -> Result<(), String> {
     for error in theirs {
-        // Conflicts are looked for only where nothing else is wrong.
+        // Pillion looks for conflicts only if nothing else is wrong.
         if !is_conflict(&error.text) && !ours.iter().any(|own| is_same_field(&own.path, &error.path)) {
             return Err(format!("no error at {} ({}); ours: {ours:?}", error.path, error.text));
         }
@@ -117,7 +117,8 @@ pub(super) fn compare(case: &Case, theirs: &[Named], ours: &[Named]) -> Result<(
     Ok(())
 }
 
-/// Whether an error of ours is where the reference's is; some of its paths do not exist (V-7, V-9, V-11).
+/// Whether an error of Pillion is at the place of the reference's. Some paths of the reference do not exist (VAL-7,
+/// VAL-9, VAL-11).
 fn is_same_field(own: &str, theirs: &str) -> bool {
     let real = match theirs {
         "updateStrategy" => "spec.updateStrategy",

@@ -1,4 +1,4 @@
-//! Whether an answer is right: by the reference, but for the rows of docs/compatibility.md.
+//! Judges answers by the reference, except for the rows of docs/compatibility.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,20 +6,20 @@ use pillion_host::ValidationResponse;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
-use pillion_sidecarset::schema;
 use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::tables;
 use serde_json::Value;
 
 use super::{Case, compare, fields, resources};
 
-/// The codes with which the policy refuses.
+/// The codes of refusals.
 const CODES: [u16; 4] = [400, 403, 422, 503];
 
 /// Judges an answer.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of what is wrong with the answer.
 pub fn judge(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     if !answer.accepted {
         let code = answer.code.unwrap_or_default();
@@ -34,7 +34,7 @@ fn admitted_set(case: &Case, answer: &ValidationResponse) -> Result<(), String> 
     let message = answer.message.as_deref().unwrap_or_default();
     let theirs = fields::of_reference(case);
     if answer.accepted {
-        // What the reference refuses for may have been a row of the table throughout.
+        // The table may cover every reason for which the reference refuses.
         if !case.is_allowed() && (!theirs.is_empty() || fields::is_decoding(case)) {
             return Err(format!("accepted, the reference says {}", case.message()));
         }
@@ -54,7 +54,7 @@ fn pod(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     let message = answer.message.as_deref().unwrap_or_default();
     let clashes = clashes(case);
     match (case.is_allowed(), answer.accepted) {
-        // Q-4 speaks before anything that the reference does.
+        // DIFF-4 precedes everything that the reference checks.
         (true, accepted) if !clashes.is_empty() => {
             let unnamed: Vec<_> = clashes.iter().filter(|name| !message.contains(&format!("\"{name}\""))).collect();
             match (accepted, unnamed.as_slice()) {
@@ -66,15 +66,15 @@ fn pod(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
         (true, true) => same_object(case, answer),
         (true, false) if is_refused_by_a_row(case, message) => Ok(()),
         (true, false) => Err(format!("refused, the reference accepts: {message}")),
-        // What the reference does not survive says nothing about what is right.
+        // A panic of the reference is no evidence of the right answer.
         (false, true) if case.message().starts_with("panic:") || resources::needs_no_targets(case) => Ok(()),
         (false, true) => Err(format!("accepted, the reference says {}", case.message())),
         (false, false) => Ok(()),
     }
 }
 
-/// Whether every reason is one that the table gives: an expression that has no value, or a revision of
-/// another SidecarSet.
+/// Whether the table covers every reason: an expression without a value (DIFF-6 to DIFF-8), or a revision of another
+/// SidecarSet (DIFF-11).
 fn is_refused_by_a_row(case: &Case, message: &str) -> bool {
     let reasons = fields::of_ours(message);
     !reasons.is_empty()
@@ -86,11 +86,11 @@ fn is_refused_by_a_row(case: &Case, message: &str) -> bool {
 
 fn same_object(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     let object = answer.mutated_object.as_ref().unwrap_or(case.object());
-    // A SidecarSet's fields that the reference does not know are dropped by it (D-2).
+    // The reference drops the fields of a SidecarSet that it does not know (DEF-2).
     let version = Version::of(json::text(case.object(), &["apiVersion"]));
     let unknown = version
         .filter(|_| case.is_sidecar_set())
-        .map_or_else(Vec::new, |version| schema::unknown(case.object(), version.schema(), &FieldPath::default()));
+        .map_or_else(Vec::new, |version| tables::unknown(case.object(), version.table(), &FieldPath::default()));
     let mut expected = case.expected().clone();
     if !case.is_sidecar_set()
         && json::at(object, &["metadata", "namespace"]).is_none()
@@ -101,7 +101,7 @@ fn same_object(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     }
     let mut differences =
         compare::differences(&expected, object, &|path| unknown.iter().any(|unknown| unknown == path));
-    // A Pod's fields that the reference does not know are dropped by it, too.
+    // The reference also drops the fields of a Pod that it does not know.
     differences.retain(|difference| {
         !(resources::is_row(case, object, difference)
             || case.has_tag("unknown-field") && !case.is_sidecar_set() && difference.expected.is_none())
@@ -110,8 +110,8 @@ fn same_object(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n    ")) }
 }
 
-/// The names over which the matching SidecarSets and the Pod, or two of the sets, clash, told from what the
-/// reference injected.
+/// Returns the names over which the matching SidecarSets clash with the Pod or with each other (DIFF-4), derived from
+/// what the reference injected.
 fn clashes(case: &Case) -> BTreeSet<String> {
     let annotation = |object: &Value, key: &str| -> Value {
         serde_json::from_str(json::text(object, &["metadata", "annotations", key])).unwrap_or_default()
@@ -124,7 +124,7 @@ fn clashes(case: &Case) -> BTreeSet<String> {
     let mut clashes = BTreeSet::new();
     for (set, entry) in injected.as_object().into_iter().flatten() {
         if records.get(set) == Some(entry) {
-            continue; // An entry that the reference did not write: the set does not match.
+            continue; // The reference did not write this entry, so the set does not match.
         }
         let recorded = json::items(&records, &[set, "sidecarList"]);
         let manifest = case.of_kind("SidecarSet").find(|manifest| json::text(manifest, &["metadata", "name"]) == set);

@@ -1,4 +1,4 @@
-//! Recorded outcomes of the reference, and whether the module agrees with them.
+//! Recorded results of the reference, and the comparison of the module with them.
 //!
 //! `crates/testkit/conformance/README.md` describes the format; each line is one case.
 
@@ -31,32 +31,32 @@ impl Case {
         Self { line: serde_json::from_str(line).unwrap_or_else(|error| panic!("not a case: {error}: {line}")) }
     }
 
-    /// The name of the case.
+    /// Returns the name of the case.
     pub fn id(&self) -> &str {
         json::text(&self.line, &["id"])
     }
 
-    /// Whether a SidecarSet is admitted; otherwise a Pod is.
+    /// Whether the case is about a SidecarSet. The other cases are about Pods.
     pub fn is_sidecar_set(&self) -> bool {
         json::text(&self.line, &["target"]) == "sidecarset-admit"
     }
 
-    /// Where Pillion differs on purpose, or may.
+    /// Returns the tags: the areas in which Pillion differs, or may differ, on purpose.
     pub fn tags(&self) -> Vec<&str> {
         json::items(&self.line, &["tags"]).iter().filter_map(Value::as_str).collect()
     }
 
-    /// Whether it has this tag.
+    /// Whether the case has this tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags().contains(&tag)
     }
 
-    /// The AdmissionRequest.
+    /// Returns the AdmissionRequest.
     pub fn request(&self) -> &Value {
         json::at(&self.line, &["request"]).unwrap_or(&Value::Null)
     }
 
-    /// The object that is admitted.
+    /// Returns the object of the request.
     pub fn object(&self) -> &Value {
         json::at(self.request(), &["object"]).unwrap_or(&Value::Null)
     }
@@ -66,7 +66,7 @@ impl Case {
         json::flag(&self.line, &["expect", "allowed"])
     }
 
-    /// The object as the reference leaves it.
+    /// Returns the object in the reference's result.
     pub fn expected(&self) -> &Value {
         match json::at(&self.line, &["expect", "object"]) {
             Some(object) if !json::flag(&self.line, &["expect", "skip"]) => object,
@@ -74,17 +74,17 @@ impl Case {
         }
     }
 
-    /// The text of the reference's refusal.
+    /// Returns the text of the reference's refusal.
     pub fn message(&self) -> &str {
         json::text(&self.line, &["expect", "message"])
     }
 
-    /// The objects of one kind in the cluster.
+    /// Returns the objects of one kind in the cluster.
     pub fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
         json::items(&self.line, &["objects"]).iter().filter(move |object| json::text(object, &["kind"]) == kind)
     }
 
-    /// The settings under which the case is evaluated.
+    /// Returns the settings of the case.
     pub fn settings(&self) -> Value {
         let gates: Map<String, Value> = json::text(&self.line, &["gates"])
             .split(',')
@@ -98,7 +98,7 @@ impl Case {
         })
     }
 
-    /// What the settings do not hold.
+    /// Returns the cluster: the objects that are not in the settings.
     pub fn cluster(&self) -> FakeCluster {
         let is_elsewhere =
             |object: &&Value| !matches!(json::text(object, &["kind"]), "SidecarSet" | "ControllerRevision");
@@ -108,16 +108,17 @@ impl Case {
     /// Evaluates the case.
     ///
     /// # Errors
-    /// The error of the guest or the engine: never what a policy may answer with.
+    /// The error of the guest or the engine, which no policy may cause.
     pub fn run(&self, module: &Module) -> Result<ValidationResponse, pillion_host::Error> {
         self.answer(self.request(), module)
     }
 
-    /// Evaluates the case and judges the answer: by the reference, or, where the reference leaves a new Pod alone that
-    /// says it has finished (P-2), by the answer to the same Pod without a `status`.
+    /// Evaluates the case and judges the answer by the reference. The exception is a new Pod whose manifest claims that
+    /// it has finished (MATCH-2), which the reference leaves alone: the answer must be the one to the same Pod without
+    /// a `status`.
     ///
     /// # Errors
-    /// What is wrong with the answer, or the error of the guest or the engine.
+    /// A description of what is wrong with the answer, or the error of the guest or the engine.
     pub fn judged(&self, module: &Module) -> Result<(), String> {
         let answer = self.run(module).map_err(|error| error.to_string())?;
         if !self.says_it_has_finished() {
@@ -137,7 +138,7 @@ impl Case {
         module.validate(request, &self.settings(), Arc::new(self.cluster()))
     }
 
-    /// Whether a Pod is created whose manifest has a phase in which the reference injects nothing.
+    /// Whether the case creates a Pod whose manifest has a phase in which the reference injects nothing.
     fn says_it_has_finished(&self) -> bool {
         !self.is_sidecar_set()
             && json::text(self.request(), &["operation"]) == "CREATE"
@@ -145,7 +146,7 @@ impl Case {
     }
 }
 
-/// An answer without the times in it: the clock may go on between two evaluations.
+/// Returns an answer without its times, since the clock may advance between two evaluations.
 fn untimed(answer: &ValidationResponse) -> String {
     let text = format!("{answer:?}");
     let mut parts = text.split("updateTimestamp");
@@ -154,13 +155,13 @@ fn untimed(answer: &ValidationResponse) -> String {
     std::iter::once(first).chain(others).collect()
 }
 
-/// The recorded admissions of this repository: a part of those that [`file`] may find.
+/// Returns the file of recorded admissions in this repository: a subset of those that [`file`] may find.
 pub fn own_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/admission.jsonl")
 }
 
-/// The largest file of recorded admissions: what `PILLION_CONFORMANCE` names, else `shared/conformance/admission.jsonl` in
-/// the nearest folder above the repository that has it, else [`own_file`].
+/// Returns the largest available file of recorded admissions: the one that `PILLION_CONFORMANCE` names, otherwise
+/// `shared/conformance/admission.jsonl` in the nearest folder above this crate that has it, otherwise [`own_file`].
 pub fn file() -> PathBuf {
     if let Some(path) = std::env::var_os("PILLION_CONFORMANCE") {
         return path.into();
@@ -171,7 +172,7 @@ pub fn file() -> PathBuf {
     all.unwrap_or_else(own_file)
 }
 
-/// The cases of a file.
+/// Returns the cases of a file.
 pub fn cases(file: &Path) -> Vec<Case> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     text.lines().filter(|line| !line.trim().is_empty()).map(Case::parse).collect()

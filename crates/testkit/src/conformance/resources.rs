@@ -1,4 +1,4 @@
-//! Where computed resources differ from the reference's on purpose.
+//! Intended differences between computed resources and those of the reference.
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::quantity::Quantity;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::Case;
 use super::compare::Difference;
 
-/// Whether a difference is a row of the compatibility table: a constant limit that the reference drops, or
-/// memory that is rounded up to whole bytes.
+/// Whether the compatibility table covers a difference: a constant limit that the reference drops (DIFF-9), or memory
+/// that is rounded up to whole bytes (DIFF-10).
 pub(super) fn is_row(case: &Case, object: &Value, difference: &Difference) -> bool {
     let Some(place) = Place::of(difference.path.as_str()) else { return false };
     let name =
@@ -32,8 +32,8 @@ pub(super) fn is_row(case: &Case, object: &Value, difference: &Difference) -> bo
     }
 }
 
-/// Whether the reference's complaint about missing targets is one that Pillion does not have: every policy with that
-/// pattern is constant, so targets are not looked for.
+/// Whether the reference complains about missing targets and Pillion does not: every policy with that pattern is
+/// constant, so Pillion does not look for targets (DIFF-9).
 pub(super) fn needs_no_targets(case: &Case) -> bool {
     let Some(pattern) = case.message().strip_prefix("no containers match the regex pattern ") else { return false };
     let Ok(pattern) = serde_json::from_str::<String>(pattern) else { return false };
@@ -52,7 +52,7 @@ fn has_no_variable(expression: &str) -> bool {
     !expression.contains("cpu") && !expression.contains("memory")
 }
 
-/// `spec.<list>[<index>].resources.<side>` or one resource below it; `resource` is empty for the whole side.
+/// `spec.<list>[<index>].resources.<side>` or one resource in it. `resource` is empty for the whole side.
 struct Place<'a> {
     list: &'a str,
     index: usize,
@@ -69,7 +69,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The policy of the sidecar that became this container.
+/// Returns the policy of the sidecar from which this container was made.
 fn policy_of<'a>(case: &'a Case, name: &str) -> Option<&'a Value> {
     let is_it = |sidecar: &&Value| {
         let own = json::text(sidecar, &["name"]);
@@ -78,7 +78,7 @@ fn policy_of<'a>(case: &'a Case, name: &str) -> Option<&'a Value> {
     sidecars(case).filter(is_it).find_map(|sidecar| json::at(sidecar, &["resourcesPolicy"]))
 }
 
-/// The sidecars of the sets that the reference injected; of all of them where it says nothing.
+/// Returns the sidecars of the sets that the reference injected, or of all sets if it records none.
 fn sidecars(case: &Case) -> impl Iterator<Item = &Value> {
     let list = json::text(case.expected(), &["metadata", "annotations", names::INJECTED_LIST]);
     let injected: Vec<&str> = list.split(',').collect();

@@ -1,4 +1,4 @@
-//! What the property of identities draws from: Pods with tokens in odd places, SidecarSets with and without accounts,
+//! Generators for the property of identities: Pods with tokens in odd places, SidecarSets with and without accounts,
 //! accounts in every state.
 
 use pillion_identity::names;
@@ -25,7 +25,8 @@ const PLACES: [&str; 6] = [
 /// The accounts that SidecarSets name.
 const WANTED: [&str; 3] = ["x", "y", "z"];
 
-/// The volumes that a Pod may bring, each with how often it is drawn. Two are called like those of the API server.
+/// Generates the volumes of a Pod. Each has its own probability. Two may have names like those of the API server's
+/// volumes.
 fn volumes() -> impl Strategy<Value = Vec<Value>> {
     let secret = names::token_secret("x");
     let rare = |weight, volume: Value| option::weighted(weight, Just(volume));
@@ -69,13 +70,13 @@ fn volumes() -> impl Strategy<Value = Vec<Value>> {
         })
 }
 
-/// A projected volume that projects one thing more.
+/// Adds a source to a projected volume.
 fn with_source(mut volume: Value, source: Value) -> Value {
     volume["projected"]["sources"].as_array_mut().unwrap().push(source);
     volume
 }
 
-/// A container with mounts of some of these volumes, at most one at each path.
+/// Generates a container that mounts some of these volumes, at most one at each path.
 fn container(name: &'static str, volumes: Vec<String>) -> impl Strategy<Value = Value> {
     let path = prop_oneof![
         4 => Just("/elsewhere".to_owned()),
@@ -107,7 +108,7 @@ fn container(name: &'static str, volumes: Vec<String>) -> impl Strategy<Value = 
     })
 }
 
-/// How a Pod says its account: not at all, by the field, by the alias, by both.
+/// Generates the ways in which a Pod names its account: not at all, by the field, by the alias, by both.
 fn account() -> impl Strategy<Value = Map<String, Value>> {
     let own =
         prop_oneof![6 => Just("own".to_owned()), 6 => Just("x".to_owned()), 1 => Just(names::merged(&["a", "b"]))];
@@ -191,7 +192,7 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
     )
 }
 
-/// An account that is asked for: there, with or without automounting, or not usable.
+/// Generates the state of an account: existing, with or without automounting, or not usable.
 fn state() -> impl Strategy<Value = Option<Account>> {
     let there = |automount| Some(Account { automount, ..Account::default() });
     prop_oneof![
@@ -204,7 +205,7 @@ fn state() -> impl Strategy<Value = Option<Account>> {
     ]
 }
 
-/// Up to three SidecarSets whose modes are among `modes`, and a Pod that most of them select.
+/// Generates up to three SidecarSets with modes from `modes`, and a Pod that most of them select.
 pub fn scenario(modes: &[&'static str]) -> BoxedStrategy<Scenario> {
     let sets = SETS.map(|name| set(name, modes.to_vec())).prop_flat_map(|sets| (Just(sets), 1..=SETS.len()));
     let accounts = (state(), state(), state(), select(vec![None, None, Some(true), Some(false)]));

@@ -1,4 +1,5 @@
-//! What `serviceaccounts.md` says about a Pod: table A4 in the order of G, B0, E3, E4.
+//! The outcome that the specification requires for a Pod: the table of IDP-7 in the order of IDP-8, with TOK-0, E3 and
+//! E4.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +10,21 @@ use serde_json::Value;
 use super::scenario::Set;
 use super::{Scenario, TOKEN_PATH, audiences, is_automount, is_token_path, secrets};
 
-/// What becomes of a Pod.
+/// The outcome for a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// It is refused with this code.
+    /// The Pod is refused with this code.
     Refused(u16),
-    /// It is admitted.
+    /// The Pod is admitted.
     Admitted {
-        /// The account that it runs under from now on, where that changes.
+        /// The account under which the Pod runs, if that changes.
         runs_as: Option<String>,
         /// Whether only owners keep a token of that account.
         hides: bool,
         /// The account of each SidecarSet that gets one.
         identities: BTreeMap<&'static str, String>,
-        /// Whether a set asked and stays without, which an annotation says (`onMissing`, `onConflict`).
+        /// Whether a set asks for an account and does not get it, which an annotation records (`onMissing`,
+        /// `onConflict`).
         skips: bool,
     },
 }
@@ -31,7 +33,8 @@ const FORBIDDEN: Expected = Expected::Refused(403);
 const UNAVAILABLE: Expected = Expected::Refused(503);
 
 impl Expected {
-    /// For a Pod as the policy sees it, and as injection without identities would leave it.
+    /// Returns the outcome for a Pod. `seen` is the Pod as the policy sees it, `injected` the result of injection
+    /// without identities.
     pub fn of(scenario: &Scenario, seen: &Value, injected: &Value) -> Self {
         let runs_as = json::text(seen, &["spec", "serviceAccountName"]);
         let is_merged = names::is_merged(runs_as);
@@ -49,7 +52,7 @@ impl Expected {
         let account = |set: &Set| scenario.accounts.0.get(set.account.unwrap_or_default());
         let is_missing =
             |set: &Set| account(set).is_none_or(|account| account.is_terminating && !account.is_unreadable);
-        // M6: what is skipped, or may be, has no say in what the Pod's account is.
+        // IDP-6: sets that are skipped, or may be, do not influence the Pod's account.
         let is_unreadable = |set: &Set| account(set).is_some_and(|account| account.is_unreadable);
         let skipped = |set: &Set| scenario.on_missing == "Skip" && (is_missing(set) || is_unreadable(set));
         let wanted = target(&shared.iter().copied().filter(|set| !skipped(set)).collect::<Vec<_>>());
@@ -77,7 +80,7 @@ impl Expected {
         if is_merged && wanted.as_deref() != Some(runs_as) {
             return FORBIDDEN;
         }
-        // E6: a Pod that names the right merged account itself is treated like one that is given it.
+        // E6: a Pod that names the right merged account itself is treated like a Pod that the policy gives it to.
         let is_for_sidecars = shared.iter().all(|set| set.mode == "SidecarsOnly");
         if is_merged && is_for_sidecars && further_token(injected, &shared) {
             return FORBIDDEN;
@@ -107,7 +110,7 @@ impl Expected {
         }
         wanted = wanted.filter(|name| name != runs_as);
         let hides = (wanted.is_some() || is_merged) && is_for_sidecars;
-        // A sidecar that is injected without its account is no owner, and may not hold a token of the others' account.
+        // A sidecar that is injected without its account is no owner, and may not hold a token of the owners' account.
         if hides && further_token(injected, &shared) {
             return FORBIDDEN;
         }
@@ -115,7 +118,8 @@ impl Expected {
     }
 }
 
-/// The account that sets want a whole Pod to run under; nobody knows where they disagree and not all merge.
+/// Returns the account under which sets want the whole Pod to run, or `None` if they disagree and not all of them
+/// merge.
 fn target(shared: &[&Set]) -> Option<String> {
     let accounts: BTreeSet<&str> = shared.iter().filter_map(|set| set.account).collect();
     let merges = shared.iter().all(|set| set.on_conflict == "Merge");
@@ -127,7 +131,7 @@ fn target(shared: &[&Set]) -> Option<String> {
     }
 }
 
-/// The mounts of everybody but these owners, with their volumes.
+/// Returns the mounts of all containers except those of `owners`, with their volumes.
 fn mounts<'a>(pod: &'a Value, owners: &'a [&Set]) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     let volumes = json::items(pod, &["spec", "volumes"]);
     let containers = ["initContainers", "containers"].into_iter().flat_map(|list| json::items(pod, &["spec", list]));
@@ -141,13 +145,13 @@ fn mounts<'a>(pod: &'a Value, owners: &'a [&Set]) -> impl Iterator<Item = (&'a V
     })
 }
 
-/// The names of the volumes that some container mounts.
+/// Returns the names of the volumes that are mounted.
 fn mounted(pod: &Value) -> BTreeSet<&str> {
     mounts(pod, &[]).map(|(_, volume)| json::text(volume, &["name"])).collect()
 }
 
-/// B0, E19, E20: whether somebody besides the owners has a token that the API server did not mount, or could get it from
-/// a volume that nobody mounts.
+/// TOK-0, E19, E20: whether a container other than the owners' has a token that the API server did not mount, or could
+/// get one from a volume that no container mounts.
 fn further_token(pod: &Value, owners: &[&Set]) -> bool {
     let is_ours = |volume: &Value| json::text(volume, &["name"]).starts_with("sidecarset-sa-");
     let gives = |volume: &Value| !audiences(volume).is_empty() && !is_ours(volume);
@@ -161,7 +165,7 @@ fn further_token(pod: &Value, owners: &[&Set]) -> bool {
         })
 }
 
-/// E4, E20: whether the Pod reaches for the token of a sidecar, before anybody was given any.
+/// E4, E20: whether the Pod refers to the token of a sidecar before any identity is given.
 fn is_reached_for(pod: &Value) -> bool {
     let is_ours = |text: &str| text.starts_with("sidecarset-token-");
     let by_volume = json::items(pod, &["spec", "volumes"]).iter().any(|volume| {
@@ -172,7 +176,7 @@ fn is_reached_for(pod: &Value) -> bool {
     by_volume || variables.any(|variable| is_ours(json::text(variable, &["valueFrom", "secretKeyRef", "name"])))
 }
 
-/// Whether a volume of the Pod takes the place of a SidecarSet's, and gives the Pod's account.
+/// Whether a volume of the Pod replaces a SidecarSet's volume of the same name, and gives access to the Pod's account.
 fn shadows(pod: &Value, volume: &str) -> bool {
     let called_so = |own: &&Value| json::text(own, &["name"]) == volume;
     json::items(pod, &["spec", "volumes"]).iter().find(called_so).is_some_and(|own| !audiences(own).is_empty())

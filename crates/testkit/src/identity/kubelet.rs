@@ -1,4 +1,4 @@
-//! The kubelet: which tokens it puts where (`serviceaccounts.md` A1-4, B).
+//! A model of the kubelet: the tokens that it gives to containers (SAP-4, TOK-1).
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,30 @@ use serde_json::Value;
 
 use super::Accounts;
 
-/// A container, an account as which it can authenticate, and the audience of the token where it is not the API server.
+/// A container, an account as which it can authenticate, and the audience of the token unless that is the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
     /// The container.
     pub container: String,
     /// The ServiceAccount.
     pub account: String,
-    /// The audience, `""` for the API server itself.
+    /// The audience; `""` for the API server itself.
     pub audience: String,
 }
 
 impl Pair {
-    /// A container that can authenticate at the API server.
+    /// Returns the pair of a container that can authenticate at the API server.
     pub fn new(container: &str, account: &str) -> Self {
         Self { container: container.to_owned(), account: account.to_owned(), audience: String::new() }
     }
 }
 
-/// Everybody's identities in a Pod as it is stored.
+/// Returns the identities of all containers in a stored Pod.
 ///
-/// A mounted volume with a `serviceAccountToken`, a `podCertificate` or of a CSI driver that asks for tokens gives its
-/// container the account that the Pod runs under, whatever the volume is called and wherever it is mounted. A Secret
-/// `sidecarset-token-<h>`, in a volume of whatever kind or in the environment, gives the account of that hash. Nothing
-/// else gives any. A mount that hides another one is no
-/// protection: both count.
+/// A mounted volume with a `serviceAccountToken`, with a `podCertificate`, or of a CSI driver that asks for tokens
+/// gives its container the account under which the Pod runs, whatever the volume's name and mount path. A Secret
+/// `sidecarset-token-<h>`, in any kind of volume or in the environment, gives the account of that hash. There are no
+/// other sources. A mount that hides another one does not protect it: both count.
 pub fn pairs(pod: &Value, accounts: &Accounts) -> BTreeSet<Pair> {
     let runs_as = json::text(pod, &["spec", "serviceAccountName"]);
     let mut found = BTreeSet::new();
@@ -49,7 +48,7 @@ pub fn pairs(pod: &Value, accounts: &Accounts) -> BTreeSet<Pair> {
     found
 }
 
-/// The accounts of a container, with audiences.
+/// Returns the accounts of a container, with audiences.
 fn held(pod: &Value, container: &Value, runs_as: &str, accounts: &Accounts) -> Vec<(String, String)> {
     let mut held = Vec::new();
     let mut secrets = Vec::new();

@@ -1,6 +1,6 @@
-//! Who can authenticate as whom in a Pod, by the rules of the API server and the kubelet (`serviceaccounts.md` A1, B).
+//! A model of the identities in a Pod, by the rules of the API server and the kubelet (SAP-8, TOK-1).
 //!
-//! A model beside the policy: it shares no code with what it judges but the names of Secrets, volumes and merged
+//! The model is independent of the policy: it shares no code with it except the names of Secrets, volumes and merged
 //! accounts.
 
 pub mod draw;
@@ -19,14 +19,14 @@ pub use scenario::{Scenario, Set};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-/// Where ServiceAccounts are mounted.
+/// The mount path of ServiceAccount tokens.
 pub const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A CSI driver that asks for tokens.
 pub const ASKING_DRIVER: &str = "vault.csi.example";
 
-/// How a volume lets whoever mounts it authenticate as the Pod's account, once for each way: the audience of a token,
-/// or what stands for one.
+/// Returns the ways in which a volume lets the containers that mount it authenticate as the Pod's account. Each way is
+/// the audience of a token, or a word in its place.
 pub fn audiences(volume: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     for source in json::items(volume, &["projected", "sources"]) {
@@ -39,7 +39,7 @@ pub fn audiences(volume: &Value) -> Vec<&str> {
     found
 }
 
-/// The Secrets that a volume names.
+/// Returns the Secrets that a volume names. Texts may be empty.
 pub fn secrets(volume: &Value) -> Vec<&str> {
     let mut found = vec![
         json::text(volume, &["secret", "secretName"]),
@@ -50,8 +50,8 @@ pub fn secrets(volume: &Value) -> Vec<&str> {
     found
 }
 
-/// Whether a volume is as the API server writes it: one token for the API server itself, and nothing but what every
-/// Pod has.
+/// Whether a volume looks like the API server's own: one token for the API server itself, and only the sources that
+/// every Pod has.
 pub fn is_automount(volume: &Value) -> bool {
     let sources = json::items(volume, &["projected", "sources"]);
     let is_usual = |source: &Value| {
@@ -62,7 +62,7 @@ pub fn is_automount(volume: &Value) -> bool {
         && sources.iter().all(is_usual)
 }
 
-/// Whether a mount path is [`TOKEN_PATH`] for a container runtime, however it is written.
+/// Whether a container runtime reads a mount path as [`TOKEN_PATH`], in whatever spelling.
 pub fn is_token_path(path: &str) -> bool {
     let segments = |path: &str| -> Vec<String> {
         path.split('/').filter(|segment| !matches!(*segment, "" | ".")).map(str::to_owned).collect()

@@ -1,5 +1,5 @@
-//! The API server around the webhooks: its `ServiceAccount` admission, which runs before and after them, and the
-//! validation that follows (`serviceaccounts.md` A1-1 to A1-8, A1-13).
+//! A model of the API server around the webhooks: its `ServiceAccount` admission plugin, which runs before and after
+//! them, and the validation that follows (SAP-1 to SAP-8, SAP-13).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::FakeCluster;
 
 /// The namespace of the Pods and of their accounts.
 pub const NAMESPACE: &str = "default";
-/// What the volumes that the API server adds are called, before the five characters that it draws.
+/// The prefix of the volumes that the API server adds. Five random characters follow.
 const AUTOMOUNT: &str = "kube-api-access-";
 
 /// A ServiceAccount.
@@ -22,11 +22,11 @@ pub struct Account {
     pub automount: Option<bool>,
     /// `imagePullSecrets`.
     pub pull_secrets: Vec<String>,
-    /// Whether it has a `deletionTimestamp`: Pods may still name it, its tokens are worth nothing (A1-11).
+    /// Whether it has a `deletionTimestamp`: Pods may still name it, but its tokens are invalid (SAP-11).
     pub is_terminating: bool,
-    /// Whether the policy's look-up fails; the API server itself knows the account.
+    /// Whether the policy's look-up fails. The API server itself still knows the account.
     pub is_unreadable: bool,
-    /// The SidecarSets of a merged account, as its annotation says them (G2).
+    /// The SidecarSets of a merged account, as in its annotation (MRG-2).
     pub merged_for: Option<String>,
 }
 
@@ -35,24 +35,24 @@ pub struct Account {
 pub struct Accounts(pub BTreeMap<String, Account>);
 
 impl Accounts {
-    /// Accounts of these names, all of them ordinary.
+    /// Returns accounts with these names and default properties.
     pub fn of(names: &[&str]) -> Self {
         Self(names.iter().map(|name| ((*name).to_owned(), Account::default())).collect())
     }
 
-    /// The same accounts, one of them changed or added.
+    /// Changes or adds an account.
     #[must_use]
     pub fn with(mut self, name: &str, account: Account) -> Self {
         self.0.insert(name.to_owned(), account);
         self
     }
 
-    /// Whether tokens of this account authenticate.
+    /// Whether tokens of this account are valid.
     pub fn is_alive(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|account| !account.is_terminating)
     }
 
-    /// The cluster, as the policy is shown it; with these `others` in it.
+    /// Returns the cluster as the policy sees it, including the objects `others`.
     pub fn cluster(&self, others: impl IntoIterator<Item = Value>) -> FakeCluster {
         let mut cluster = FakeCluster::with(others);
         for (name, account) in &self.0 {
@@ -79,12 +79,12 @@ impl Accounts {
     }
 }
 
-/// What the API server makes of a Pod on its way to the webhooks, and again after them: the alias follows the name
-/// (A1-3), an account that is left out is `default` (A1-2), its token is mounted where nothing is at exactly that path
-/// (A1-4, A1-8), and its pull secrets are copied where the Pod has none (A1-5).
+/// Applies the admission plugin to a Pod, as before and after the webhooks: it sets the alias to the name (SAP-3), sets
+/// a missing account to `default` (SAP-2), mounts its token unless a mount has exactly that path (SAP-4, SAP-8), and
+/// copies its pull secrets if the Pod has none (SAP-5).
 ///
 /// # Errors
-/// The text of the 403 where there is no such account.
+/// The text of the 403 response if the account does not exist.
 pub fn admit(pod: &Value, accounts: &Accounts) -> Result<Value, String> {
     let mut pod = pod.clone();
     let named = ["serviceAccountName", "serviceAccount"].map(|key| json::text(&pod, &["spec", key]));
@@ -106,7 +106,7 @@ pub fn admit(pod: &Value, accounts: &Accounts) -> Result<Value, String> {
     Ok(pod)
 }
 
-/// Mounts the token of the Pod's account; a volume that is called like the plugin's own is taken for it (A1-k).
+/// Mounts the token of the Pod's account. A volume with the prefix of the plugin's own counts as such (SAP-8k).
 fn mount(spec: &mut Value) {
     let names = json::items(spec, &["volumes"]).iter().map(|volume| json::text(volume, &["name"]));
     let adopted = names.into_iter().find(|name| name.starts_with(AUTOMOUNT)).map(str::to_owned);
@@ -116,7 +116,7 @@ fn mount(spec: &mut Value) {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let mounts = container.as_object_mut().unwrap().entry("volumeMounts").or_insert(json!([]));
             let mounts = mounts.as_array_mut().unwrap();
-            // The path as it stands: one with a slash at its end is another one (A1-j).
+            // The paths are compared literally: one with a trailing slash differs (SAP-8j).
             if mounts.iter().all(|mount| mount["mountPath"] != TOKEN_PATH) {
                 mounts.push(json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}));
                 is_needed = true;
@@ -129,7 +129,8 @@ fn mount(spec: &mut Value) {
     }
 }
 
-/// The volume that the API server adds. It names no account: the kubelet asks for a token of the Pod's (A1-4).
+/// Returns the volume that the API server adds. It names no account: the kubelet requests a token for the Pod's account
+/// (SAP-4).
 pub fn automount_volume(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
@@ -140,8 +141,8 @@ pub fn automount_volume(name: &str) -> Value {
     ]}})
 }
 
-/// What validation finds wrong with a Pod, as far as tokens are concerned (A1-13): volumes of one name, mounts of no
-/// volume, two mounts at one path (A1-l).
+/// Returns the validation errors of a Pod that concern tokens (SAP-13): volumes with the same name, mounts of missing
+/// volumes, two mounts at one path (SAP-8l).
 pub fn invalid(pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let name = |value: &Value| json::text(value, &["name"]).to_owned();

@@ -1,4 +1,4 @@
-//! A Pod, the SidecarSets of the policy, and the cluster in which they meet.
+//! Scenarios: a Pod, the SidecarSets of the policy, and the cluster.
 
 use pillion_identity::names;
 use serde_json::{Value, json};
@@ -22,26 +22,26 @@ pub struct Set {
     pub mode: &'static str,
     /// `behaviorWhenServiceAccountInjection`.
     pub on_conflict: &'static str,
-    /// Whether identity is said in annotations instead of fields.
+    /// Whether annotations declare the identity instead of fields.
     pub by_annotation: bool,
     /// Whether its container is a hot-upgrade pair.
     pub is_pair: bool,
-    /// Whether it has an init container, and whether that one stays.
+    /// Whether it has an init container, and whether that is a native sidecar.
     pub init: Option<bool>,
     /// `shareVolumePolicy` of its container.
     pub shares: bool,
-    /// Where its container goes.
+    /// `podInjectPolicy` of its container.
     pub place: &'static str,
-    /// The name of its volume, which may be that of one of the Pod's: then that one takes its place.
+    /// The name of its volume. If a volume of the Pod has the same name, the Pod's volume replaces it.
     pub volume: &'static str,
-    /// A token that it brings itself, as the reference lets it: the audience, and where it is mounted.
+    /// A token of its own, which the reference allows: the audience and the mount path.
     pub token: Option<(&'static str, &'static str)>,
-    /// Where its container mounts its volume besides: at, above or below the place of tokens.
+    /// A second mount path of its volume: at, above or below the place of tokens.
     pub in_the_way: Option<&'static str>,
 }
 
 impl Set {
-    /// A SidecarSet that selects the Pod and has one container, `<name>-main`, with this account in this mode.
+    /// Creates a SidecarSet that selects the Pod and has one container, `<name>-main`, with this account in this mode.
     pub fn new(name: &'static str, account: Option<&'static str>, mode: &'static str) -> Self {
         Self {
             name,
@@ -65,7 +65,7 @@ impl Set {
         self.matches && self.account.is_some()
     }
 
-    /// Its containers by the names that they have in a Pod.
+    /// Returns the names of its containers in a Pod.
     pub fn containers(&self) -> Vec<String> {
         let main = format!("{}-main", self.name);
         let mut names = if self.is_pair { vec![format!("{main}-1"), format!("{main}-2")] } else { vec![main] };
@@ -73,7 +73,7 @@ impl Set {
         names
     }
 
-    /// The object; `shares` says whether it may take the mounts of the Pod's containers.
+    /// Returns the manifest. `shares` decides whether it may take the mounts of the Pod's containers.
     fn manifest(&self, shares: bool) -> Value {
         let mut main = json!({
             "name": format!("{}-main", self.name), "image": "agent:1", "podInjectPolicy": self.place,
@@ -130,14 +130,14 @@ impl Set {
     }
 }
 
-/// A Pod, the SidecarSets of the policy, and the cluster in which they meet.
+/// A Pod, the SidecarSets of the policy, and the cluster.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The Pod as its author wrote it.
     pub pod: Value,
     /// The SidecarSets, by name.
     pub sets: Vec<Set>,
-    /// The accounts of the namespace, merged ones included where they are ready.
+    /// The accounts of the namespace, including merged ones that are ready.
     pub accounts: Accounts,
     /// `serviceAccounts.onMissing`.
     pub on_missing: &'static str,
@@ -147,12 +147,12 @@ pub struct Scenario {
     pub on_app_account: &'static str,
     /// `serviceAccounts.allowPodMode`.
     pub allow_pod_mode: bool,
-    /// Whether the controller has made the merged objects.
+    /// Whether the controller has created the merged objects.
     pub merged_is_ready: bool,
 }
 
 impl Scenario {
-    /// A Pod that meets these SidecarSets where nothing is set but what they need.
+    /// Creates a scenario with default settings.
     pub fn new(pod: Value, sets: Vec<Set>, accounts: Accounts) -> Self {
         Self {
             pod,
@@ -166,7 +166,7 @@ impl Scenario {
         }
     }
 
-    /// The settings of the injecting policy with the feature on.
+    /// Returns the settings of the injecting policy with the feature on.
     pub fn settings(&self) -> Value {
         json!({
             "sidecarSets": self.sets.iter().map(|set| set.manifest(true)).collect::<Vec<_>>(),
@@ -178,21 +178,21 @@ impl Scenario {
         })
     }
 
-    /// The settings with the feature off: what everybody would get without it. Where a set asks for an identity,
-    /// tokens are not shared (A5-8); there nothing is.
+    /// Returns the settings with the feature off. If a set asks for an identity, no mounts are shared, since the
+    /// feature does not share tokens then (IDC-8).
     pub fn settings_without(&self) -> Value {
         let shares = !self.sets.iter().any(Set::asks);
         json!({ "sidecarSets": self.sets.iter().map(|set| set.manifest(shares)).collect::<Vec<_>>() })
     }
 
-    /// The settings of the asserting twin.
+    /// Returns the settings of the asserting twin.
     pub fn settings_of_twin(&self) -> Value {
         let mut settings = self.settings();
         settings["role"] = json!("Assert");
         settings
     }
 
-    /// The cluster, as the policy is shown it.
+    /// Returns the cluster as the policy sees it.
     pub fn cluster(&self) -> FakeCluster {
         let mut objects = Vec::new();
         for sets in merges(&self.sets).into_iter().filter(|_| self.merged_is_ready) {
@@ -214,7 +214,7 @@ impl Scenario {
     }
 }
 
-/// The groups of SidecarSets that may have a merged account.
+/// Returns the groups of SidecarSets that may have a merged account.
 pub(super) fn merges(sets: &[Set]) -> Vec<Vec<&'static str>> {
     let names: Vec<&'static str> = sets.iter().filter(|set| set.asks()).map(|set| set.name).collect();
     let mut groups = Vec::new();
@@ -228,7 +228,7 @@ pub(super) fn merges(sets: &[Set]) -> Vec<Vec<&'static str>> {
     groups
 }
 
-/// A volume with a token of the account that the Pod runs under.
+/// Returns a volume with a token of the Pod's account.
 pub(super) fn token_volume(name: &str, audience: &str) -> Value {
     let mut token = json!({"path": "token", "expirationSeconds": 3600});
     if !audience.is_empty() {

@@ -1,4 +1,4 @@
-//! Table A1 with Pillion in place of a policy that only swaps the account: who holds which token in the end.
+//! Table SAP-8 with Pillion instead of a policy that only replaces the account: the tokens that each container holds.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use super::{Account, Accounts, TOKEN_PATH, pairs};
 
-/// A row: what the Pod's author and the namespace bring, and what the Pod is stored with, as [`shown`] says it.
+/// A row: the Pod and the accounts, and the resulting tokens in the format of [`shown`].
 pub struct Row {
-    /// Its letter, and what it is about.
+    /// The letter of the row and its subject.
     pub name: &'static str,
-    /// What is special about the Pod, which has one container, `app`, and a volume `own`.
+    /// Changes the Pod, which has one container, `app`, and a volume `own`.
     pub edit: fn(&mut Value),
-    /// The accounts, where the SidecarSet `a` names `x`.
+    /// The accounts. The SidecarSet `a` names `x`.
     pub accounts: Accounts,
-    /// In mode `SidecarsOnly`.
+    /// The result in mode `SidecarsOnly`.
     pub sidecars_only: &'static str,
-    /// In mode `Isolate`.
+    /// The result in mode `Isolate`.
     pub isolate: &'static str,
-    /// In mode `Pod`, in which the app holds what the API server mounts, as under the policy of the table.
+    /// The result in mode `Pod`, in which the app holds what the API server mounts, as under the policy of the table.
     pub pod: &'static str,
 }
 
 impl Row {
-    /// What the Pod is stored with, and the account that it runs under, in this mode.
+    /// Returns the result in this mode, and the account under which the Pod runs.
     pub fn result(&self, mode: &str) -> (&'static str, &'static str) {
         match mode {
             "Isolate" => (self.isolate, "default"),
@@ -34,24 +34,24 @@ impl Row {
     }
 }
 
-/// `default` and `x`.
+/// Returns the accounts `default` and `x`.
 pub fn accounts() -> Accounts {
     Accounts::of(&["default", "x"])
 }
 
-/// The same, one of them without automounting.
+/// Returns the same accounts, one of them without automounting.
 pub fn manual(name: &str) -> Accounts {
     accounts().with(name, Account { automount: Some(false), ..Account::default() })
 }
 
-/// The same, where these have pull secrets.
+/// Returns the same accounts, some of them with pull secrets.
 pub fn pulling(names: &[&str]) -> Accounts {
     names.iter().fold(accounts(), |accounts, name| {
         accounts.with(name, Account { pull_secrets: vec![format!("of-{name}")], ..Account::default() })
     })
 }
 
-/// Leaves a Pod as it is.
+/// Does not change the Pod.
 pub fn unchanged(_: &mut Value) {}
 
 /// Mounts the Pod's own volume into its container.
@@ -63,7 +63,7 @@ fn automount(pod: &mut Value, is_wanted: bool) {
     pod["spec"]["automountServiceAccountToken"] = is_wanted.into();
 }
 
-/// The rows but b and l, in which there is no such Pod.
+/// Returns all rows except b and l, for which no such Pod exists.
 pub fn rows() -> Vec<Row> {
     let row = |name, edit, accounts, [sidecars_only, isolate, pod]: [&'static str; 3]| Row {
         name,
@@ -118,7 +118,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// The pairs of a Pod as `a-main:x app:default`, and its pull secrets.
+/// Returns the pairs of a Pod, as in `a-main:x app:default`, and its pull secrets.
 pub fn shown(pod: &Value, accounts: &Accounts) -> String {
     let mut text = String::new();
     for pair in pairs(pod, accounts) {

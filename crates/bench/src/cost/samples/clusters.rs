@@ -1,4 +1,4 @@
-//! Objects that the policy looks up.
+//! The objects that the policy can look up.
 
 use pillion_identity::names;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::sets;
 use crate::corpus::pods::NAMESPACE;
 
-/// The UID of every account.
+/// The UID of all accounts.
 const UID: &str = "0f1c7a5e-2b3d-4c58-8f0e-6a1b2c3d4e5f";
 
-/// A Namespace, accounts and their merged objects, a stored version, and the whitelist.
+/// Returns a Namespace, accounts and their merged objects, stored revisions, and the whitelist.
 pub(super) fn objects() -> Value {
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
@@ -37,7 +37,7 @@ fn account(name: &str) -> Value {
     })
 }
 
-/// The merged account of the two SidecarSets, its Role and its RoleBinding.
+/// Returns the merged account of the two SidecarSets, its Role and its RoleBinding.
 pub(super) fn merged() -> [Value; 3] {
     let sets = ["agent", "other"];
     let name = names::merged(&sets);

@@ -1,4 +1,4 @@
-//! Requests that could undo or steal an identity, and Shoots.
+//! Samples of requests that could undo or steal an identity, and of Shoots.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn workloads() -> Vec<Input> {
     let plain = || json!({"template": template, "selector": {"matchLabels": {"app": "web"}}});
     let mut inputs = Vec::new();
     for resource in Resource::WORKLOADS {
-        // One of them grows in a hurry: all are read alike.
+        // The policy reads all workloads alike, so only one of them grows in a brief survey.
         let is_read_alike = resource.kind() != Resource::DEPLOYMENT.kind();
         let [create, update] = workload(resource, plain());
         inputs.extend([if is_read_alike { create.about(&[]) } else { create }, update]);

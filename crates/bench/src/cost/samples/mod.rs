@@ -1,4 +1,4 @@
-//! Inputs of every kind, each with an entry in every list and map that the policy reads: what the harness makes grow.
+//! Samples: inputs of every kind, each with an entry in every list and map that the policy reads.
 
 mod clusters;
 mod guarded;
@@ -12,8 +12,9 @@ use super::Input;
 use crate::corpus::requests::{Resource, create, update};
 use crate::engine::Counter;
 
-/// The parts of a bundle that do not grow alone: the bodies of SidecarSets become the same values as those of
-/// `settings.sidecarSets`, which grow in other samples. The list grows, and all that a bundle keeps beside the bodies.
+/// The parts of a bundle that do not grow alone: bodies of SidecarSets decode to the same values as those of
+/// `settings.sidecarSets`, which grow in other samples. The list itself grows, and the data that a bundle stores
+/// besides the bodies.
 const BODIES: &[&str] = &[
     "/bundle/0/spec/containers",
     "/bundle/0/spec/initContainers",
@@ -24,18 +25,18 @@ const BODIES: &[&str] = &[
     "/bundle/0/spec/serviceAccountPermissions",
     "/bundle/1/",
 ];
-/// The second SidecarSet of the settings, which is like the first.
+/// The second SidecarSet of the settings, which equals the first in structure.
 const SECOND: &[&str] = &["/settings/sidecarSets/1/"];
 
-/// The gate for identities, on.
+/// Returns the feature gate of identities, switched on.
 fn gate() -> Value {
     json!({"SidecarSetServiceAccountInjection": true})
 }
 
-/// All inputs. Some are answers of the policy, for which `counter` evaluates it.
+/// Returns all samples. Some are built from answers of the policy, for which `counter` evaluates it.
 ///
 /// # Errors
-/// The policy refuses a sample from which another one is made.
+/// If the policy refuses a sample from which another one is built.
 pub fn all(counter: &Counter) -> anyhow::Result<Vec<Input>> {
     let mut all = pods::inputs(counter)?;
     all.extend(guarded::inputs());
@@ -44,7 +45,7 @@ pub fn all(counter: &Counter) -> anyhow::Result<Vec<Input>> {
     Ok(all)
 }
 
-/// The admission of SidecarSets, and of settings that hold them.
+/// Returns the samples of SidecarSets in requests, and of settings that contain them.
 fn sidecar_sets() -> Vec<Input> {
     let (set, other) = (sets::rich("agent"), sets::rich("other"));
     let mut before = set.clone();
@@ -97,7 +98,7 @@ fn sidecar_sets() -> Vec<Input> {
     ]
 }
 
-/// Writes the members of `patch` into `value`, objects member by member.
+/// Writes the members of `patch` into `value`, recursively for objects.
 fn merge(value: &mut Value, patch: &Value) {
     match (value, patch) {
         (Value::Object(object), Value::Object(patch)) => {
@@ -109,13 +110,13 @@ fn merge(value: &mut Value, patch: &Value) {
     }
 }
 
-/// The same object with these fields.
+/// Returns the object with these fields merged into it.
 fn with(mut value: Value, patch: &Value) -> Value {
     merge(&mut value, patch);
     value
 }
 
-/// An object of these members.
+/// Returns an object with these members.
 fn object(members: impl IntoIterator<Item = (String, Value)>) -> Value {
     Value::Object(members.into_iter().collect::<Map<_, _>>())
 }

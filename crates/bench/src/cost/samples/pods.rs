@@ -1,4 +1,5 @@
-//! Creations of Pods: plain, with identities in each mode, merged, injected before, and judged by the twin.
+//! Samples of new Pods: plain, with an identity in each mode, merged, injected before, and checked by the asserting
+//! twin.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -9,10 +10,10 @@ use crate::corpus::requests::{Resource, create};
 use crate::cost::Input;
 use crate::engine::Counter;
 
-/// The parts of a Pod that decide what becomes of it.
+/// The parts of a Pod that decide its handling.
 const POD: &[&str] = &["/request/object/spec", "/request/object/metadata"];
 
-/// A Pod with an entry in every list that Kubernetes gives it, as an API server shows it to a webhook.
+/// Returns a Pod with an entry in every list that Kubernetes defines, as an API server shows it to a webhook.
 pub(super) fn web() -> Value {
     let amounts = json!({"limits": {"cpu": "1", "memory": "512Mi"}, "requests": {"cpu": "250m", "memory": "256Mi"}});
     let container = json!({
@@ -83,7 +84,7 @@ fn plain(settings: &Value) -> Value {
     with(settings.clone(), &json!({"featureGates": {"SidecarSetServiceAccountInjection": false}}))
 }
 
-/// The request for the Pod that the policy made of `input`.
+/// Returns the request for the Pod that results from `input`.
 fn injected(counter: &Counter, input: &Input) -> anyhow::Result<Value> {
     let counts = counter.count(input.function(), &input.payload()?, &input.objects())?;
     let answer: Value = serde_json::from_slice(&counts.answer)?;

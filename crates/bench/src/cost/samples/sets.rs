@@ -1,11 +1,11 @@
-//! SidecarSets that use every feature and are valid, and the settings around them.
+//! Valid SidecarSets that use every feature, and the settings around them.
 
 use serde_json::{Value, json};
 
 use super::{merge, with};
 use crate::corpus::pods::NAMESPACE;
 
-/// A SidecarSet that matches the Pods of the samples; its containers and volumes have its name.
+/// Returns a SidecarSet that matches the Pods of the samples. Its containers and volumes have its name.
 #[allow(clippy::too_many_lines, reason = "one object with an entry in every list")]
 pub(super) fn rich(name: &str) -> Value {
     let volume = format!("{name}-data");
@@ -114,7 +114,7 @@ pub(super) fn rich(name: &str) -> Value {
     })
 }
 
-/// The same for Pods: without what only a cluster answers, and without an identity.
+/// Returns the same SidecarSet without an identity.
 pub(super) fn anonymous(name: &str) -> Value {
     let mut set = rich(name);
     if let Some(spec) = set.get_mut("spec").and_then(Value::as_object_mut) {
@@ -130,7 +130,7 @@ pub(super) fn anonymous(name: &str) -> Value {
     set
 }
 
-/// The older version of the API.
+/// Returns the same SidecarSet in the older version of the API.
 pub(super) fn v1alpha1(name: &str) -> Value {
     with(
         rich(name),
@@ -142,7 +142,7 @@ pub(super) fn v1alpha1(name: &str) -> Value {
     )
 }
 
-/// A stored version of the SidecarSet of this name.
+/// Returns a stored revision of the SidecarSet of this name.
 pub(super) fn revision(name: &str) -> Value {
     let set = anonymous(name);
     let spec = ["containers", "initContainers", "volumes", "imagePullSecrets", "patchPodMetadata"];
@@ -160,7 +160,7 @@ pub(super) fn revision(name: &str) -> Value {
     })
 }
 
-/// Settings of ServiceAccounts, each with an entry.
+/// Returns settings of ServiceAccounts, each list with an entry.
 pub(super) fn rules() -> Value {
     json!({
         "allowed": [{"namespaces": [NAMESPACE, "team-*"], "names": ["agent", "other", "a*-?"]}],
@@ -171,7 +171,7 @@ pub(super) fn rules() -> Value {
     })
 }
 
-/// The whitelist of annotations.
+/// Returns the whitelist of annotations.
 pub(super) fn whitelist() -> Value {
     json!({"rules": [
         {"allowedAnnotationKeyExprs": ["^agent\\.example\\.com/[a-z0-9-]{1,63}$", "prometheus.io/(port|path)"]},
@@ -181,7 +181,7 @@ pub(super) fn whitelist() -> Value {
     ]})
 }
 
-/// The SidecarSet with another mode.
+/// Returns the SidecarSet with another mode.
 pub(super) fn in_mode(name: &str, mode: &str) -> Value {
     let mut set = rich(name);
     merge(&mut set, &json!({"spec": {"serviceAccountMode": mode}}));

@@ -1,6 +1,6 @@
 //! SidecarSets with every field of the core's tables, so that a new field grows without being added here.
 
-use pillion_sidecarset::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Value, json};
 
 use super::{clusters, gate, object, with};
@@ -29,9 +29,9 @@ fn named(object: Value, api_version: &str, kind: &str) -> Value {
     with(object, &json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "table"}}))
 }
 
-/// A value with every field of a table. Tables that hold themselves end after a few rounds.
-fn value(schema: &Schema, depth: usize) -> Value {
-    object(schema.fields.iter().map(|field| (field.name.to_owned(), of_kind(field.kind, depth + 1))))
+/// Returns a value with every field of a table. Recursive tables end at a fixed depth.
+fn value(table: &Table, depth: usize) -> Value {
+    object(table.fields.iter().map(|field| (field.name.to_owned(), of_kind(field.kind, depth + 1))))
 }
 
 fn of_kind(kind: Kind, depth: usize) -> Value {
@@ -44,8 +44,8 @@ fn of_kind(kind: Kind, depth: usize) -> Value {
         Kind::Bool => true.into(),
         Kind::Int32 | Kind::Int64 | Kind::IntOrString => 1.into(),
         Kind::Quantity => "1Gi".into(),
-        Kind::Object(schema) => value(schema, depth),
-        Kind::Objects(schema) => json!([value(schema, depth)]),
+        Kind::Object(table) => value(table, depth),
+        Kind::Objects(table) => json!([value(table, depth)]),
         Kind::Texts => json!(["a"]),
         Kind::TextMap => json!({"a": "b"}),
         Kind::QuantityMap => json!({"cpu": "1"}),

@@ -1,4 +1,4 @@
-//! The bodies that are sent, and what has to come back.
+//! The reviews to send, and the expected answers.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::mix::{self, Sample};
 
-/// Stands where the uid will be.
+/// Placeholder of the uid.
 const UID: &str = "@uid@";
-/// Where a record says when it was written; the answers of two moments differ there.
+/// Text before the time in a record within a patch. Two correct answers may differ in this time.
 const TIME: &str = "updateTimestamp\\\":\\\"";
 
-/// One request, ready to be sent any number of times.
+/// One request, ready to be sent repeatedly.
 pub(super) struct Case {
     pub(super) endpoint: Endpoint,
     before_uid: String,
@@ -25,14 +25,14 @@ pub(super) struct Case {
     expected: Value,
 }
 
-/// All of them.
+/// All requests of the mix.
 pub(super) struct Cases(Vec<Case>);
 
 impl Cases {
-    /// Asks the module for what a server with these settings has to answer.
+    /// Computes the expected answers of a server with these settings by asking the module.
     ///
     /// # Errors
-    /// Where the module cannot work with the settings.
+    /// If the module refuses the settings or fails.
     pub(super) fn new(module: &Module, settings: &Value, seed: u64) -> anyhow::Result<Self> {
         let verdict = module.validate_settings(settings)?;
         if !verdict.valid {
@@ -49,7 +49,7 @@ impl Cases {
         Ok(Self(mix::samples(seed).into_iter().map(case).collect::<Result<_, _>>()?))
     }
 
-    /// The case of this number, counted round.
+    /// Returns the case with this number, modulo the number of cases.
     pub(super) fn get(&self, number: u64) -> Option<&Case> {
         let count = u64::try_from(self.0.len()).ok().filter(|count| *count > 0)?;
         self.0.get(usize::try_from(number % count).ok()?)
@@ -73,12 +73,12 @@ impl Case {
         Ok(Self { endpoint, before_uid: before_uid.to_owned(), after_uid: after_uid.to_owned(), expected })
     }
 
-    /// The body of a review with this uid.
+    /// Returns the body of a review with this uid.
     pub(super) fn body(&self, uid: &str) -> String {
         [&self.before_uid, uid, &self.after_uid].concat()
     }
 
-    /// What is wrong with an answer to the review with this uid.
+    /// Returns why an answer to the review with this uid is wrong, or `None` if it is right.
     pub(super) fn problem(&self, uid: &str, body: &[u8]) -> Option<String> {
         let Ok(mut review) = serde_json::from_slice::<Value>(body) else { return Some("no JSON".to_owned()) };
         let mut response = review.pointer_mut("/response").map(Value::take).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-/// A response with its patch as a text, without the times in it.
+/// Returns a response with its patch decoded and without times, or `None` if the patch cannot be decoded.
 fn comparable(mut response: Value) -> Option<Value> {
     if let Some(patch) = response.get_mut("patch") {
         let text = String::from_utf8(STANDARD.decode(patch.as_str()?).ok()?).ok()?;
@@ -130,7 +130,7 @@ mod tests {
         assert!(timeless(&patch("2026")).contains(r#"\"hash\":\"x\""#));
     }
 
-    /// The mix would say little if the module had nothing to do with it.
+    /// The mix would prove little if the module injected and refused nothing.
     #[test]
     fn the_mix_injects_and_refuses() {
         let cases = cases();

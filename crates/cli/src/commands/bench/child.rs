@@ -1,4 +1,4 @@
-//! A server of our own, as a process of its own: its memory is not ours.
+//! A server in a child process, so that its memory can be measured apart from the memory of this process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A server that ends when this is dropped.
+/// A running server. Dropping it stops the process.
 pub(super) struct Child {
     process: process::Child,
     url: String,
@@ -21,13 +21,13 @@ impl Child {
     /// Starts `pillion serve` with these settings on a free port of this machine.
     ///
     /// # Errors
-    /// Where it does not start; the text is what it says.
+    /// If the server does not start; the error contains its output.
     pub(super) fn start(settings: &Value) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let (settings_file, ca) = (folder.path().join("settings.json"), folder.path().join("ca.crt"));
         std::fs::write(&settings_file, super::json(settings)).context("a folder for the server")?;
         let mut command = Command::new(std::env::current_exe().context("pillion itself")?);
-        // What the environment sets is for other servers.
+        // Variables in the environment may configure another server.
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
                 command.env_remove(name);
@@ -53,7 +53,7 @@ impl Child {
             heard.push(line);
         };
         child.url = format!("https://{address}");
-        // Refusals are told on and on; whoever does not read them stops the server.
+        // Drain the log: the server logs refusals continuously, and a full pipe would block it.
         thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Ok(child)
     }
@@ -69,7 +69,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Where it has ended already, that is what is wanted.
+        // An error means that the process has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

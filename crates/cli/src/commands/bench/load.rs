@@ -1,4 +1,4 @@
-//! Many reviews at a time, each waited for, each looked at.
+//! Sends many reviews concurrently and checks every answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::answers::{Case, Cases};
 use super::mix::Numbers;
 
-/// What is to be done.
+/// The parameters of a run.
 pub(super) struct Plan {
     pub(super) target: Target,
     pub(super) cases: Arc<Cases>,
@@ -23,19 +23,19 @@ pub(super) struct Plan {
     pub(super) seed: u64,
 }
 
-/// What was measured.
+/// The measurements of a run.
 pub(super) struct Measured {
-    /// How long it took, from the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub(super) took: Duration,
-    /// Requests without an answer that is a review.
+    /// The number of requests without an answer, or with a status other than 200.
     pub(super) lost: u64,
-    /// Answers that are not the module's.
+    /// The number of answers that differ from the module's.
     pub(super) wrong: u64,
-    /// The first few of both.
+    /// Descriptions of the first few lost or wrong answers.
     pub(super) problems: Vec<String>,
     /// Latency in microseconds.
     pub(super) latency: Histogram<u64>,
-    /// The server's memory before the first request, and after the last; where it tells.
+    /// The server's memory before the first request and after the last; `None` if the server does not report it.
     pub(super) before: Option<Memory>,
     pub(super) after: Option<Memory>,
 }
@@ -53,22 +53,22 @@ impl Measured {
     }
 }
 
-/// Microseconds up to a minute, to three digits.
+/// A histogram of microseconds up to a minute, with three significant digits.
 fn histogram() -> anyhow::Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 60_000_000, 3).context("a histogram")
 }
 
-/// Requests before those that are measured: what is done for the first time takes longer and takes memory.
+/// The number of requests before the measured ones: first requests are slower and allocate memory.
 const WARM_UP: u64 = 200;
-/// Problems that are shown.
+/// The number of problems to show.
 const SHOWN: usize = 5;
-/// The longest text of one.
+/// The maximum length of a problem's text, in characters.
 const LENGTH: usize = 600;
 
 /// Sends all reviews.
 ///
 /// # Errors
-/// Where the server cannot be reached at all.
+/// If the server cannot be reached.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<Measured> {
     let mut connections = Vec::new();
     for _ in 0..plan.connections {
@@ -132,7 +132,7 @@ async fn sent(plan: &Arc<Plan>, connections: &[Client], reviews: u64, name: &'st
     all.context("no workers")
 }
 
-/// Sends one review after the other.
+/// Sends reviews one after another.
 struct Worker {
     plan: Arc<Plan>,
     client: Client,
@@ -147,7 +147,7 @@ impl Worker {
                 return self.done;
             }
             let plan = Arc::clone(&self.plan);
-            // Which case it is depends on its number only, whoever sends it.
+            // The case depends only on the number, not on the worker.
             let drawn = Numbers::new(plan.seed.wrapping_add(number)).next();
             if let Some(case) = plan.cases.get(drawn) {
                 self.send(case, &format!("{name}-{}-{number}", plan.seed)).await;
@@ -176,7 +176,7 @@ impl Worker {
             Err(error) => {
                 self.done.lost += 1;
                 self.tell(uid, &error.to_string());
-                // Another connection, so that a lost one is not all that is measured from here on.
+                // Reconnect, so that a lost connection does not spoil the remaining measurements.
                 if let Ok(client) = Client::connect(&self.plan.target, Protocol::Http2).await {
                     self.client = client;
                 }
@@ -192,7 +192,7 @@ impl Worker {
     }
 }
 
-/// What the server's metrics say about its memory.
+/// Reads the server's memory from its metrics.
 async fn memory(client: &mut Client) -> Option<Memory> {
     let answer = client.get(paths::METRICS).await.ok()?;
     let text = String::from_utf8(answer.body).ok()?;

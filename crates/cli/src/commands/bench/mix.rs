@@ -1,12 +1,12 @@
-//! What a busy cluster asks: settings and the requests for them, the same for the same seed.
+//! The settings and requests of a busy cluster. The same seed gives the same mix.
 
 use pillion_host::server::Endpoint;
 use serde_json::{Value, json};
 
-/// The `SidecarSet`s of the settings; the label of the last of them is on Pods that are to be refused.
+/// The number of `SidecarSet`s in the settings. Only Pods to be refused have the label of the last one.
 const SETS: u64 = 20;
 
-/// Numbers without rhyme, the same for the same seed (splitmix64).
+/// Pseudo-random numbers (splitmix64). The same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers(u64);
 
@@ -28,7 +28,7 @@ impl Numbers {
     }
 }
 
-/// A request and where it goes. The uid is missing.
+/// A request without its uid, and the endpoint to send it to.
 pub(super) struct Sample {
     pub(super) endpoint: Endpoint,
     pub(super) request: Value,
@@ -38,7 +38,7 @@ fn label(set: u64) -> String {
     format!("sidecars.example.com/set-{set:02}")
 }
 
-/// Settings with log, metric and mesh agents, and one that looks nothing up.
+/// Returns settings with [`SETS`] generated `SidecarSet`s, which need no look-ups.
 pub(super) fn settings(seed: u64) -> Value {
     let mut numbers = Numbers::new(seed);
     let sets: Vec<Value> = (0..SETS).map(|set| sidecar_set(set, &mut numbers)).collect();
@@ -69,7 +69,8 @@ fn sidecar_set(set: u64, numbers: &mut Numbers) -> Value {
     })
 }
 
-/// The requests: of ten, six are for Pods, one asks the twin, one is about a `SidecarSet`, two are guards'.
+/// Returns the requests. Of ten, about six are for Pods, one for the asserting twin, one for a `SidecarSet`, and two
+/// for guards.
 pub(super) fn samples(seed: u64) -> Vec<Sample> {
     let mut numbers = Numbers::new(seed.wrapping_add(1));
     let mut samples = Vec::new();
@@ -122,7 +123,7 @@ fn pod(endpoint: Endpoint, containers: u64, matching: u64, numbers: &mut Numbers
     request(endpoint, POD, "CREATE", &pod_object(containers, matching, numbers), &Value::Null)
 }
 
-/// A Pod as a workload makes it, with so many containers, that so many sets match.
+/// Returns a Pod as a workload creates it, with this number of containers, matched by this number of sets.
 fn pod_object(containers: u64, matching: u64, numbers: &mut Numbers) -> Value {
     let app = format!("shop-{}", numbers.below(1_000));
     let first = numbers.below(SETS - matching);
@@ -172,7 +173,7 @@ fn container(index: u64, numbers: &mut Numbers) -> Value {
     })
 }
 
-/// A Pod with a container of its own that has a sidecar's name: refused.
+/// A Pod to be refused: one of its own containers has the name of a sidecar.
 fn clash(numbers: &mut Numbers) -> Sample {
     let mut object = pod_object(2, 0, numbers);
     let set = SETS - 1;
@@ -195,7 +196,7 @@ fn sidecar_set_update(set: u64, numbers: &mut Numbers) -> Sample {
     request(Endpoint::Mutate, resource, "UPDATE", &object, &old)
 }
 
-/// A Deployment that names a merged account, or does not.
+/// A Deployment that names either a merged ServiceAccount or the default one.
 fn workload(numbers: &mut Numbers) -> Sample {
     let account = if numbers.below(2) == 0 { "sidecarset-merged-0123456789" } else { "default" };
     let mut template = pod_object(2, 1, numbers);
@@ -220,7 +221,7 @@ fn account(numbers: &mut Numbers) -> Sample {
     request(Endpoint::Validate, ["", "v1", "ServiceAccount", "serviceaccounts"], "UPDATE", &object, &old)
 }
 
-/// A debug container in a Pod.
+/// An ephemeral container added to a Pod.
 fn ephemeral(numbers: &mut Numbers) -> Sample {
     let old = pod_object(2, 1, numbers);
     let mut object = old.clone();

@@ -1,4 +1,4 @@
-//! `pillion bench`: load for an admission server, every answer checked.
+//! `pillion bench`: puts load on an admission server and checks every answer.
 
 mod answers;
 mod child;
@@ -31,7 +31,7 @@ the asserting twin; SidecarSets; workloads, ServiceAccounts and ephemeral contai
 that stay open, as an API server's do, and each answer is compared with what the module answers in this process. Without \
 --url a server is started for it on this machine, and ends with it.
 
-Exit codes: 0 done; 1 where an answer was lost or wrong; 2 where there was no server to ask.";
+Exit codes: 0 done; 1 if an answer was lost or wrong; 2 if there was no server to ask.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub struct Args {
     /// Over how many connections.
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
     connections: u16,
-    /// Another number makes another order of the reviews, and other names in them.
+    /// The seed of the mix: each number gives another order of the reviews, and other names in them.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// A server that runs: https://host:port.
@@ -66,7 +66,7 @@ pub struct Args {
     /// Its settings, which must look nothing up in a cluster [default: 20 SidecarSets].
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// How to print what was measured.
+    /// How to print the measurements.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
 }
@@ -83,7 +83,7 @@ enum Format {
 /// Runs `pillion bench`.
 ///
 /// # Errors
-/// Where there is no server to ask, or nothing to compare its answers with.
+/// If there is no server to ask, or the expected answers cannot be computed.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let settings = match &args.settings {
         Some(path) => preview::of_files(path)?,
@@ -118,7 +118,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     Ok(if measured.is_right() { Status::Done } else { Status::Refused })
 }
 
-/// Who is called at a URL, and who vouches for it.
+/// Returns the address in a URL, and the certificates to verify the server with.
 fn target(url: &str, ca: &Path) -> anyhow::Result<Target> {
     let authority = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
     let authority = authority.filter(|rest| !rest.is_empty() && !rest.contains('/'));
@@ -142,7 +142,7 @@ fn target(url: &str, ca: &Path) -> anyhow::Result<Target> {
     })
 }
 
-/// Settings as a server reads them.
+/// Returns settings as the text of a settings file.
 fn json(settings: &Value) -> String {
     format!("{settings:#}")
 }

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! Measurements as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::Args;
 use super::load::{Measured, Memory};
 
-/// How much slower than usual the slowest hundredth may be.
+/// The highest ratio of p99 to p50 that the report calls even.
 const SPREAD: f64 = 10.0;
 
-/// Numbers in the units that are printed.
+/// Measurements in the units of the report.
 pub(super) struct Report {
     reviews: u64,
     concurrency: u16,
@@ -19,7 +19,7 @@ pub(super) struct Report {
     seconds: f64,
     lost: u64,
     wrong: u64,
-    /// Milliseconds.
+    /// Latencies in milliseconds.
     p50: f64,
     p90: f64,
     p99: f64,
@@ -54,7 +54,7 @@ impl Report {
         if self.p50 > 0.0 { self.p99 / self.p50 } else { 0.0 }
     }
 
-    /// A table.
+    /// Returns the report as a table.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
@@ -91,7 +91,7 @@ impl Report {
         text
     }
 
-    /// The same as an object.
+    /// Returns the report as an object.
     pub(super) fn json(&self) -> Value {
         json!({
             "reviews": self.reviews, "concurrency": self.concurrency, "connections": self.connections, "seed": self.seed,

@@ -1,4 +1,4 @@
-//! What is in a bundle.
+//! `pillion bundle --inspect`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::preview;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
-/// Everything about all bundles of the command line.
+/// Describes all bundles given on the command line.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
     let (mut text, mut all, mut status) = (String::new(), Vec::new(), Status::Done);
     for source in manifest::sources(&args.inputs.paths()?, args.inputs.recursive)? {
@@ -44,7 +44,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     Ok((text, status))
 }
 
-/// The bundle in a file: the whole text, or that of settings.
+/// Returns the bundle in a file: the whole text, or `bundle` of the settings in it.
 fn find(source: &Arc<Source>) -> anyhow::Result<String> {
     let text = source.text.trim();
     if text.starts_with("pillion-bundle-") {

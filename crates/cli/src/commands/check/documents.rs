@@ -1,4 +1,4 @@
-//! What the documents of files are.
+//! Roles of documents.
 
 use pillion_admission::words::nearest;
 use pillion_bundle as bundle;
@@ -10,18 +10,18 @@ use crate::manifest::Manifest;
 use crate::rendering::document::{PART_OF, PILLION};
 use crate::schema;
 
-/// What a document is to the policy.
+/// The role of a document for the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The policy's settings.
+    /// Settings of the policy.
     Settings,
     /// A Kubewarden policy that runs this module.
     Policy,
-    /// A group of Kubewarden policies of which one runs this module.
+    /// A group of Kubewarden policies with a member that runs this module.
     PolicyGroup,
     /// A `SidecarSet`.
     SidecarSet,
-    /// A stored version of a `SidecarSet`.
+    /// A stored revision of a `SidecarSet`.
     ControllerRevision,
     /// The ConfigMap with OpenKruise's whitelist.
     Whitelist,
@@ -31,13 +31,13 @@ pub enum Role {
     Rbac,
     /// A Shoot, or another object of Gardener that holds a `serviceAccountConfig`.
     Shoot,
-    /// Nothing that the policy knows.
+    /// Irrelevant to the policy.
     Other,
 }
 
 /// The kinds of Kubewarden policies with one module.
 pub const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
-/// The kinds of those with several.
+/// The kinds of Kubewarden policy groups.
 pub const GROUPS: [&str; 2] = ["ClusterAdmissionPolicyGroup", "AdmissionPolicyGroup"];
 
 /// The API group of Kubewarden's policies.
@@ -50,11 +50,11 @@ pub const GARDENER: [(&str, &str); 3] = [
     ("seedmanagement.gardener.cloud", "ManagedSeedSet"),
 ];
 
-/// The kinds that say what a ServiceAccount may do.
+/// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
-/// The settings that no other program has. `bundle`, `role` and `serviceAccount` alone are words that other programs use,
-/// too.
+/// Settings that identify a document on their own. Other programs also have keys named `bundle`, `role` and
+/// `serviceAccount`.
 const TELLING: [&str; 7] = [
     "sidecarSets",
     "controllerRevisions",
@@ -65,7 +65,7 @@ const TELLING: [&str; 7] = [
     "bundleMaxAge",
 ];
 
-/// Tells what a document is.
+/// Returns the role of a document.
 pub fn role(document: &Value) -> Role {
     let api_version = json::text(document, &["apiVersion"]);
     let kind = json::text(document, &["kind"]);
@@ -86,7 +86,7 @@ pub fn role(document: &Value) -> Role {
         ("", "ConfigMap") if json::text(document, &["metadata", "name"]) == names::WHITELIST_CONFIG_MAP => {
             Role::Whitelist
         }
-        // Nothing is injected where Pillion itself runs.
+        // Pillion's own namespace: nothing is injected there.
         ("", "Namespace") if json::text(document, &["metadata", "labels", PART_OF]) == PILLION => Role::Other,
         ("", "Namespace") => Role::Namespace,
         ("rbac.authorization.k8s.io", kind) if RBAC.contains(&kind) => Role::Rbac,
@@ -95,19 +95,19 @@ pub fn role(document: &Value) -> Role {
     }
 }
 
-/// Whether these are group and kind of a policy; one of them may be misspelt.
+/// Whether these are the group and kind of a policy; one of the two may be misspelt.
 fn is_policy(group: &str, kind: &str, kinds: &[&str]) -> bool {
     kinds.contains(&kind) || (group == KUBEWARDEN && nearest(kind, kinds.iter().copied()).is_some())
 }
 
-/// Whether what is below this `spec` runs this module, or has settings that only this module has.
+/// Whether this `spec` of a policy or a member names this module, or has settings that only this module has.
 fn is_ours(spec: &Value) -> bool {
     json::text(spec, &["module"]).contains("pillion")
         || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings)
         || is_settings(spec)
 }
 
-/// The key below which a policy or a member of a group has its settings: `settings`, or what is written for it.
+/// Returns the key of the settings in a policy or a member of a group: `settings`, or a misspelling of it.
 pub fn settings_key(spec: &Value) -> &str {
     const SETTINGS: &str = "settings";
     if json::at(spec, &[SETTINGS]).is_some() {
@@ -117,14 +117,14 @@ pub fn settings_key(spec: &Value) -> &str {
     keys.find(|key| nearest(key, [SETTINGS]).is_some()).map_or(SETTINGS, String::as_str)
 }
 
-/// The members of a group that run this module, by name.
+/// Returns the members of a group that run this module, with their names.
 pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let members = json::object(group, &["spec", "policies"]).into_iter().flatten();
     members.map(|(name, member)| (name.as_str(), member)).filter(|(_, member)| is_ours(member))
 }
 
-/// Whether an object can only be settings of this policy: one of its keys is telling, or all of its keys are settings,
-/// misspelt ones among them.
+/// Whether an object can only be settings of this policy. Either one entry is telling, or all keys are settings and one
+/// of them is `serviceAccounts`, `featureGates` or `systemNamespace`. Misspelt keys count.
 pub fn is_settings(object: &Value) -> bool {
     let Some(object) = object.as_object() else { return false };
     let is_own = |key: &str| key == "serviceAccounts" || nearest(key, ["featureGates", "systemNamespace"]).is_some();
@@ -140,7 +140,7 @@ fn is_telling(key: &str, value: &Value) -> bool {
         keys.any(|key| nearest(key, schema::members(setting).map(|(name, _)| name)).is_some())
     };
     let Some(setting) = nearest(key, schema::members("").map(|(name, _)| name)) else {
-        // A part of a policy that is a file of its own.
+        // A file with a fragment of a policy.
         return key == "settings" && is_settings(value);
     };
     match setting {
@@ -151,12 +151,12 @@ fn is_telling(key: &str, value: &Value) -> bool {
     }
 }
 
-/// A document and what it is.
+/// A document and its role.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The document.
     pub manifest: Manifest,
-    /// What it is.
+    /// Its role.
     pub role: Role,
 }
 

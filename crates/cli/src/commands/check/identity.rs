@@ -1,4 +1,4 @@
-//! What `SidecarSet`s say of ServiceAccounts: what the core finds, at its place.
+//! Findings about the ServiceAccounts of `SidecarSet`s, with their places.
 
 use pillion_admission::words::nearest;
 use pillion_identity::author::uses_feature;
@@ -15,30 +15,30 @@ use serde_json::Value;
 use super::subject::{Spot, Subject};
 use crate::report::Finding;
 
-/// The gate that the fields need.
+/// The feature gate of the fields.
 pub const GATE: &str = "SidecarSetServiceAccountInjection";
-/// Annotations with this prefix can only be meant for the policy.
+/// Prefix of annotations that are only meant for the policy.
 const PREFIX: &str = "pillion.dev/service-account-";
 
-/// A `SidecarSet` among others, and where it stands if it is one of those that findings are wanted of.
+/// A `SidecarSet` of a list, with its place if findings about it are wanted.
 pub struct Member<'a> {
     set: SidecarSet,
     spot: Option<&'a Spot<'a>>,
 }
 
 impl<'a> Member<'a> {
-    /// One that findings are wanted of.
+    /// Returns a member whose findings are wanted.
     pub fn of(subject: &'a Subject<'a>) -> Self {
         Self { set: subject.prepared.clone(), spot: Some(&subject.spot) }
     }
 
-    /// One that others are compared with.
+    /// Returns a member that serves only for comparison.
     pub fn beside(set: &SidecarSet) -> Self {
         Self { set: prepared(set), spot: None }
     }
 }
 
-/// What the core finds, with the gate on: each alone, and those that name an account each with those before it.
+/// Checks each member alone, and each that names an account against earlier ones. Assumes that the gate is on.
 pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Findings)> {
     let mut judged = Vec::new();
     let mut earlier = Vec::new();
@@ -55,7 +55,7 @@ pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Fi
     judged
 }
 
-/// The warnings of the core about a `SidecarSet`. They are texts, most of which name the field that they are about.
+/// Converts warnings about a `SidecarSet`, which are texts, into findings. Most texts name the field.
 pub fn warnings(spot: &Spot<'_>, findings: &Findings) -> Vec<Finding> {
     let warning = |text: &String| {
         let path = field_in(text).map_or_else(|| declared::path(declared::ACCOUNT), str::to_owned);
@@ -66,13 +66,13 @@ pub fn warnings(spot: &Spot<'_>, findings: &Findings) -> Vec<Finding> {
     findings.warnings.iter().map(warning).collect()
 }
 
-/// The first word that is the path of a field.
+/// Returns the first word that is the path of a field.
 fn field_in(text: &str) -> Option<&str> {
     let words = text.split([' ', ',', ';']).map(|word| word.trim_end_matches(':'));
     words.into_iter().find(|word| word.starts_with("spec."))
 }
 
-/// V1: a `SidecarSet` of settings that uses the feature although its gate is off.
+/// IDV-1: returns a finding for a `SidecarSet` of settings that uses the feature although its gate is off.
 pub fn unheeded(subject: &Subject<'_>) -> Option<Finding> {
     if !uses_feature(&subject.set) {
         return None;
@@ -85,7 +85,7 @@ pub fn unheeded(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.spot.warning(declared::path(*field).as_str(), message, remedy))
 }
 
-/// Annotations that look like those that stand for fields, and that nobody reads.
+/// Returns findings for unknown annotations that look like those that replace fields.
 pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
     let known = FIELDS.map(|field| field.annotation);
     let annotations = json::object(spot.raw, &["metadata", "annotations"]);
@@ -103,7 +103,7 @@ pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// An empty `denyPermissions`: the list stands instead of the default one.
+/// Returns a finding for an empty `denyPermissions`, which replaces the default list.
 pub fn denials(spot: &Spot<'_>) -> Vec<Finding> {
     const PATH: &str = "serviceAccounts.denyPermissions";
     let Some(rules) = json::at(spot.raw, &["serviceAccounts", "denyPermissions"]).and_then(Value::as_array) else {

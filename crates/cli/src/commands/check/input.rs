@@ -1,4 +1,4 @@
-//! Reading what is to be checked: every document that can be read, also beside and behind one that cannot.
+//! Reads the documents to check, including those before and after an unreadable one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::manifest::{self, Manifest, Source};
 use crate::rendering::process;
 use crate::report::{Finding, Place, Severity};
 
-/// The documents of all files, and what could not be read of them.
+/// The documents of all files, and the errors of reading them.
 #[derive(Default)]
 pub struct Input {
     /// The documents, in the order of the files.
     pub documents: Vec<Document>,
-    /// Texts that are no documents.
+    /// Errors of texts that are not documents.
     pub findings: Vec<Finding>,
-    /// The names of the files, in their order.
+    /// The names of the files, in order.
     pub files: Vec<String>,
-    /// Files and folders that could not be read.
+    /// Errors of files and folders that cannot be read.
     pub unreadable: Vec<Finding>,
 }
 
 impl Input {
-    /// Takes the documents of a file. `is_settings` says that its documents are settings, whatever they look like.
+    /// Reads the documents of a file. With `is_settings`, treats each as settings unless it is a policy.
     pub fn read(&mut self, source: &Arc<Source>, is_settings: bool) {
-        // A file that is given twice is one file.
+        // Read a file that is given twice only once.
         if self.files.contains(&source.name) {
             return;
         }
@@ -53,7 +53,7 @@ impl Input {
         }
     }
 
-    /// Remembers that a file or a folder cannot be read.
+    /// Records that a file or a folder cannot be read.
     pub fn miss(&mut self, error: &anyhow::Error) {
         let text = format!("{error:#}");
         let (name, message) = text.split_once(": ").unwrap_or(("", &text));
@@ -61,19 +61,19 @@ impl Input {
         self.unreadable.push(finding(Place::at(&source, 1, 1), message.to_owned()));
     }
 
-    /// How many documents have a role.
+    /// Returns the number of documents with a role.
     pub fn count(&self, role: Role) -> usize {
         self.documents.iter().filter(|document| document.role == role).count()
     }
 
-    /// Whether there is anything to judge.
+    /// Whether there is a document to judge.
     pub fn has_work(&self) -> bool {
         let is_beside = |role| matches!(role, Role::Other | Role::Namespace | Role::Whitelist | Role::Rbac);
         self.documents.iter().any(|document| !is_beside(document.role))
     }
 }
 
-/// `--settings` also takes the policy that has the settings.
+/// Returns the role of a document given with `--settings`, which also accepts policies that contain the settings.
 fn settings_role(manifest: &Manifest) -> Role {
     match role(&manifest.value) {
         role @ (Role::Policy | Role::PolicyGroup) => role,
@@ -81,8 +81,8 @@ fn settings_role(manifest: &Manifest) -> Role {
     }
 }
 
-/// Every document of a text. The parser stops at a syntax error. A line that starts with `---` separates documents
-/// wherever it stands, so that the documents before and behind the broken one can be read all the same.
+/// Parses every document of a text. The parser stops at a syntax error, so parse the other documents apart. YAML allows
+/// lines that start with `---` only as document markers.
 fn parse(source: &Arc<Source>) -> Parsed {
     let parsed = manifest::parse_each(source);
     if !parsed.iter().any(|parsed| matches!(parsed, Err(manifest::Error::Syntax { .. }))) {
@@ -95,7 +95,7 @@ fn parse(source: &Arc<Source>) -> Parsed {
     };
     let parts: Vec<(Range<usize>, bool)> =
         parts(&source.text).into_iter().map(|part| (part.clone(), is_sound(&part))).collect();
-    // Sound neighbours stay together: each group costs a copy of the text before it.
+    // Keep sound neighbours together: each group copies the text before it.
     parts
         .chunk_by(|one, other| one.1 && other.1)
         .filter_map(|group| Some(group.first()?.0.start..group.last()?.0.end))
@@ -103,7 +103,7 @@ fn parse(source: &Arc<Source>) -> Parsed {
         .collect()
 }
 
-/// The bytes of each document of a text.
+/// Returns the byte range of each document of a text.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let mut starts = vec![0];
     let mut at = 0;
@@ -119,7 +119,7 @@ fn parts(text: &str) -> Vec<Range<usize>> {
     starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// A part of a text at its place: everything before it is blank.
+/// Returns a part of a text with everything before it blanked, so that positions stay the same.
 fn alone(source: &Source, range: Range<usize>) -> Arc<Source> {
     let before = source.text.get(..range.start).unwrap_or_default();
     let mut text: String = before.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
@@ -129,9 +129,8 @@ fn alone(source: &Source, range: Range<usize>) -> Arc<Source> {
 
 type Parsed = Vec<Result<Manifest, manifest::Error>>;
 
-/// The settings in a ConfigMap that `pillion serve` or `pillion controller` has mounted, and the text that they were
-/// read from: at their place in the file where they stand there line by line. Nothing where the document is something
-/// else.
+/// Returns the settings in a ConfigMap for `pillion serve` or `pillion controller`, and their source. Their positions
+/// are those in the file if the ConfigMap contains the settings line by line. Returns `None` for any other document.
 fn mounted(manifest: &Manifest) -> Option<(Arc<Source>, Parsed)> {
     let text = json::text(&manifest.value, &["data", process::SETTINGS_FILE]);
     let is_config_map = json::text(&manifest.value, &["apiVersion"]) == "v1"
@@ -156,7 +155,7 @@ fn mounted(manifest: &Manifest) -> Option<(Arc<Source>, Parsed)> {
     }
 }
 
-/// The lines of a ConfigMap that its settings are.
+/// Returns the file's text up to the end of the ConfigMap's settings, with everything before them blanked.
 fn in_place(manifest: &Manifest) -> Option<Arc<Source>> {
     let span = manifest.value_at(&format!("/data/{}", manifest::token(process::SETTINGS_FILE)))?;
     let before = manifest.source.text.get(..span.start)?;
@@ -165,7 +164,7 @@ fn in_place(manifest: &Manifest) -> Option<Arc<Source>> {
     Some(alone(&manifest.source, if is_indented { line } else { span.start }..span.end))
 }
 
-/// A document that is no object. Where it is not said to be settings, it may be anything.
+/// Returns the finding for an unreadable document. A document that is not an object is a finding only in settings.
 fn broken(source: &Arc<Source>, error: manifest::Error, is_settings: bool) -> Option<Finding> {
     match error {
         manifest::Error::Syntax { summary, at, .. } => {

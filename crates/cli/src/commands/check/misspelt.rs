@@ -1,4 +1,4 @@
-//! Misspelt fields of SidecarSets, for commands that show what a SidecarSet does.
+//! Misspelt fields of SidecarSets, for commands other than `check`.
 
 use pillion_kubernetes::json;
 
@@ -8,14 +8,13 @@ use crate::manifest::Manifest;
 use crate::preview::Origin;
 use crate::report::Finding;
 
-/// The fields of a `SidecarSet` that nothing reads, one line each, with the place and what was probably
-/// meant.
+/// Returns the fields of a `SidecarSet` that nothing reads, one line each, with the place and the probable spelling.
 pub fn unknown_fields(manifest: &Manifest) -> Vec<String> {
     let is_set = json::text(&manifest.value, &["kind"]) == "SidecarSet";
     if is_set { told(&lint::unknown(&Spot::sidecar_set(manifest))) } else { Vec::new() }
 }
 
-/// [`unknown_fields`] of the SidecarSets in settings.
+/// Returns [`unknown_fields`] of the SidecarSets in settings.
 pub fn unknown_fields_in_settings(settings: &Origin) -> Vec<String> {
     let Origin { manifest, base } = settings;
     let spot = Spot { base: base.clone(), ..Spot::document(manifest) };

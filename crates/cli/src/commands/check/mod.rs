@@ -1,4 +1,4 @@
-//! `pillion check`: everything that is wrong with settings, `SidecarSet`s and policies, at once.
+//! `pillion check`: reports all problems of settings, `SidecarSet`s and policies at once.
 
 mod documents;
 mod identity;
@@ -41,21 +41,21 @@ const EXAMPLES: &str = "Examples:
   pillion check examples/identity-isolate
   pillion check --warnings-as-errors test_data/settings-log-agent.json";
 
-/// What the command does, at length.
+/// The long description of the command.
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
 ControllerRevisions, Namespaces, Roles with their bindings, and the ConfigMap kruise-configuration are taken into \
-account where they are given. Other documents are passed over. Errors are those for which the policy refuses the \
-settings, the SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about what is taken \
-and may not be meant. Policies are looked at together, since what one of them is not asked about, another may be.
+account if given. Other documents are passed over. Errors are those for which the policy refuses the settings, the \
+SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
+probably unintended. Policies are checked together, since one may cover requests that another does not.
 
 A document without apiVersion and kind whose keys are those of settings is settings, and SidecarSets beside it count as \
 `pillion inject --settings` counts them. With several files of settings, a SidecarSet counts for those of its own \
-folder; where its folder has none, for all. Shoots are judged whether or not the settings turn their rules on.
+folder; if its folder has none, for all. Shoots are judged whether or not the settings turn their rules on.
 
-Exits with 0 where there are no errors, 1 where there are, and 2 where something could not be read or nothing was there \
-to check.";
+Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or there was nothing to \
+check.";
 
 /// The arguments of `pillion check`.
 #[derive(Debug, clap::Args)]
@@ -64,23 +64,23 @@ pub struct Args {
     /// Files, folders, or - for stdin.
     #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings"])]
     paths: Vec<PathBuf>,
-    /// The same, as kubectl has it; may be given several times.
+    /// The same, under the name of kubectl's option; may be given several times.
     #[arg(short = 'f', long = "filename", value_name = "PATH")]
     files: Vec<PathBuf>,
     /// Go through folders within folders.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// A file that holds settings, whatever it looks like; may be given several times.
+    /// A file to be read as settings in any case; may be given several times.
     #[arg(long, value_name = "PATH")]
     settings: Vec<PathBuf>,
-    /// A file or a folder with objects as they are before: a Shoot, or a SidecarSet, is then judged as an update of the
-    /// one of its name; may be given several times.
+    /// A file or a folder with existing objects: a Shoot or a SidecarSet of the same name is judged as an update; may
+    /// be given several times.
     #[arg(long, value_name = "PATH")]
     old: Vec<PathBuf>,
-    /// How to print what was found.
+    /// How to print the findings.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
-    /// Exit with 1 where there are warnings, too.
+    /// Exit with 1 also if there are only warnings.
     #[arg(long, visible_alias = "strict")]
     warnings_as_errors: bool,
     /// Also say which documents were passed over.
@@ -92,7 +92,7 @@ pub struct Args {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut input = Input::default();
     let paths: Vec<PathBuf> = args.paths.iter().chain(&args.files).cloned().collect();
-    // Settings first: the same file may be in a folder, too.
+    // Read settings first: a folder may contain the same file.
     for (paths, is_settings) in [(&args.settings, true), (&paths, false)] {
         for source in manifest::sources_each(paths, args.recursive) {
             match source {
@@ -108,7 +108,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Checked { mut findings, notes } = check(&input.documents, &before);
     findings.append(&mut input.findings);
     report::sort(&mut findings, &input.files);
-    // For people the files that cannot be read stand among the errors above; for programs there is only one list.
+    // Text output prints unreadable files as errors above; machine-readable output has only one list.
     let unreadable = if args.output == Format::Text { &[][..] } else { input.unreadable.as_slice() };
     let reported: Vec<Finding> = unreadable.iter().chain(&findings).cloned().collect();
     report::write(&reported, args.output, terminal.out())?;
@@ -137,20 +137,20 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     })
 }
 
-/// There is nowhere to tell that `stderr` is closed.
+/// Prints a line to `stderr`. Ignores write errors: there is no other stream to report them.
 fn say(terminal: &mut Terminal, text: &str) {
     let _ = writeln!(terminal.err(), "{text}");
 }
 
 /// The result of a check.
 struct Checked {
-    /// Errors and warnings, in no order.
+    /// Errors and warnings, unordered.
     findings: Vec<Finding>,
-    /// Assumptions, a sentence each.
+    /// Assumptions, one sentence each.
     notes: Vec<&'static str>,
 }
 
-/// Looks at documents; `before` are objects that are there already.
+/// Checks documents; `before` are existing objects.
 fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let mut settings: Vec<Judged<'_>> = settings_in(documents).into_iter().map(settings::judge).collect();
@@ -186,7 +186,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     Checked { findings, notes }
 }
 
-/// All settings: documents of their own, and parts of policies and of members of policy groups.
+/// Returns all settings: documents of their own, and parts of policies and of members of policy groups.
 fn settings_in(documents: &[Document]) -> Vec<Spot<'_>> {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let of_policies = of(Role::Policy).map(|document| {
@@ -200,7 +200,7 @@ fn settings_in(documents: &[Document]) -> Vec<Spot<'_>> {
     of(Role::Settings).map(|document| Spot::document(&document.manifest)).chain(of_policies).chain(of_members).collect()
 }
 
-/// The settings of a policy, or of a member of a group, which is at this path.
+/// Returns the settings of a policy, or of a member of a group; `at` is the path of the policy's spec or of the member.
 fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath<'_>) -> Spot<'a> {
     Spot {
         base: kubewarden::settings_path(owner, at),
@@ -209,7 +209,7 @@ fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath<'_>) -> Sp
     }
 }
 
-/// Adds the ControllerRevisions beside settings to them, as `inject` does.
+/// Adds the ControllerRevisions among the documents to settings, as `inject` does.
 fn add_revisions(judged: &mut Judged<'_>, documents: &[Document]) {
     let revisions = documents.iter().filter(|document| document.role == Role::ControllerRevision);
     let none = json!({"systemNamespace": judged.settings.system_namespace});
@@ -222,7 +222,7 @@ fn add_revisions(judged: &mut Judged<'_>, documents: &[Document]) {
     }
 }
 
-/// The folders in which settings stand alone, with the number of such documents.
+/// The number of settings files in each folder; settings of policies do not count.
 struct Folders<'a>(BTreeMap<&'a Path, usize>);
 
 impl<'a> Folders<'a> {
@@ -234,8 +234,8 @@ impl<'a> Folders<'a> {
         Self(folders)
     }
 
-    /// Whether a `SidecarSet` in a file of its own is judged by these settings. Of several files of settings, those in
-    /// its own folder are meant; where there are none, all of them.
+    /// Whether these settings apply to a `SidecarSet` in a file of its own. Settings files in the same folder take
+    /// precedence; if there are none, all settings apply. Settings of policies always apply.
     fn count(&self, set: &Spot<'_>, settings: &Judged<'_>) -> bool {
         let own = folder(set.manifest);
         settings.are_of_policy() || !self.0.contains_key(own) || own == folder(settings.spot.manifest)
@@ -246,7 +246,7 @@ fn folder(manifest: &Manifest) -> &Path {
     Path::new(&manifest.source.name).parent().unwrap_or(Path::new(""))
 }
 
-/// The index in `sidecarSets[index].rest`, and the rest.
+/// Splits `sidecarSets[index].rest` into the index and the rest.
 fn item_of(path: &str) -> Option<(usize, String)> {
     let (index, rest) = path.strip_prefix("sidecarSets[")?.split_once(']')?;
     Some((index.parse().ok()?, rest.strip_prefix('.').unwrap_or(rest).to_owned()))

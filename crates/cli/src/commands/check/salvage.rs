@@ -1,5 +1,5 @@
-//! Decodes the sound fields of an object that cannot be decoded as a whole: the module stops there, and the command
-//! goes on.
+//! Decodes the valid fields of an object that cannot be decoded as a whole. The module stops after decoding errors;
+//! `check` goes on.
 
 use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
@@ -7,33 +7,33 @@ use serde_json::Value;
 use super::locate::resolve;
 use crate::manifest::token;
 
-/// How often an object is decoded anew. Each time something is taken out, so the end comes earlier for most.
+/// The maximum number of attempts to decode an object. Each removes something, so most objects need fewer.
 const ROUNDS: usize = 32;
 
-/// An object that was decoded without some of its fields.
+/// An object decoded without some of its fields.
 #[derive(Debug)]
 pub struct Salvaged<T> {
     /// The decoded object.
     pub value: T,
-    /// The fields that were taken out.
+    /// The paths of the removed fields.
     removed: Vec<String>,
 }
 
 impl<T> Salvaged<T> {
-    /// An object that nothing is wrong with.
+    /// Wraps an object that decodes as a whole.
     pub const fn whole(value: T) -> Self {
         Self { value, removed: Vec::new() }
     }
 
-    /// Whether an error would be there although nothing had been taken out. What is missing, or looked for in vain, may
-    /// have been taken out.
+    /// Whether an error is independent of the removed fields. A missing value, or a reference to a missing one, may
+    /// result from a removal.
     pub fn stands(&self, error: &FieldError) -> bool {
         self.removed.is_empty()
             || (error.cause != Cause::NotFound && !self.removed.iter().any(|path| are_related(path, &error.path)))
     }
 }
 
-/// Whether one of two paths is the other, or above it.
+/// Whether the paths are equal, or one is an ancestor of the other.
 fn are_related(one: &str, other: &str) -> bool {
     let is_above = |one: &str, other: &str| {
         other.strip_prefix(one).is_some_and(|rest| one.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
@@ -41,8 +41,8 @@ fn are_related(one: &str, other: &str) -> bool {
     is_above(one, other) || is_above(other, one)
 }
 
-/// Decodes an object without the fields that `decode` finds fault with. Nothing where the fault is with the object as a
-/// whole, or with something that it has to have.
+/// Decodes an object without the fields that `decode` reports. Returns `None` if the error is in the object as a whole
+/// or in a required field.
 pub fn salvage<T>(raw: &Value, decode: impl Fn(Value) -> Result<T, Vec<FieldError>>) -> Option<Salvaged<T>> {
     let mut rest = raw.clone();
     let mut removed = Vec::new();
@@ -60,8 +60,8 @@ pub fn salvage<T>(raw: &Value, decode: impl Fn(Value) -> Result<T, Vec<FieldErro
     None
 }
 
-/// The JSON pointer of what an error is about: the field, the entry of a map that the error shows, or where the field is
-/// missing, what it is missing from.
+/// Returns the JSON pointer of the part to remove for an error: the field, the map entry that the error shows, or the
+/// parent of a missing field.
 fn faulty(object: &Value, error: &FieldError) -> String {
     let target = resolve(object, &error.path);
     let entries = object.pointer(&target.pointer).and_then(Value::as_object).filter(|_| target.is_whole);
@@ -71,7 +71,8 @@ fn faulty(object: &Value, error: &FieldError) -> String {
     }
 }
 
-/// Removes what a JSON pointer names; where that is an item of a list, the list, so that paths stay what they are.
+/// Removes the value at a JSON pointer. Removes the whole list instead of a single item, so that other paths stay
+/// valid.
 fn take_out(object: &mut Value, pointer: &str) -> Option<()> {
     let (parent, key) = pointer.rsplit_once('/')?;
     match object.pointer_mut(parent)? {

@@ -1,4 +1,4 @@
-//! `SidecarSet`s in files of their own: what their admission would say.
+//! Checks `SidecarSet`s in files of their own as their admission would.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use super::subject::{Spot, Subject};
 use crate::manifest::Manifest;
 use crate::report::Finding;
 
-/// The cluster, as far as the files tell. Of what they do not hold nobody knows whether it is there.
+/// The cluster, as the files describe it. Objects outside the files are unavailable, not missing.
 pub struct Files<'a>(pub &'a [Document]);
 
 impl Lookup for Files<'_> {
@@ -40,7 +40,7 @@ impl Lookup for Files<'_> {
     }
 }
 
-/// What is wrong with ControllerRevisions in files.
+/// Returns the errors of ControllerRevisions in files.
 pub fn revisions(documents: &[Document]) -> Vec<Finding> {
     let revisions = documents.iter().filter(|document| document.role == Role::ControllerRevision);
     let mut findings = Vec::new();
@@ -55,7 +55,7 @@ pub fn revisions(documents: &[Document]) -> Vec<Finding> {
     findings
 }
 
-/// Decodes the `SidecarSet`s of files, together, as one list.
+/// Decodes the `SidecarSet`s of all files as one list.
 pub fn decode<'a>(spots: &[Spot<'a>]) -> (Vec<Subject<'a>>, Vec<Finding>) {
     let list: Vec<Value> = spots.iter().map(|spot| spot.raw.clone()).collect();
     let errors = Settings::decode(json!({ "sidecarSets": list })).err().unwrap_or_default();
@@ -74,7 +74,7 @@ pub fn decode<'a>(spots: &[Spot<'a>]) -> (Vec<Subject<'a>>, Vec<Finding>) {
     (spots.iter().cloned().filter_map(Subject::of).collect(), findings.collect())
 }
 
-/// Validates the `SidecarSet`s of files among themselves and beside these settings; without settings, alone.
+/// Validates the `SidecarSet`s of files together, and against the settings if given.
 pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents: &[Document]) -> Vec<Finding> {
     let none = Settings::default();
     let context = settings.map_or(&none, |judged| &judged.settings);
@@ -86,13 +86,13 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
         .filter(|document| document.role == Role::ControllerRevision && settings.is_none())
         .filter_map(|document| ControllerRevision::decode(document.manifest.value.clone()).ok())
         .collect();
-    // Only settings say for certain what there is not.
+    // Without settings, a missing revision is unknown rather than absent.
     let revisions =
         if settings.is_some() { Cow::Borrowed(context.controller_revisions.as_slice()) } else { Cow::Owned(stored) };
     for subject in subjects {
         let rules = context.patch_pod_metadata_whitelist.as_ref();
         let namespace = context.system_namespace.as_str();
-        let mut found = validation::Findings::default();
+        let mut found = validation::LookupErrors::default();
         let sources = injection::Sources {
             revisions: &revisions,
             sets: &context.sidecar_sets,
@@ -114,15 +114,15 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
     findings
 }
 
-/// Further errors of the `SidecarSet`s that cannot be decoded.
+/// Returns further errors of `SidecarSet`s that cannot be decoded.
 pub fn broken(spots: &[Spot<'_>], settings: Option<&Judged<'_>>) -> Vec<Finding> {
     let none = Settings::default();
     let context = settings.map_or(&none, |judged| &judged.settings);
     spots.iter().filter(|spot| decode_set(spot.raw.clone()).is_err()).flat_map(|spot| rest_of(spot, context)).collect()
 }
 
-/// V1: what the admission of a `SidecarSet` refuses while the gate is off. The policies that are asked about
-/// SidecarSets decide, and one no is enough; where there is no such policy, one yes of the settings is.
+/// IDV-1: returns the errors of admission while the gate is off. Policies that the API server asks about SidecarSets
+/// decide: one refusal is enough. Without such a policy, all settings that apply must have the gate off.
 pub fn refused_without_gate(
     subjects: &[Subject<'_>],
     settings: &[Judged<'_>],
@@ -152,7 +152,7 @@ pub fn refused_without_gate(
     findings
 }
 
-/// What nobody can tell without the cluster.
+/// Returns the warning about a check that needs the cluster.
 fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding {
     let path = error.path.as_str();
     if path.starts_with("spec.patchPodMetadata") {
@@ -167,9 +167,8 @@ fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding 
     spot.warning(path, message, "check it together with the ControllerRevision")
 }
 
-/// The rules of the settings, for a list in which the settings' own `SidecarSet`s come first: a conflict is reported
-/// at the later of the two, and a base may be on either side. One of the same name in the settings is an earlier
-/// version of the same `SidecarSet`.
+/// Validates a list with the settings' own `SidecarSet`s first, so that a conflict is reported at the later of the two,
+/// and a base may be on either side. A `SidecarSet` in a file replaces one of the same name in the settings.
 fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
     let mut sidecar_sets: Vec<_> = others(subjects, context).cloned().collect();
     let count = sidecar_sets.len();
@@ -184,14 +183,14 @@ fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Fin
     findings.collect()
 }
 
-/// The `SidecarSet`s of the settings that are not among these.
+/// Returns the `SidecarSet`s of the settings whose names are not among `subjects`.
 fn others<'a>(subjects: &'a [Subject<'_>], context: &'a Settings) -> impl Iterator<Item = &'a SidecarSet> {
     let is_here = |name: &str| subjects.iter().any(|subject| subject.set.name() == name);
     context.sidecar_sets.iter().filter(move |set| !is_here(set.name()))
 }
 
-/// What is to be said of identities beside the errors of [`conflicts_and_errors`]. Without settings, nobody knows
-/// whether the gate is on and what is allowed: what is wrong whatever they say is an error, the rest may be.
+/// Returns findings about identities that [`conflicts_and_errors`] does not report. Without settings, the gate and the
+/// rules are unknown: invalid values are errors, refusals by the default settings are warnings.
 fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Finding> {
     let none = Settings::default();
     let context = settings.map_or(&none, |judged| &judged.settings);

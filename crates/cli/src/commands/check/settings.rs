@@ -1,4 +1,4 @@
-//! Settings: what the module says of them, and of what is left where it stops.
+//! Checks settings: reports the module's errors, and further errors beyond the point at which the module stops.
 
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, FieldPath};
@@ -15,26 +15,26 @@ use crate::report::Finding;
 /// The lists of settings whose items are decoded one by one.
 const LISTS: [&str; 2] = ["sidecarSets", "controllerRevisions"];
 
-/// Settings that have been looked at.
+/// Checked settings.
 #[derive(Debug)]
 pub struct Judged<'a> {
-    /// Where they stand.
+    /// Their place.
     pub spot: Spot<'a>,
-    /// The settings; those that cannot be decoded, without what is wrong in them.
+    /// The settings. If they cannot be decoded, without the faulty parts.
     pub settings: Settings,
-    /// Whether all that they say of feature gates is known.
+    /// Whether all their feature gates could be decoded.
     pub has_known_gates: bool,
-    /// Where their `SidecarSet`s stand.
+    /// The places of their `SidecarSet`s.
     pub items: Vec<Spot<'a>>,
-    /// Their `SidecarSet`s, those whose types are right.
+    /// Their `SidecarSet`s, except those that cannot be decoded.
     pub subjects: Vec<Subject<'a>>,
-    /// The errors that `validate_settings` answers. Where something cannot be decoded, the module stops there; here
-    /// everything else is validated as well.
+    /// The errors of `validate_settings`. The module stops if something cannot be decoded; these findings also cover
+    /// the rest.
     pub findings: Vec<Finding>,
 }
 
 impl Judged<'_> {
-    /// Whether they are those of a policy; else they stand alone, in a file or a ConfigMap of settings.
+    /// Whether the settings belong to a policy, rather than to a file or a ConfigMap of settings.
     pub fn are_of_policy(&self) -> bool {
         !self.spot.base.is_empty()
     }
@@ -55,7 +55,7 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
         (0..raw.len()).filter(|index| !places.contains(index)).filter_map(|index| name(raw, index)).collect();
     let mut findings: Vec<Finding> = errors.iter().map(|error| finding(&spot, error, &every)).collect();
     let invalid = salvaged.value.validate();
-    // A base that cannot be decoded is reported as that, not as one that is missing.
+    // Report a base that cannot be decoded only as such, not also as missing.
     let base = FieldPath::new("metadata.annotations").key(names::BASE).to_string();
     let is_caused = |error: &FieldError| {
         super::item_of(&error.path).is_some_and(|(_, path)| path == base)
@@ -73,7 +73,7 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
     Judged { spot, settings, has_known_gates, items, subjects, findings }
 }
 
-/// Further errors of a `SidecarSet` that cannot be decoded: those of its sound fields.
+/// Returns the errors in the valid fields of a `SidecarSet` that cannot be decoded.
 pub fn rest_of(spot: &Spot<'_>, settings: &Settings) -> Vec<Finding> {
     let Some(salvaged) = salvage(spot.raw, |raw| decode(raw).map(Decoded::into_sidecar_set)) else {
         return Vec::new();
@@ -96,8 +96,8 @@ fn name(items: &[Value], index: usize) -> Option<&str> {
     items.get(index).map(|item| json::text(item, &["metadata", "name"]))
 }
 
-/// An error of the settings, below `sidecarSets` as one of that `SidecarSet`. `places` says where the decoded ones
-/// stand in the list.
+/// Returns an error of the settings as a finding; below `sidecarSets`, as a finding about that `SidecarSet`. `places`
+/// maps indexes of decoded `SidecarSet`s to indexes in the list.
 fn finding(spot: &Spot<'_>, error: &FieldError, places: &[usize]) -> Finding {
     let items = json::items(spot.raw, &["sidecarSets"]);
     let item = super::item_of(&error.path).and_then(|(index, rest)| {
@@ -110,7 +110,7 @@ fn finding(spot: &Spot<'_>, error: &FieldError, places: &[usize]) -> Finding {
     }
 }
 
-/// The settings without what cannot be decoded, and which of the `SidecarSet`s they have.
+/// Returns the settings without the parts that cannot be decoded, and the indexes of the decoded `SidecarSet`s.
 fn without_faults(raw: &Value) -> (Salvaged<Settings>, Vec<usize>) {
     let mut rest = raw.clone();
     if let Some(rest) = rest.as_object_mut() {

@@ -1,4 +1,4 @@
-//! Shoots, and the other objects of Gardener that hold a `serviceAccountConfig`: what the policy would say of them.
+//! Checks Shoots, and the other Gardener objects that hold a `serviceAccountConfig`, as the policy would.
 
 use pillion_gardener as shoot;
 use pillion_gardener::settings::ShootSettings;
@@ -18,9 +18,9 @@ pub(super) fn are_on(settings: &[Judged<'_>]) -> bool {
     settings.iter().any(|judged| judged.settings.shoots.enabled)
 }
 
-/// Judges every Shoot by the rules of the settings that turn them on; where none do, by the rules that the settings
-/// have otherwise, and without any, by the default ones. `before` has the objects that are there already: one of them
-/// makes an update of what would else be a creation.
+/// Judges every Shoot by the rules of the settings that turn them on; else by the rules that other settings contain;
+/// else by the default rules. `before` contains existing objects: a Shoot among them is judged as an update rather than
+/// a creation.
 pub(super) fn judge(documents: &[Document], before: &[Manifest], settings: &[Judged<'_>]) -> Vec<Finding> {
     let mut rules: Vec<ShootSettings> = Vec::new();
     let wanted = are_on(settings);
@@ -43,7 +43,7 @@ pub(super) fn judge(documents: &[Document], before: &[Manifest], settings: &[Jud
             let message = "the objects before do not have this one; it is judged as one that is created";
             findings.push(spot.warning("metadata.name", message, "give the object before it with --old"));
         }
-        // Nothing starts anew from an object that is being deleted: the policy accepts it.
+        // The policy accepts an object that is being deleted.
         if old.is_some_and(|old| json::is_terminating(&old.value)) {
             continue;
         }
@@ -52,7 +52,7 @@ pub(super) fn judge(documents: &[Document], before: &[Manifest], settings: &[Jud
     findings
 }
 
-/// Whether two manifests are about one object. A namespace that is not written may be any.
+/// Whether two manifests describe the same object. A missing namespace matches any.
 fn are_one(one: &Value, other: &Value) -> bool {
     let group = |value| json::text(value, &["apiVersion"]).split('/').next();
     let same = |path: &[&str]| json::text(one, path) == json::text(other, path);
@@ -77,7 +77,7 @@ fn of_object(spot: &Spot<'_>, old: Option<&Manifest>, rules: &ShootSettings) -> 
     findings
 }
 
-/// An error at its place, which may be in the object before.
+/// Returns an error as a finding at its place, which may be in the old object.
 fn placed(spot: &Spot<'_>, old: Option<&Manifest>, error: &FieldError) -> Finding {
     match (error.path.as_str().strip_prefix("oldObject"), old) {
         (Some(path), Some(old)) => {

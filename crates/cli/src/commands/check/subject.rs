@@ -1,4 +1,4 @@
-//! The objects that findings are about.
+//! The subjects of findings.
 
 use std::fmt::Write as _;
 
@@ -25,38 +25,38 @@ pub struct Spot<'a> {
     pub base: String,
     /// The object as it is written.
     pub raw: &'a Value,
-    /// The name of the `SidecarSet` that it is; else empty.
+    /// The name of the object if it is a `SidecarSet`; else empty.
     pub sidecar_set: String,
 }
 
 impl<'a> Spot<'a> {
-    /// A whole document.
+    /// Returns the place of a whole document.
     pub fn document(manifest: &'a Manifest) -> Self {
         Self { manifest, base: String::new(), raw: &manifest.value, sidecar_set: String::new() }
     }
 
-    /// A document that is a `SidecarSet`.
+    /// Returns the place of a document that is a `SidecarSet`.
     pub fn sidecar_set(manifest: &'a Manifest) -> Self {
         Self { sidecar_set: name_of(&manifest.value), ..Self::document(manifest) }
     }
 
-    /// The `SidecarSet` at this place in the list `sidecarSets` of these settings.
+    /// Returns the place of a `SidecarSet` in the list `sidecarSets` of these settings.
     pub fn item(&self, index: usize, raw: &'a Value) -> Self {
         let base = self.below(&FieldPath::new("sidecarSets").index(index).to_string());
         Self { manifest: self.manifest, base, raw, sidecar_set: name_of(raw) }
     }
 
-    /// The file and the line of the object's document.
+    /// Returns the file and the line of the object's document.
     pub fn line(&self) -> String {
         format!("{}:{}", self.manifest.source.name, self.manifest.line())
     }
 
-    /// A path of the object as a path of the document.
+    /// Converts a path in the object into a path in the document.
     pub fn below(&self, path: &str) -> String {
         FieldError::required(path, "").below(&self.base).path
     }
 
-    /// What the core says of the object, as an error.
+    /// Returns a field error as an error at its place.
     pub fn error(&self, error: &FieldError) -> Finding {
         let path = self.below(&self.as_written(&error.path));
         let aim = if error.cause == Cause::Unknown { Aim::Key } else { Aim::Value };
@@ -71,13 +71,13 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// What the core says of the object, as a warning, behind words of our own.
+    /// Returns a field error as a warning, with `words` before its message.
     pub fn warning_of(&self, error: &FieldError, words: &str) -> Finding {
         let finding = self.error(error);
         Finding { severity: Severity::Warning, message: format!("{words}: {}", finding.message), ..finding }
     }
 
-    /// A warning about a field of the object.
+    /// Returns a warning about a field of the object.
     pub fn warning(&self, path: &str, message: impl Into<String>, remedy: impl Into<String>) -> Finding {
         let path = self.below(&self.as_written(path));
         Finding {
@@ -90,7 +90,8 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// Where a field of the v1beta1 form stands in what the user wrote, or the annotation that stands for it.
+    /// Returns the path that the user wrote for a field of the v1beta1 form (API-10), or the annotation that replaces
+    /// the field.
     fn as_written(&self, path: &str) -> String {
         if let Some(annotation) = self.annotation_for(path) {
             return annotation;
@@ -111,7 +112,7 @@ impl<'a> Spot<'a> {
 }
 
 impl Spot<'_> {
-    /// The annotation that says what the field at `path`, or above it, would say if it were there.
+    /// Returns the path of the annotation that replaces the field at `path` or its parent, if the field is absent.
     fn annotation_for(&self, path: &str) -> Option<String> {
         let field = declared::FIELDS.into_iter().find(|field| {
             let rest = path.strip_prefix("spec.").and_then(|path| path.strip_prefix(field.name));
@@ -123,19 +124,19 @@ impl Spot<'_> {
     }
 }
 
-/// A `SidecarSet` whose types are right.
+/// A `SidecarSet` that can be decoded.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    /// Where it stands.
+    /// Its place.
     pub spot: Spot<'a>,
     /// Its v1beta1 form, as it is written.
     pub set: SidecarSet,
-    /// The same, defaulted and hashed.
+    /// `set` with defaults and hash.
     pub prepared: SidecarSet,
 }
 
 impl<'a> Subject<'a> {
-    /// Decodes a `SidecarSet`; nothing where its types are wrong.
+    /// Decodes a `SidecarSet`; returns `None` on failure.
     pub fn of(spot: Spot<'a>) -> Option<Self> {
         let set = decode(spot.raw.clone()).ok()?.into_sidecar_set();
         Some(Self { prepared: prepared(&set), spot, set })
@@ -146,8 +147,8 @@ fn name_of(manifest: &Value) -> String {
     json::text(manifest, &["metadata", "name"]).to_owned()
 }
 
-/// The names that could be meant if a key of a PolicyRule of a SidecarSet is unknown. Other errors say themselves which
-/// name is meant, or which are known.
+/// Returns candidates for a misspelt key of a permission rule of a SidecarSet. Other errors list the known names
+/// themselves.
 fn siblings(path: &str) -> &'static [&'static str] {
     if path.contains(&format!("{}[", declared::PERMISSIONS.name)) {
         &["apiGroups", "resources", "verbs", "resourceNames"]
@@ -156,7 +157,7 @@ fn siblings(path: &str) -> &'static [&'static str] {
     }
 }
 
-/// The message of an error and what to do about it. Details of the core say both, a semicolon between them.
+/// Returns the message and the remedy of an error. Details of errors contain both, separated by a semicolon.
 fn split(error: &FieldError, sidecar_set: &str) -> (String, String) {
     let named = format!("SidecarSet \"{sidecar_set}\"");
     let detail = error.detail.as_str();

@@ -1,4 +1,4 @@
-//! Whether the findings are the module's decisions, at places that exist.
+//! Tests that findings equal the module's decisions and have existing places.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let text = serde_json::to_string_pretty(settings).unwrap();
     let source = Arc::new(Source::new("settings.json", text));
     let manifest = manifest::parse(&source).ok()?.pop()?;
-    // What YAML reads is what is judged.
+    // The judged value must be the one that YAML reads.
     assert_eq!(&manifest.value, settings);
     Some(check(&[Document { manifest, role: Role::Settings }], &[]).findings)
 }
@@ -37,7 +37,7 @@ fn settings() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The path of what a JSON pointer names.
+/// Converts a JSON pointer into the path of a field.
 fn path_of(value: &Value, pointer: &str) -> String {
     let mut at = value;
     let mut path = String::new();
@@ -70,7 +70,7 @@ proptest! {
         if Settings::decode(settings.clone()).is_ok() {
             prop_assert_eq!(&reported, &expected);
         } else {
-            // The module stops at what it cannot decode; the rest is looked at here all the same.
+            // The module stops after decoding errors; `check` also reports the others.
             for path in &expected {
                 prop_assert!(reported.contains(path), "{} is not among {:?}", path, reported);
             }
@@ -81,7 +81,7 @@ proptest! {
         }
     }
 
-    /// SidecarSets beside a file of settings are judged as `inject` judges them, which joins both.
+    /// SidecarSets beside a settings file are judged like `inject` judges them: as part of the settings.
     #[test]
     fn errors_beside_settings_are_those_of_the_settings_with_them(settings in settings(), split in 0_usize..4) {
         let mut own = settings.clone();
@@ -95,7 +95,7 @@ proptest! {
         };
         let manifests: Option<Vec<Manifest>> =
             beside.iter().enumerate().map(|(index, set)| manifest(&format!("{index}.json"), set)).collect();
-        // YAML does not take every number of JSON.
+        // YAML does not take every JSON number.
         let (Some(manifests), Some(own_manifest)) = (manifests, manifest("settings.json", &own)) else { return Ok(()) };
         let assembled = preview::assemble(own.clone(), &manifests).value;
         let Ok(joined) = Settings::decode(assembled) else { return Ok(()) };
@@ -131,7 +131,7 @@ proptest! {
                 }
                 let place = place(&manifest, &path, Aim::Value, None);
                 let text = source.text.get(place.span).unwrap();
-                // What stands over several lines in YAML cannot be read without them.
+                // A YAML value over several lines cannot be read without its context.
                 let is_on_one_line = |text: &str| !text.is_empty() && !text.contains('\n');
                 let is_simple = is_on_one_line(text) && value.as_str().is_none_or(is_on_one_line);
                 // Large numbers lose digits in YAML.

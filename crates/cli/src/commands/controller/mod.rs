@@ -1,4 +1,4 @@
-//! `pillion controller`: what a policy cannot do, since it cannot write to the cluster.
+//! `pillion controller`: writes the objects that the policy needs; a policy cannot write to the cluster.
 
 mod options;
 pub mod tuning;
@@ -16,7 +16,7 @@ use pillion_controller::merged::Uninstalled;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::run::Readiness;
 use pillion_controller::selection::Name;
-use pillion_controller::token_secret::SigningKey;
+use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{Context, client, health, merged, run as controllers};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -34,13 +34,13 @@ Keep in the cluster what the policy needs there and cannot write.
 merged-serviceaccounts  ServiceAccount, Role and RoleBinding for sidecars that share an identity
 sidecar-tokens          Secrets with the tokens of isolated sidecars
 bundle                  the cluster's SidecarSets, compiled, in the ConfigMap of settings.bundleRef
-and, where no kube-controller-manager does it, off unless they are named:
+and, for clusters whose kube-controller-manager does not do it, off unless named:
 serviceaccount          the ServiceAccount \"default\" of each namespace
 serviceaccount-token    token Secrets
 root-ca-publisher       the ConfigMap kube-root-ca.crt of each namespace
-legacy-token-cleaner    token Secrets that nobody uses
+legacy-token-cleaner    unused token Secrets
 
-Of several replicas the one that holds the Lease works. `pillion manifest controller` writes what a cluster needs to run \
+Of several replicas only the one that holds the Lease works. `pillion manifest controller` writes what a cluster needs to run \
 it, docs/controller.md has the rest.";
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ Examples:
   pillion controller --settings examples/identity-isolate/settings.yaml --check
   pillion controller --settings examples/identity-merge/settings.yaml --controllers bundle --check
 
-Exit codes: 0 after SIGTERM or Ctrl-C; 2 where it cannot work, or has lost the Lease: then it is to be started again.";
+Exit codes: 0 after SIGTERM or Ctrl-C; 2 if it cannot work, or has lost the Lease and must be restarted.";
 
 const UNINSTALL_EXAMPLES: &str = "\
 Examples:
@@ -72,7 +72,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Take away what would keep namespaces from being deleted once the controllers are gone.
+    /// Release or delete objects that would block the deletion of namespaces once the controllers are gone.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall,
 }
@@ -80,7 +80,7 @@ enum What {
 /// Runs `pillion controller`.
 ///
 /// # Errors
-/// Where it cannot work: options that cannot be, no cluster, no settings, or the Lease is lost.
+/// If it cannot work: an invalid option, no cluster, no settings, or a lost Lease.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let options = &args.options;
     logging::start(options.log_level, options.log_format);
@@ -126,7 +126,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Waits for the Lease and works, until the Lease is lost or a signal comes.
+    /// Waits for the Lease, then runs the controllers until a signal arrives or the Lease is lost.
     async fn until_told(self) -> anyhow::Result<Status> {
         let Self { options, chosen, key, file, settings } = self;
         let mut signals = Signals::new()?;

@@ -1,4 +1,4 @@
-//! What can be told to the controllers, on the command line and in the environment.
+//! The options of the controllers, on the command line and in the environment.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::tuning::{Choice, Tuning};
 use crate::daemon::logging::{Format, Level};
 
-/// What can be told to the controllers.
+/// The options of the controllers.
 #[allow(clippy::doc_markdown, reason = "these are texts for terminals")]
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {

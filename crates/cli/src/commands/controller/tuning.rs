@@ -1,4 +1,4 @@
-//! Which controllers work, and how: the same for `pillion controller` and `pillion plan`.
+//! The choice of controllers and their options, shared by `pillion controller` and `pillion plan`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use kube::Config;
 use pillion_controller::authority::Authority;
 use pillion_controller::run::Options;
 use pillion_controller::selection::{self, Item, Name};
-use pillion_controller::token_secret::SigningKey;
-use pillion_controller::{bundle, legacy_token, merged, root_ca, token_secret, tokens};
+use pillion_controller::token_controller::SigningKey;
+use pillion_controller::{bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller};
 use pillion_plan::merged::Times;
 
 use crate::daemon::units::Span;
 
-/// Which controllers work, with which settings.
+/// The controllers to run, and the settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Choice {
     /// The policy's settings: a file of them, or a Kubewarden policy that has them. Read again when it changes.
@@ -26,7 +26,7 @@ pub struct Choice {
     pub controllers: Vec<Item>,
 }
 
-/// How they work.
+/// The options of single controllers.
 #[allow(clippy::doc_markdown, reason = "these are texts for terminals")]
 #[derive(Clone, Debug, clap::Args)]
 pub struct Tuning {
@@ -59,10 +59,10 @@ pub struct Tuning {
 }
 
 impl Choice {
-    /// The file of the settings.
+    /// Returns the path of the settings.
     ///
     /// # Errors
-    /// Where none is named.
+    /// If no path is given.
     pub fn settings(&self) -> anyhow::Result<&Path> {
         match &self.settings {
             Some(path) => Ok(path),
@@ -70,10 +70,10 @@ impl Choice {
         }
     }
 
-    /// The controllers.
+    /// Returns the controllers to run.
     ///
     /// # Errors
-    /// Where none is left.
+    /// If no controller is left.
     pub fn chosen(&self) -> anyhow::Result<BTreeSet<Name>> {
         let chosen = selection::chosen(&self.controllers);
         if chosen.is_empty() {
@@ -84,10 +84,10 @@ impl Choice {
 }
 
 impl Tuning {
-    /// What each controller is told; `config` says how the API server is reached, where there is one.
+    /// Returns the options of all controllers. `config` is the connection to the API server, if any.
     ///
     /// # Errors
-    /// Where a file cannot be read, or there is nothing to publish.
+    /// If a file cannot be read, or root-ca-publisher runs without an authority.
     pub fn options(
         &self,
         chosen: &BTreeSet<Name>,
@@ -98,21 +98,21 @@ impl Tuning {
         let namespaces = &self.token_namespaces;
         Ok(Options {
             merged: merged::Options { times: Times { idle: seconds(self.collect_after), ..Times::default() } },
-            tokens: tokens::Options {
+            sidecar_tokens: sidecar_tokens::Options {
                 lifetime: u32::try_from(self.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
                 namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
             },
             bundle: bundle::Options::default(),
             root_ca: authority.clone().map(|authority| root_ca::Options { authority }),
-            token_secret: token_secret::Options {
+            token_controller: token_controller::Options {
                 authority,
                 key,
                 life: self.token_lifetime.0,
                 force: self.force_token_controller,
             },
-            legacy_token: legacy_token::Options {
+            legacy_token_cleaner: legacy_token_cleaner::Options {
                 period: self.legacy_token_period.0,
-                ..legacy_token::Options::default()
+                ..legacy_token_cleaner::Options::default()
             },
         })
     }
@@ -133,7 +133,7 @@ impl Tuning {
     }
 }
 
-/// In whole seconds.
+/// Returns a duration in whole seconds.
 fn seconds(span: Span) -> i64 {
     i64::try_from(span.0.as_secs()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The names of fields as their author wrote them.
+//! Restores field names to those that the author wrote.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use pillion_explain::{Decision, Explained};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-/// The SidecarSets of v1alpha1 with `spec.namespace`, which becomes a selector when they are read.
+/// Names of the v1alpha1 SidecarSets with `spec.namespace`, which decoding turns into a selector.
 pub struct Short<'a>(BTreeSet<&'a str>);
 
 impl<'a> Short<'a> {
-    /// Reads the SidecarSets of settings.
+    /// Finds them in settings.
     pub fn of(settings: &'a Value) -> Self {
         let is_short = |manifest: &&Value| {
             json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
@@ -21,7 +21,7 @@ impl<'a> Short<'a> {
         Self(sets.map(|manifest| json::text(manifest, &["metadata", "name"])).collect())
     }
 
-    /// Names the field that the author wrote.
+    /// Replaces the path of the selector with `spec.namespace` in findings about the namespace.
     pub fn rename(&self, set: &mut Explained) {
         let Decision::NotInjected(findings) = &mut set.decision else { return };
         if self.0.contains(set.name.as_str()) {

@@ -1,9 +1,9 @@
-//! The explanation for machines.
+//! The explanation in a machine-readable form.
 
+use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
 use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
 use pillion_explain::parts::{Container, Part, Parts};
-use pillion_explain::revision::Revision;
 use pillion_explain::{Decision, Explained, Match};
 use pillion_identity::decision::Token;
 use pillion_identity::names;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::subject::Told;
 use crate::yaml::Tree;
 
-/// A list with an object for each Pod.
+/// Returns a list with an object for each Pod.
 pub fn list(told: &[Told]) -> Tree {
     Tree::List(told.iter().map(pod).collect())
 }

@@ -1,4 +1,4 @@
-//! A Pod that is to be explained: from a manifest, or from a request that an API server sent.
+//! Pods to explain: from manifests, or from requests that an API server sent.
 
 use std::iter;
 
@@ -12,63 +12,64 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use serde_json::Value;
 
+use crate::kinds;
 use crate::manifest::{Manifest, request_in};
 use crate::preview::{Manifests, Preview, context, label, pod_request};
 use crate::report::locate;
-use crate::workload::{self, kinds, shape};
+use crate::workload::{self, shape};
 
-/// A Pod that is to be explained.
+/// A Pod to explain.
 #[derive(Debug)]
 pub struct Subject {
-    /// `Deployment shop/web`.
+    /// The kind, namespace and name, as in `Deployment shop/web`.
     pub label: String,
-    /// `pods.yaml:7`.
+    /// The file and line, as in `pods.yaml:7`.
     pub place: String,
-    /// The question about it.
+    /// How to explain it.
     pub question: Question,
 }
 
-/// A question about a Pod.
+/// How to explain a Pod.
 #[derive(Debug)]
 pub enum Question {
-    /// The AdmissionRequest for it.
+    /// Judge this AdmissionRequest.
     Request(Value),
-    /// Nothing: the API server refuses it before, for these reasons, each with its place.
+    /// Report only these errors, each with its place: the API server refuses the object before it asks a policy.
     Malformed(Vec<String>),
 }
 
-/// A Pod that was explained.
+/// The explanation of a Pod.
 #[derive(Debug)]
 pub struct Told {
-    /// `Deployment shop/web`.
+    /// The kind, namespace and name, as in `Deployment shop/web`.
     pub label: String,
-    /// `pods.yaml:7`.
+    /// The file and line, as in `pods.yaml:7`.
     pub place: String,
-    /// Its namespace.
+    /// The Pod's namespace.
     pub namespace: String,
-    /// Why Kubewarden does not ask the policy, or takes no notice of what it says; empty where it does.
+    /// Why Kubewarden does not ask the policy, or ignores its answer; empty if neither.
     pub policy: Vec<Finding>,
-    /// Why Kubewarden refuses what the policy makes of the Pod.
+    /// Why Kubewarden refuses the policy's changes to the Pod.
     pub forbidden: Option<Finding>,
-    /// Whether the API server refuses it before a policy is asked; the reasons are those that are about no `SidecarSet`.
+    /// Whether the API server refuses the object before it asks a policy; `pod` then has the reasons.
     pub is_malformed: bool,
-    /// What is about no single `SidecarSet`.
+    /// Findings about the Pod or the request rather than a single `SidecarSet`.
     pub pod: Vec<Finding>,
     /// The SidecarSets, in the order of injection.
     pub sets: Vec<Explained>,
-    /// What becomes of the Pod's identity.
+    /// The outcome for the Pod's identity.
     pub identity: Option<PodIdentity>,
-    /// How many SidecarSets there are, with those that are not told of.
+    /// The number of all SidecarSets, including those not in `sets`.
     pub of: usize,
-    /// How many of them are injected.
+    /// The number of injected SidecarSets.
     pub injected: usize,
-    /// What the rules of injection answer; they have none to what is no creation of a Pod.
+    /// The outcome of the injection rules; `None` unless the request creates a Pod.
     pub outcome: Option<Outcome>,
-    /// What the built-in module answers.
+    /// The answer of the built-in module.
     pub answer: ValidationResponse,
 }
 
-/// The Pods that a manifest describes: none where it is something else.
+/// Returns the Pods that a manifest describes; empty if it describes none.
 pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
     let object = &manifest.value;
     let place = format!("{}:{}", manifest.source.name, manifest.line());
@@ -102,15 +103,15 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
 }
 
 impl Subject {
-    /// Whether the API server refuses it before a policy is asked.
+    /// Whether the API server refuses the object before it asks a policy.
     pub fn is_malformed(&self) -> bool {
         matches!(self.question, Question::Malformed(_))
     }
 
-    /// The explanation, beside the answer of the module.
+    /// Explains the Pod and asks the module about it.
     ///
     /// # Errors
-    /// Where the module gives no answer.
+    /// If the module gives no answer.
     pub fn explained(self, settings: &Settings, preview: &Preview, cluster: &Manifests) -> anyhow::Result<Told> {
         let Self { label, place, question } = self;
         let of = settings.sidecar_sets.len();
@@ -166,7 +167,7 @@ impl Subject {
     }
 }
 
-/// The explanation of an object that the API server refuses before a policy is asked.
+/// The explanation of an object that the API server refuses before it asks a policy.
 fn malformed(label: String, place: String, of: usize, errors: Vec<String>) -> Told {
     let answer = ValidationResponse {
         accepted: false,
@@ -207,7 +208,7 @@ fn not_a_creation(request: &Request) -> Finding {
     }
 }
 
-/// What the policy says to a request that is not about injection.
+/// The policy's message about a request that does not create a Pod.
 fn refused(message: String) -> Finding {
     reason(Kind::Policy, message)
 }
@@ -216,7 +217,7 @@ fn reason(kind: Kind, message: String) -> Finding {
     Finding { kind, path: String::new(), wanted: String::new(), found: None, problem: message, remedy: String::new() }
 }
 
-/// Labels of a Namespace that no manifest describes are not known, which is not the same as not there.
+/// Rewrites findings about labels of a Namespace without a manifest: such labels are unknown, not missing.
 fn assumed(set: &mut Explained) {
     let Decision::NotInjected(findings) = &mut set.decision else { return };
     for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::NamespaceLabel && finding.found.is_none())
@@ -233,7 +234,7 @@ impl Told {
         self.is_malformed || self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
     }
 
-    /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.
+    /// Whether the module's answer matches the outcome of the rules: verdict, code and audit annotations.
     pub fn agrees(&self) -> bool {
         let Some(outcome) = &self.outcome else { return true };
         let (accepted, code) = match &outcome.verdict {

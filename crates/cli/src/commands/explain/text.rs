@@ -1,12 +1,12 @@
-//! The explanation for people.
+//! The explanation as text.
 
 mod identity;
 
 use std::io::{self, Write};
 
+use pillion_explain::chosen_revision::{Revision, Why};
 use pillion_explain::finding::Finding;
 use pillion_explain::parts::{Container, Fate, Part, Parts};
-use pillion_explain::revision::{Revision, Why};
 use pillion_explain::{Decision, Explained, Match};
 use pillion_inject::list::List;
 
@@ -15,10 +15,10 @@ use super::subject::Told;
 /// The widest column of names; a longer name pushes its line to the right.
 const NAMES: usize = 32;
 
-/// Writes what becomes of one Pod; `with_remedies` also says what to do about a SidecarSet that is not injected.
+/// Writes the explanation of one Pod. `with_remedies` adds what to do about each `SidecarSet` that is not injected.
 ///
 /// # Errors
-/// Where `out` takes no more.
+/// If `out` takes no more.
 pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", told.label, heading(told))?;
     for finding in told.policy.iter().chain(&told.forbidden) {
@@ -84,7 +84,7 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
     }
 }
 
-/// One reason stands on the line, several below it.
+/// Writes a single reason on the same line, several on lines of their own.
 fn reasons(out: &mut dyn Write, what: &str, findings: &[Finding], indent: &str, with_remedy: bool) -> io::Result<()> {
     write!(out, "{what}:")?;
     if let [finding] = findings {

@@ -1,5 +1,4 @@
-//! The documents of a text together with the text that they stand in, so that what is not changed can be printed as
-//! it was written.
+//! Documents together with their original text, so that unchanged documents can be printed verbatim.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,18 +7,19 @@ use serde::de::IgnoredAny;
 
 use crate::manifest::{self, Manifest, Source};
 
-/// A part of a text: one document with its marker and its comments, or text without a document.
+/// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]
 pub struct Chunk {
-    /// The text, with a line feed at its end.
+    /// The text; ends with a line feed.
     pub text: String,
-    /// What stands in it: one document, or none.
+    /// The document in the text, if any.
     pub documents: Vec<Document>,
-    /// Whether it is JSON, which cannot stand as it is in an output of YAML: kubectl reads a stream as one or the other.
+    /// Whether the text is JSON. YAML output cannot include it verbatim: kubectl reads a stream either as YAML or as
+    /// JSON.
     pub is_json: bool,
 }
 
-/// A document and its objects: itself, or the items where it is a list.
+/// A document and its objects: the document itself, or the items of a list.
 #[derive(Debug)]
 pub struct Document {
     /// The document.
@@ -28,10 +28,10 @@ pub struct Document {
     pub objects: Vec<Manifest>,
 }
 
-/// Cuts a text into its documents.
+/// Splits a text into its documents.
 ///
 /// # Errors
-/// Where it is no YAML and no JSON.
+/// If the text is neither YAML nor JSON.
 pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
     let documents = manifest::documents(source)?;
     let text = &source.text;
@@ -52,7 +52,7 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
         let before = chunks.partition_point(|(range, _)| range.start <= start);
         if let Some((_, chunk)) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
             let document = document.requested();
-            // Of a request nothing is printed but its object.
+            // Of a request, print only the object.
             if !document.pointer().is_empty() {
                 chunk.text = format!("{:#}\n", document.value);
                 chunk.is_json = true;
@@ -63,7 +63,7 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(Chunk::says_something).collect())
 }
 
-/// Lines that start with `---` or are `...` end a document wherever they stand: YAML allows them nowhere else.
+/// Splits at lines that start with `---` and after `...` lines. YAML allows such lines only as document markers.
 fn yaml_documents(text: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -90,25 +90,25 @@ fn is_marker(line: &str, marker: &str) -> bool {
 }
 
 impl Chunk {
-    /// Empty lines say nothing, and directives of YAML nothing that a manifest needs.
+    /// Whether the chunk is worth printing: empty lines and YAML directives alone are not.
     fn says_something(&self) -> bool {
         let is_directive = |line: &str| line.starts_with('%') || line.trim().is_empty();
         !self.documents.is_empty() || !self.text.lines().all(is_directive)
     }
 
-    /// Whether it starts with the marker that separates it from what stands before it.
+    /// Whether the chunk starts with a document marker.
     pub fn has_marker(&self) -> bool {
         is_marker(&self.text, "---")
     }
 
-    /// What stands before the document: the marker and comments.
+    /// Returns the lines before the document: the marker and comments.
     pub fn head(&self) -> String {
         let marker = self.text.lines().next().and_then(|line| line.strip_prefix("---"));
         let lines = self.text.split_inclusive('\n').skip(usize::from(marker.is_some()));
         let is_comment = |line: &&str| line.trim().is_empty() || line.starts_with('#');
         let comments = lines.take_while(is_comment).filter(|line| !line.trim().is_empty());
         let first = match marker.map(str::trim_start) {
-            // What stands behind the marker may be a part of the document.
+            // Text after the marker may belong to the document.
             Some(rest) if rest.is_empty() || rest.starts_with('#') => self.text.split_inclusive('\n').next(),
             Some(_) => return "---\n".to_owned(),
             None => None,

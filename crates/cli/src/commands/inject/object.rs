@@ -1,4 +1,4 @@
-//! One object: each Pod that it describes is given to the policy, and the answers are put back into it.
+//! Injection into one object: asks the policy about each Pod that the object describes and applies the answers.
 
 use pillion_admission::audit;
 use pillion_identity::names;
@@ -8,52 +8,53 @@ use serde_json::Value;
 
 use super::documents::Document;
 use super::timestamp;
+use crate::kinds;
 use crate::manifest::Manifest;
 use crate::preview::{Admission, Preview, label};
 use crate::report::locate;
-use crate::workload::{self, Template, carry::carry, kinds, shape};
+use crate::workload::{self, Template, carry::carry, shape};
 use crate::yaml::Tree;
 
-/// What is printed of an object.
+/// An object to print.
 #[derive(Debug)]
 pub struct Printed {
-    /// `Deployment shop/web`.
+    /// The kind, namespace and name, as in `Deployment shop/web`.
     pub label: String,
-    /// Without injection.
+    /// The object without injection.
     pub before: Tree,
-    /// With it.
+    /// The object after injection.
     pub after: Tree,
 }
 
-/// What the policy said about one Pod.
+/// The policy's answer about one Pod.
 #[derive(Debug)]
 pub struct Said {
-    /// `Deployment shop/web`, with the place of the template where there are several.
+    /// The kind, namespace and name, as in `Deployment shop/web`, with the path of the template if there are several.
     pub label: String,
-    /// The answer in short.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The identities that sidecars get, as `set/account`; empty where none does.
+    /// The identities of the sidecars as `set/account`; empty if no sidecar gets one.
     pub identities: String,
-    /// What the policy warned of, and what is to know about the output.
+    /// The policy's warnings, and warnings about the output.
     pub warnings: Vec<String>,
 }
 
-/// The answer in short.
+/// The verdict on one Pod.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The Pod was changed: the sidecars as `set/container`; none where only annotations were.
+    /// The policy changes the Pod. Lists the sidecars as `set/container`; empty if only annotations change.
     Injected(String),
-    /// The sidecars are there already.
+    /// The Pod already has the sidecars.
     Present(String),
-    /// No `SidecarSet` is for it.
+    /// No `SidecarSet` matches the Pod.
     Unmatched,
-    /// The policy would change or refuse the Pod, and Kubewarden does not ask it or takes no notice: every reason.
+    /// Kubewarden would not ask the policy, or would ignore its answer. Lists every reason.
     Ignored(Vec<String>),
-    /// It is refused: the code and the message.
+    /// The policy refuses the Pod: code and message.
     Refused(u16, String),
-    /// The policy server refuses what the policy makes of the Pod: why, and what to do.
+    /// The policy server refuses the policy's changes to the Pod: reason and remedy.
     Forbidden(String),
-    /// The API server refuses it before a policy is asked: everything that is wrong, with its place.
+    /// The API server refuses the object before it asks a policy: all errors, each with its place.
     Malformed(Vec<String>),
 }
 
@@ -67,34 +68,34 @@ impl Verdict {
 /// The outcome for one object.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What is printed: the object; with [`Shape::Pods`] its Pods; nothing where it was refused.
+    /// The object; with [`Shape::Pods`], its Pods; empty if refused.
     pub printed: Vec<Printed>,
-    /// What the policy said, Pod by Pod.
+    /// The policy's answers, one for each Pod.
     pub said: Vec<Said>,
-    /// Fields that may not say what was meant, with their place.
+    /// Warnings about fields that may not have the intended effect, each with its place.
     pub doubts: Vec<String>,
 }
 
-/// What objects come out as.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// As what they came in.
+    /// The given objects.
     Objects,
-    /// As the Pods that they make.
+    /// The Pods that the objects create.
     Pods,
 }
 
 impl Outcome {
-    /// Whether the policy refused one of its Pods.
+    /// Whether a Pod of the object is refused.
     pub fn is_refused(&self) -> bool {
         self.said.iter().any(|said| said.verdict.is_refused())
     }
 }
 
-/// Gives an object's Pods to the policy.
+/// Asks the policy about each Pod of an object.
 ///
 /// # Errors
-/// Where the policy gives no answer.
+/// If the policy gives no answer.
 pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<Timestamp>) -> anyhow::Result<Outcome> {
     let object = &manifest.value;
     let templates = workload::templates(object);
@@ -150,7 +151,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
     Ok(outcome)
 }
 
-/// The answer in short. Where Kubewarden takes no notice of it, the Pod stays as it was.
+/// Returns the verdict. If Kubewarden ignores the policy's answer, restores the Pod.
 fn verdict(admission: &mut Admission, preview: &Preview, namespace: &str) -> Verdict {
     let is_changed = admission.before != admission.after;
     let heed = preview.heed(&admission.before, namespace, is_changed);
@@ -174,13 +175,13 @@ fn verdict(admission: &mut Admission, preview: &Preview, namespace: &str) -> Ver
     }
 }
 
-/// The items of an audit annotation.
+/// Returns the items of an audit annotation, separated by a comma and a space.
 fn audited(admission: &Admission, key: &str) -> Option<String> {
     let annotations = admission.answer.audit_annotations.as_ref()?;
     annotations.get(key).map(|items| items.replace(',', ", "))
 }
 
-/// A template may not name the merged ServiceAccount that its Pods run under (E6).
+/// Returns a warning if injection writes a merged ServiceAccount into a template: templates may not name one (E6).
 fn merged_account(admission: &Admission) -> Option<String> {
     let account = |pod| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
     let (before, after) = (account(&admission.before), account(&admission.after));
@@ -192,12 +193,12 @@ fn merged_account(admission: &Admission) -> Option<String> {
     })
 }
 
-/// The place of a template as people write it: `spec.replicatedJobs.0.template`.
+/// Returns the path of a template with dots: `spec.replicatedJobs.0.template`.
 fn path(template: &Template) -> String {
     template.pointer.trim_start_matches('/').replace('/', ".")
 }
 
-/// A document with its objects replaced: itself, or a List with those of its items that are left.
+/// Returns a document with its objects replaced: the single object, or the List with `trees` as its items.
 pub fn document(document: &Document, mut trees: Vec<Tree>) -> Option<Tree> {
     let is_list = document.objects.iter().all(|object| object.pointer() != document.whole.pointer());
     if !is_list {
@@ -210,7 +211,7 @@ pub fn document(document: &Document, mut trees: Vec<Tree>) -> Option<Tree> {
     Some(Tree::Map(entries))
 }
 
-/// A `List` of objects, as kubectl prints several of them as JSON.
+/// Returns a `List` of objects, as kubectl prints several objects in JSON.
 pub fn list(items: Vec<Tree>) -> Tree {
     let text = |text: &str| Tree::Scalar(Value::from(text));
     Tree::Map(vec![

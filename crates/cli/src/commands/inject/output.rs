@@ -1,4 +1,4 @@
-//! What goes to `stdout`.
+//! Output of `pillion inject` to `stdout`.
 
 use std::io::{self, Write};
 
@@ -8,38 +8,38 @@ use crate::diff;
 use crate::terminal::Terminal;
 use crate::yaml::{self, Tree};
 
-/// How results are printed.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// YAML documents; those that nothing changes as they were written, unless that was JSON.
+    /// YAML documents. Unchanged documents are printed verbatim, unless they are JSON.
     Yaml,
-    /// One JSON value: an object, or a List where there are several.
+    /// One JSON value: an object, or a List of several.
     Json,
-    /// Only what changes.
+    /// Only the changes.
     Diff,
 }
 
-/// Prints results as they come.
+/// Prints outcomes one by one.
 #[derive(Debug)]
 pub struct Printer {
     form: Form,
-    /// Whether documents are printed as they stand in their text where nothing changes them.
+    /// Whether unchanged documents are printed verbatim.
     verbatim: bool,
     written: bool,
-    /// What waits for the end, since JSON has to know how many there are.
+    /// Objects held back until the end: the number of objects decides the form of the JSON.
     held: Vec<Tree>,
 }
 
 impl Printer {
-    /// A printer; `verbatim` says whether unchanged documents may be printed as they were written.
+    /// Returns a printer. `verbatim` allows it to print unchanged documents as they were written.
     pub fn new(form: Form, verbatim: bool) -> Self {
         Self { form, verbatim, written: false, held: Vec::new() }
     }
 
-    /// Prints a part of a text, with the outcomes of the objects of each of its documents.
+    /// Prints a chunk, given the outcomes of the objects of each of its documents.
     ///
     /// # Errors
-    /// Where `stdout` takes no more.
+    /// If `stdout` takes no more.
     pub fn chunk(
         &mut self,
         chunk: &Chunk,
@@ -68,7 +68,7 @@ impl Printer {
                 self.text(&chunk.text, needs_marker, terminal)?;
             }
             Form::Yaml => {
-                // Comments are about the object, not about its Pods.
+                // Comments describe the object, not its Pods.
                 let mut head = if self.verbatim { chunk.head() } else { String::new() };
                 for (document, outcomes) in outcomes {
                     for tree in self.documents(document, outcomes) {
@@ -81,7 +81,7 @@ impl Printer {
         Ok(())
     }
 
-    /// The documents that a document becomes.
+    /// Returns the output documents of an input document.
     fn documents(&self, document: &Document, outcomes: Vec<Outcome>) -> Vec<Tree> {
         if self.verbatim && outcomes.iter().all(is_untouched) {
             return vec![Tree::of(&document.whole)];
@@ -95,7 +95,7 @@ impl Printer {
     }
 
     fn text(&mut self, text: &str, needs_marker: bool, terminal: &mut Terminal) -> io::Result<()> {
-        // YAML whose first character is a brace is taken for JSON by kubectl.
+        // kubectl takes YAML that starts with a brace for JSON.
         let looks_like_json = !self.written && text.trim_start().starts_with('{');
         if needs_marker && (self.written || looks_like_json) {
             writeln!(terminal.out(), "---")?;
@@ -104,10 +104,10 @@ impl Printer {
         terminal.out().write_all(text.as_bytes())
     }
 
-    /// Prints what was held back.
+    /// Prints the objects held back.
     ///
     /// # Errors
-    /// Where `stdout` takes no more.
+    /// If `stdout` takes no more.
     pub fn finish(self, terminal: &mut Terminal) -> anyhow::Result<()> {
         if self.form != Form::Json {
             return Ok(());

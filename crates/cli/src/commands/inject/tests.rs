@@ -9,7 +9,7 @@ use super::object::{self, Shape, Verdict};
 use crate::manifest::{self, Manifest, Source};
 use crate::preview::{self, Preview, Situation};
 
-/// A set that shares mounts and is for every Pod of `tier: any`.
+/// A set that shares mounts and selects every Pod with the label `tier: any`.
 fn agent() -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
@@ -37,7 +37,7 @@ fn preview() -> &'static Preview {
     PREVIEW.get_or_init(|| previewed(json!({"sidecarSets": [agent()]})))
 }
 
-/// The same set with a ServiceAccount, in these modes.
+/// Modes in which the same set names a ServiceAccount.
 const MODES: [&str; 2] = ["SidecarsOnly", "Isolate"];
 
 fn with_identity(mode: usize) -> &'static Preview {
@@ -51,12 +51,12 @@ fn with_identity(mode: usize) -> &'static Preview {
 }
 
 fn manifest(value: &Value) -> Manifest {
-    // JSON, since YAML's numbers are floats, and Pods to come may have others.
+    // JSON: YAML's numbers are floats, and generated Pods may have other numbers.
     let source = Arc::new(Source::new("t", value.to_string()));
     manifest::parse(&source).unwrap().remove(0)
 }
 
-/// What comes out for an object, as JSON; the sidecars as the policy reports them, `None` where it refused.
+/// Returns the output for an object as JSON, and the sidecars that the policy reports; `None` if refused.
 fn injected(object: &Value, shape: Shape) -> Option<(Value, String)> {
     injected_by(preview(), object, shape)
 }
@@ -75,7 +75,7 @@ fn is_ours(item: &Value) -> bool {
     json::text(item, &["name"]).starts_with("pillion-")
 }
 
-/// Takes away what the set may add; everything else has to be as it was.
+/// Removes everything that the set may add; the rest must equal the original.
 fn without_sidecars(mut pod: Value, original: &Value) -> Value {
     for key in ["initContainers", "containers", "volumes"] {
         let had = json::at(original, &["spec", key]).is_some();
@@ -98,7 +98,7 @@ fn without_sidecars(mut pod: Value, original: &Value) -> Value {
     pod
 }
 
-/// Takes away numbers that no parser of YAML reads.
+/// Replaces numbers that no YAML parser reads.
 fn without_infinity(value: &mut Value) {
     match value {
         Value::Number(number) if !number.as_f64().is_some_and(f64::is_finite) => *value = Value::Null,
@@ -108,7 +108,7 @@ fn without_infinity(value: &mut Value) {
     }
 }
 
-/// Pods as people write them, with the label that the set selects.
+/// Valid Pods with the label that the set selects.
 fn selected_pod() -> impl Strategy<Value = Value> {
     strategies::pod().prop_map(|mut pod| {
         without_infinity(&mut pod);
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// The values of every key `name`, wherever they are.
+/// Collects the values of every key `name` at any depth.
 fn names(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| names(item, found)),
@@ -187,9 +187,9 @@ proptest! {
         }
     }
 
-    /// B3, seen from the manifest.
+    /// TOK-3 for manifests.
     #[test]
-    fn b3_in_mode_isolate_nothing_but_sidecars_and_their_token_changes(pod in selected_pod()) {
+    fn tok3_in_mode_isolate_nothing_but_sidecars_and_their_token_changes(pod in selected_pod()) {
         if let Some((mut after, _)) = injected_by(with_identity(1), &pod, Shape::Objects) {
             let volumes = after.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).unwrap();
             let token = pillion_identity::names::token_volume("robot");

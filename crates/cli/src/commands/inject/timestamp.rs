@@ -1,14 +1,13 @@
-//! The time of injection, which would make every preview another one.
+//! The time of injection. The current time would make every output different.
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::names;
 use serde_json::Value;
 
-/// Writes `now` for the time of every entry that `before` does not have with its time.
+/// Replaces the time of every entry with `now`, unless `before` has the same time.
 ///
-/// The policy takes the time from the host's clock, as it does in a cluster; entries that say what they said before
-/// keep theirs.
+/// The policy takes the time from the host's clock, as it does in a cluster. Unchanged entries keep their time.
 pub fn set(before: &Value, after: &mut Value, now: Timestamp) {
     for key in [names::HASH, names::HASH_WITHOUT_IMAGE] {
         let old = json::text(before, &["metadata", "annotations", key]).to_owned();

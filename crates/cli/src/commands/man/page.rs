@@ -8,16 +8,16 @@ use clap_mangen::roff::{Roff, roman};
 /// A page of section 1.
 #[derive(Debug)]
 pub struct Page {
-    /// `pillion-explain.1`.
+    /// The file's name, as in `pillion-explain.1`.
     pub file: String,
-    /// The page, for `man -l`.
+    /// The page in roff, as `man -l` reads it.
     pub text: Vec<u8>,
 }
 
-/// The pages of a command and of those below it.
+/// Returns the pages of a command and of its subcommands.
 ///
 /// # Errors
-/// None that a page in memory could have.
+/// Writing to memory does not fail.
 pub fn all(command: clap::Command) -> io::Result<Vec<Page>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -66,7 +66,8 @@ fn render(command: &clap::Command, names: &[String], pages: &mut Vec<Page>) -> i
     Ok(())
 }
 
-/// What follows the options in `--help`: a line that ends in a colon is a heading, indented lines stay as they are.
+/// Converts the help text after the options: a line that ends in a colon becomes a heading, indented lines stay
+/// verbatim.
 fn sections(help: &str, roff: &mut Roff) {
     let mut is_verbatim = false;
     for line in help.lines() {

@@ -1,4 +1,4 @@
-//! `pillion plan`: what `pillion controller` would do.
+//! `pillion plan`: shows what `pillion controller` would do.
 
 mod structured;
 mod text;
@@ -14,6 +14,7 @@ use kube::Config;
 use kube::config::KubeConfigOptions;
 use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
+use pillion_controller::dry_run;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Situation};
 use pillion_controller::selection::Name;
@@ -30,17 +31,17 @@ use crate::yaml::{self, Tree};
 const ABOUT: &str = "\
 Say what `pillion controller` would do, without doing it.
 
-With manifests it says what a controller would do that found them in a cluster, and nothing else: which merged \
-ServiceAccounts, Roles and RoleBindings it would make, which Secrets with tokens, which ConfigMaps with the bundle, and \
-what keeps it from making what is needed. Below an object that would be changed stand the fields in which it differs; \
-the values in Secrets are not shown. With --cluster it looks at the cluster of the kubeconfig, and manifests beside \
-it count as if they had been applied: so one sees what a new SidecarSet would bring about. Nothing is ever written.
+Given manifests, the plan is for a cluster that contains only them. It lists the merged ServiceAccounts, Roles and \
+RoleBindings, the Secrets with tokens and the ConfigMaps with the bundle to be made, and the problems that prevent some. \
+Below an object to be changed stand the fields that differ; the values in Secrets are not shown. With --cluster, the \
+plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this shows the effect of a new \
+SidecarSet. Nothing is ever written.
 
-SidecarSets among the manifests are taken for the policy's own, as elsewhere; where the settings have a bundleRef, for \
-objects of the cluster. What the API server would refuse is not known before: above all permissions that the controller \
-does not hold itself.
+SidecarSets among the manifests are added to the policy's own, as elsewhere; if the settings have a bundleRef, they \
+count as objects of the cluster. The plan does not know which requests the API server would refuse, such as grants of \
+permissions that the controller does not hold itself.
 
-Exit codes: 0 told; 1 where something that is needed cannot be made, or is left out; 2 for errors.";
+Exit codes: 0 done; 1 if something that is needed cannot be made, or is left out; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,7 @@ Examples:
   # exits with 2 where there is no cluster; what would this SidecarSet bring about?
   pillion plan examples/log-agent --cluster --settings examples/identity-merge/settings.yaml";
 
-/// How long it may go on before something is said.
+/// Time without output before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The arguments of `pillion plan`.
@@ -71,10 +72,10 @@ pub struct Args {
     /// The namespace of manifests that name none.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// Labels of Namespaces that are in no manifest, for a namespaceSelector to look at.
+    /// Labels of Namespaces that are in no manifest, for namespaceSelectors.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value)]
     namespace_labels: Vec<(String, String)>,
-    /// Take the ServiceAccounts to exist that SidecarSets name and nobody describes.
+    /// Assume that all ServiceAccounts that SidecarSets name exist.
     #[arg(long)]
     assume_service_accounts: bool,
     #[command(flatten)]
@@ -99,12 +100,12 @@ enum Format {
 /// Runs `pillion plan`.
 ///
 /// # Errors
-/// Where something cannot be read, or `stdout` takes no more.
+/// If something cannot be read, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(manifests) = manifests(args, terminal)? else { return Ok(Status::Failed) };
     let chosen = args.choice.chosen()?;
     let settings = preview::of_files(args.choice.settings()?)?;
-    // As everywhere else, the policy has the SidecarSets that are given, unless it looks for them in the cluster.
+    // As elsewhere, given SidecarSets belong to the policy, unless the policy looks them up in the cluster.
     let are_of_cluster = json::at(&settings, &["bundleRef"]).is_some();
     let joining = manifests.iter().filter(|_| !are_of_cluster);
     let assembled = preview::assemble(settings, joining);
@@ -132,9 +133,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let look = async {
             let client = previews::client(&situation, cluster).await?;
             let preview =
-                previews::preview(client.clone(), Arc::new(settings), &chosen, options, Clock::system()).await?;
+                dry_run::preview(client.clone(), Arc::new(settings), &chosen, options, Clock::system()).await?;
             let differences = previews::differences(&client, &preview.changes).await?;
-            Ok::<_, previews::Problem>((preview, differences))
+            Ok::<_, previews::PreviewError>((preview, differences))
         };
         tokio::pin!(look);
         if let Ok(seen) = timeout(PATIENCE, &mut look).await {
@@ -143,13 +144,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
         Ok(look.await?)
     })?;
-    // What it watched ends with it.
+    // End the watches with the runtime.
     runtime.shutdown_background();
     print(&preview, &differences, args.output, terminal)?;
     Ok(if preview.problems.is_empty() { Status::Done } else { Status::Refused })
 }
 
-/// The manifests that are given; `None` where some of them cannot be read, which was said then.
+/// Returns the given manifests, or `None` if some cannot be read; the errors are printed before.
 fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
     let paths = if args.inputs.is_empty() && args.cluster {
         Vec::new()
@@ -169,7 +170,7 @@ fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<
     Ok(Some(manifests).filter(|_| problems.is_empty()))
 }
 
-/// Why no API server would take a manifest, and where it stands.
+/// Returns why an API server would refuse a manifest, with the manifest's place, or `None`.
 fn problem(manifest: &Manifest) -> Option<String> {
     let why = previews::problem(&manifest.value)?;
     let text = |path: &[&str]| json::text(&manifest.value, path);
@@ -177,7 +178,7 @@ fn problem(manifest: &Manifest) -> Option<String> {
     Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))
 }
 
-/// The settings; `None` where the controller would refuse them, all of which was said then.
+/// Returns the decoded settings, or `None` if the controller would refuse them; prints all problems.
 fn valid(assembled: &Assembled, terminal: &mut Terminal) -> Option<Settings> {
     let problems = assembled.problems();
     for problem in &problems {

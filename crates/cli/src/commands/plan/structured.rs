@@ -1,10 +1,10 @@
-//! A plan for programs.
+//! A plan in a machine-readable form.
 
 use pillion_controller::preview::{Change, Preview, Remark};
 use serde_json::{Map, Value, json};
 
-/// An object with `changes`, `problems` and `later`. A change of an object that is there has `fields`: a line for each
-/// field in which it differs.
+/// Returns an object with `changes`, `problems` and `later`. A change of an existing object has `fields`: a line for
+/// each field that differs.
 pub(super) fn of(preview: &Preview, differences: &[Vec<String>]) -> Value {
     let differences = differences.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
     json!({

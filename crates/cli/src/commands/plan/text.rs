@@ -1,4 +1,4 @@
-//! A plan for people.
+//! A plan as text.
 
 use std::io::{self, Write};
 
@@ -10,8 +10,8 @@ use crate::terminal::{ERROR, WARNING};
 const MADE: Style = AnsiColor::Green.on_default();
 const HEAD: Style = Style::new().bold();
 
-/// Each controller with what it would do, what is in its way, and what comes later; then the numbers. Below a change
-/// stand the fields that it changes.
+/// Prints the changes by controller, then the problems, the later changes and the totals. Lists the changed fields
+/// below each change.
 pub(super) fn print(preview: &Preview, differences: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
     let width = preview.changes.iter().map(|change| object(change).len()).max().unwrap_or_default();
     let mut controller = None;
@@ -55,7 +55,7 @@ pub(super) fn print(preview: &Preview, differences: &[Vec<String>], out: &mut dy
     }
 }
 
-/// As kubectl names it.
+/// Names an object as kubectl does.
 fn object(change: &Change) -> String {
     let Change { kind, namespace, name, .. } = change;
     match namespace {

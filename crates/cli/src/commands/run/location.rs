@@ -1,13 +1,13 @@
-//! Where a module is.
+//! Locations of modules.
 
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 
-/// The file of a module that is named as kwctl names modules.
+/// Returns the path of a module, given a name in kwctl's syntax.
 ///
 /// # Errors
-/// Where it is no file: nothing is pulled.
+/// If the name is not a file: `pillion run` pulls nothing.
 pub(super) fn path(name: &str) -> anyhow::Result<PathBuf> {
     if let Some(path) = name.strip_prefix("file://") {
         let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -28,7 +28,7 @@ pub(super) fn path(name: &str) -> anyhow::Result<PathBuf> {
     if path.exists() { Ok(path) } else { bail!("Cannot find policy with uri: {name}: there is no such file") }
 }
 
-/// The path of a URL without its percent signs.
+/// Returns the path of a URL with its percent-encoding decoded.
 fn decoded(path: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

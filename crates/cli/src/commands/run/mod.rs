@@ -1,4 +1,4 @@
-//! `pillion run`: a policy module on a request, as `kwctl run` does it.
+//! `pillion run`: runs a policy module on a request, as `kwctl run` does.
 
 mod location;
 mod policy;
@@ -45,13 +45,13 @@ pub struct Args {
     /// The module: a file or a file:// URL; or a YAML file with policies.
     #[arg(value_name = "MODULE|POLICIES.yaml")]
     module: String,
-    /// The request, an AdmissionReview or what stands in its `request`; `-` reads it from stdin.
+    /// The request: an AdmissionReview, or only its `request`; `-` reads it from stdin.
     #[arg(short, long, value_name = "FILE")]
     request_path: PathBuf,
     /// The settings, YAML or JSON; read as kubectl would read them in a policy.
     #[arg(short, long, value_name = "FILE")]
     settings_path: Option<PathBuf>,
-    /// The settings as JSON, where there is no file of them.
+    /// The settings as JSON, instead of a file.
     #[arg(long, value_name = "JSON")]
     settings_json: Option<String>,
     /// Let the policy read the kinds that its metadata lists in `contextAwareResources`, in the cluster of the
@@ -61,26 +61,26 @@ pub struct Args {
     /// The host capabilities that the policy may use: names, `oci/*`, or `*` for all.
     #[arg(long, value_name = "PATTERN", num_args = 0.., default_values = ["*"])]
     allowed_host_capabilities: Vec<String>,
-    /// Write what the policy asks of its host, and what it is told, to this file.
+    /// Record the policy's calls to its host, and the answers, in this file.
     #[arg(long, value_name = "FILE", conflicts_with = "replay_host_capabilities_interactions")]
     record_host_capabilities_interactions: Option<PathBuf>,
-    /// Answer what the policy asks from such a file instead of the cluster.
+    /// Answer the policy's calls to its host from such a file instead of the cluster.
     #[arg(long, value_name = "FILE")]
     replay_host_capabilities_interactions: Option<PathBuf>,
     /// Answer the policy that every ServiceAccount exists, and merged ones with their Roles and RoleBindings, instead of
     /// asking the cluster or the session. kwctl does not have this.
     #[arg(long)]
     assume_service_accounts: bool,
-    /// Give the policy the request as it is, whatever JSON it is.
+    /// Give the policy the request unchanged; it may be any JSON.
     #[arg(long)]
     raw: bool,
-    /// What kind of module it is; only waPC modules run here.
+    /// The kind of the module; only waPC modules run here.
     #[arg(short, long, value_enum, value_name = "MODE")]
     execution_mode: Option<Mode>,
     /// Compile the module every time.
     #[arg(long)]
     disable_wasmtime_cache: bool,
-    // In a box, since it is large and hardly ever looked at.
+    // Boxed: the struct is large and rarely read.
     #[command(flatten)]
     pulled: Box<Pulled>,
 }
@@ -138,7 +138,7 @@ enum Mode {
 /// Runs `pillion run`.
 ///
 /// # Errors
-/// Where the output cannot be written; everything else is told here, since it exits as kwctl does.
+/// If the output cannot be written. Reports every other error itself and exits with 1, as kwctl does.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     super::as_kwctl(execute(args, terminal), terminal)
 }
@@ -174,11 +174,12 @@ fn execute(args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
         serde_json::to_writer(terminal.out(), &response).map_err(std::io::Error::from)?;
         Ok(writeln!(terminal.out())?)
     });
-    // Also where a policy has failed: what it asked may say why.
+    // Close the session even after a policy failed: its look-ups may explain the failure.
     answered.and(session.close(terminal))
 }
 
-/// What kwctl can do and this cannot is refused before anything is read: ignoring it would be a lie.
+/// Refuses options that kwctl supports and this command does not, before it reads any file: ignoring them would
+/// mislead.
 fn refuse_what_cannot_be_done(args: &Args) -> anyhow::Result<()> {
     let pulled = &args.pulled;
     let verification = [
@@ -201,7 +202,7 @@ fn refuse_what_cannot_be_done(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// The response of one policy to the request.
+/// Returns the response of one policy to the request.
 fn evaluate(
     policy: &Policy,
     module: &Module,
@@ -235,16 +236,16 @@ fn validate_settings(module: &Module, settings: &Value, cluster: &Arc<dyn Cluste
     if valid { Ok(()) } else { bail!("Provided settings are not valid: {}", message.unwrap_or_default()) }
 }
 
-/// Shows what policies have logged, from `info` on.
+/// Shows the log lines of a policy at level `info` and above.
 fn show(lines: &[LogLine], terminal: &mut Terminal) {
     for LogLine { level, message, data } in lines.iter().filter(|line| line.level >= LogLevel::Info) {
         let data = if data.is_empty() { String::new() } else { format!(" {}", Value::Object(data.clone())) };
-        // There is nowhere to tell that stderr is closed.
+        // Ignore write errors: there is no other stream to report them.
         let _ = writeln!(terminal.err(), "policy {level}: {message}{data}");
     }
 }
 
-/// Reads a module file, its metadata, and compiles it.
+/// Reads a module file and its metadata, and compiles the module.
 fn load(path: &std::path::Path, cache: CodeCache) -> anyhow::Result<(Module, Option<metadata::Metadata>)> {
     let shown = || path.display().to_string();
     let bytes = std::fs::read(path).with_context(shown)?;

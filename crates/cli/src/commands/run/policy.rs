@@ -1,4 +1,4 @@
-//! What runs: a module with settings, from the command line or from a policy of Kubewarden.
+//! The policies to run: a module with settings, from the command line or from a Kubewarden policy.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,15 +22,15 @@ use crate::terminal::Terminal;
 pub(super) struct Policy {
     /// The module's file.
     module: PathBuf,
-    /// An object.
+    /// The settings, always an object.
     pub(super) settings: Value,
-    /// What is done to its responses.
+    /// How to post-process the policy's responses.
     pub(super) handling: Handling,
-    /// What it may read.
+    /// The kinds that it may read in the cluster.
     reads: Reads,
 }
 
-/// Which kinds a policy may read in the cluster.
+/// The kinds that a policy may read in the cluster.
 #[derive(Debug)]
 enum Reads {
     Nothing,
@@ -38,19 +38,19 @@ enum Reads {
     These(BTreeSet<ContextAwareResource>),
 }
 
-/// A policy that can be evaluated.
+/// A policy ready for evaluation.
 pub(super) struct Prepared {
     pub(super) module: Module,
-    /// Whether it gets any JSON.
+    /// Whether the policy takes any JSON as its request.
     pub(super) raw: bool,
-    /// Whether it may read something.
+    /// Whether the policy may read anything in the cluster.
     pub(super) reads_cluster: bool,
 }
 
-/// The policies that the command line names.
+/// Returns the policies that the command line names.
 ///
 /// # Errors
-/// Where settings or policies cannot be read.
+/// If settings or policies cannot be read.
 pub(super) fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Vec<Policy>> {
     let is_yaml = [".yaml", ".yml"].iter().any(|ending| args.module.ends_with(ending));
     if !is_yaml {
@@ -103,7 +103,7 @@ impl Policy {
         Self::from_resource(&manifest.value).with_context(place)
     }
 
-    /// From a custom resource of Kubewarden.
+    /// Reads a custom resource of Kubewarden.
     fn from_resource(resource: &Value) -> anyhow::Result<Self> {
         let Resource { api_version, kind, metadata, spec } = Resource::deserialize(resource)?;
         if api_version != "policies.kubewarden.io/v1" {
@@ -135,10 +135,10 @@ impl Policy {
         })
     }
 
-    /// Loads the module and gives it what it may have.
+    /// Loads the module and grants it its host capabilities and kinds.
     ///
     /// # Errors
-    /// Where the module cannot be loaded.
+    /// If the module cannot be loaded.
     pub(super) fn prepare(
         &self,
         args: &Args,
@@ -158,8 +158,8 @@ impl Policy {
         })
     }
 
-    /// What it may read where ServiceAccounts are assumed, and nothing else is read: what it wants of them, since it
-    /// would not get more in a cluster.
+    /// Returns the kinds to grant for assumed ServiceAccounts if the policy may read nothing else. Grants only kinds
+    /// that the metadata lists, as a cluster does.
     fn assumed(&self, metadata: Option<&Metadata>) -> BTreeSet<ContextAwareResource> {
         if !matches!(self.reads, Reads::Nothing) {
             return BTreeSet::new();
@@ -228,7 +228,7 @@ fn settings_file(path: &Path) -> anyhow::Result<Value> {
     }
 }
 
-/// Settings are an object; none are an empty one.
+/// Checks that settings are an object; absent settings become an empty object.
 fn object(settings: Value) -> anyhow::Result<Value> {
     match settings {
         Value::Null => Ok(Value::Object(Map::new())),
@@ -255,7 +255,7 @@ struct ObjectMeta {
     name: Option<String>,
 }
 
-/// The spec of a policy. What does not count here is still known, so that a misspelt field is found.
+/// The spec of a policy. Lists the ignored fields, too, so that misspelt fields are errors.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Spec {

@@ -1,4 +1,4 @@
-//! The request that a policy decides on.
+//! The request for the policies.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,19 +8,19 @@ use pillion_host::admission::AdmissionRequest;
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-/// A request as a policy gets it.
+/// A request in the form that a policy gets.
 pub(super) struct Request {
     pub(super) uid: String,
-    /// What the policy gets.
+    /// The payload for the policy.
     pub(super) payload: Value,
-    /// What it may change; absent where the request has no object.
+    /// The object that the policy may change; `None` if the request has none.
     pub(super) object: Option<Value>,
 }
 
-/// Reads the JSON of a file, or of stdin where the path is `-`.
+/// Reads JSON from a file, or from stdin if the path is `-`.
 ///
 /// # Errors
-/// Where it cannot be read, or is no JSON.
+/// If the input cannot be read, or is not JSON.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let (name, text) = if path.as_os_str() == "-" {
         let mut text = String::new();
@@ -35,10 +35,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
 }
 
 impl Request {
-    /// An admission request, or where `raw` any JSON.
+    /// Reads an admission request, or any JSON if `raw`.
     ///
     /// # Errors
-    /// Where it is no admission request.
+    /// If the value is not an admission request.
     pub(super) fn new(value: &Value, raw: bool) -> anyhow::Result<Self> {
         if raw {
             let uid = json::text(value, &["uid"]).to_owned();

@@ -1,4 +1,4 @@
-//! Who answers the look-ups of the policies, and what becomes of the session.
+//! The session: the source of look-ups, and the file that records or replays them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use serde_json::Value;
 use crate::preview::{Accounts, Assume, Manifests, Note};
 use crate::terminal::Terminal;
 
-/// Who answers.
+/// An open session.
 pub(super) struct Session {
-    /// What the policies ask.
+    /// The cluster that the policies ask.
     cluster: Arc<dyn Cluster>,
-    /// What stands between them and the cluster.
+    /// Assumed ServiceAccounts, which answer before the cluster does.
     accounts: Option<Assumed>,
-    /// What becomes of it.
+    /// The session file.
     file: File,
 }
 
-/// ServiceAccounts that are taken to exist.
+/// ServiceAccounts assumed to exist.
 struct Assumed {
     accounts: Arc<Accounts>,
-    /// Everything else that a policy may ask, to be asked in any order.
+    /// All other objects. Unlike a replay, it can be asked in any order.
     rest: Arc<dyn Cluster>,
 }
 
 /// The file of a session.
 enum File {
-    /// There is none.
+    /// No file.
     None,
-    /// What is asked is written down.
+    /// Records the exchanges into the file.
     Recorded(Arc<Recorder>, PathBuf),
-    /// It answers.
+    /// Answers from the exchanges in the file.
     Replayed(Arc<Replay>, PathBuf),
 }
 
 impl Session {
-    /// Opens what the command line asks for. A cluster is only looked for where a policy may read something.
+    /// Opens the session of the command line. Connects to a cluster only if a policy may read something.
     ///
     /// # Errors
-    /// Where the file cannot be read, or there is no cluster.
+    /// If the file cannot be read, or there is no cluster.
     pub(super) fn open(
         record: Option<&Path>,
         replay: Option<&Path>,
@@ -78,13 +78,13 @@ impl Session {
         Ok(Self { cluster, accounts, file })
     }
 
-    /// Who answers.
+    /// Returns the cluster that the policies ask.
     pub(super) fn cluster(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.cluster)
     }
 
-    /// Makes what a policy with these settings will ask for when it gets the request, where that is assumed. Settings
-    /// of another policy need nothing.
+    /// Creates the assumed objects that a policy with these settings looks up for the request. Does nothing if none are
+    /// assumed, or if the settings belong to another policy.
     pub(super) fn prepare(&self, request: &Value, settings: &Value) {
         let Some(Assumed { accounts, rest }) = &self.accounts else { return };
         if let Some(settings) = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok()) {
@@ -92,15 +92,15 @@ impl Session {
         }
     }
 
-    /// What was assumed since the last call.
+    /// Returns the assumptions made since the last call.
     pub(super) fn notes(&self) -> Vec<Note> {
         self.accounts.as_ref().map(|assumed| assumed.accounts.notes()).unwrap_or_default()
     }
 
-    /// Writes what was recorded; says what was not replayed.
+    /// Writes the recorded exchanges, or warns of exchanges that were not replayed.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub(super) fn close(self, terminal: &mut Terminal) -> anyhow::Result<()> {
         match self.file {
             File::None => {}
@@ -121,7 +121,7 @@ impl Session {
     }
 }
 
-/// The objects that a session shows.
+/// Returns the objects in the exchanges of a session.
 fn objects(exchanges: &[Exchange]) -> Manifests {
     let shown = exchanges.iter().filter_map(|exchange| match (&exchange.question, &exchange.response) {
         (Question::KubernetesGetResource { .. }, Response::Success { payload }) => json::parse(payload.as_bytes()).ok(),

@@ -1,4 +1,4 @@
-//! The certificate that the options ask for.
+//! The serving certificate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::options::{Cluster, Options, Source};
 use crate::daemon::own_namespace;
 use crate::files;
 
-/// The Service that `pillion manifest` makes.
+/// The name of the Service that `pillion manifest` makes.
 const SERVICE: &str = "pillion";
 
-/// What is asked for; everything that can be wrong with the options is found out here.
+/// The configured source of the certificate. Building it checks all related options.
 pub(super) enum Wanted {
     SelfSigned(SelfSigned),
     Files(Files),
     Temporary { names: Vec<String>, ca_file: Option<PathBuf> },
 }
 
-/// A certificate, and whoever looks after it.
+/// A certificate, with the task that renews it if it has one.
 pub(super) enum Provided {
     Kept(Certificates),
-    // The sender is kept, so that the channel stays open.
+    // Holding the sender keeps the channel open.
     Fixed(watch::Sender<Arc<CertifiedKey>>),
 }
 
 impl Wanted {
     /// # Errors
-    /// Where an option is missing, or does not fit the others.
+    /// If an option is missing, or does not fit the others.
     pub(super) fn of(options: &Options) -> anyhow::Result<Self> {
         let source = options.certificates.unwrap_or_default();
         let of_files = [("tls-cert-file", &options.tls_cert_file), ("tls-key-file", &options.tls_key_file)];
@@ -102,10 +102,10 @@ impl Wanted {
         Ok(Self::SelfSigned(wanted))
     }
 
-    /// Makes or reads the certificate, and looks after it from now on.
+    /// Makes or reads the certificate, and keeps it up to date from now on.
     ///
     /// # Errors
-    /// Where there is none to begin with, or no cluster to keep it in.
+    /// If there is no certificate at first, or no cluster to keep it in.
     pub(super) async fn provide(self) -> anyhow::Result<Provided> {
         Ok(match self {
             Self::Files(files) => Provided::Kept(certificates::from_files(files, system_clock())?),
@@ -136,7 +136,7 @@ impl Provided {
         }
     }
 
-    /// Not ready as long as the API server cannot know the certificate.
+    /// Adds a readiness check that fails until the API server can trust the certificate.
     pub(super) fn readiness(&self, readiness: Readiness) -> Readiness {
         let Self::Kept(certificates) = self else { return readiness };
         let status = certificates.status();
@@ -147,11 +147,11 @@ impl Provided {
     }
 }
 
-/// The names by which the API server may call: what certificates in files have to be for.
+/// Returns the names by which the API server may call; certificates in files must cover them.
 fn names(options: &Options) -> anyhow::Result<ServerNames> {
     let of_service = match options.service_name.as_deref() {
         Some(service) => ServerNames::of_service(service, &own_namespace(options.namespace.as_deref()))?,
-        // Nobody said how it is called.
+        // Without --service-name the name is unknown.
         None => ServerNames::default(),
     };
     with_more(of_service, options)

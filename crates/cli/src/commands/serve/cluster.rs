@@ -1,4 +1,4 @@
-//! What answers look-ups.
+//! Sources of look-ups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use pillion_host::{Cluster, Live, NoCluster};
 
 use super::options::{self, Options};
 
-/// What is asked for.
+/// The configured source of look-ups.
 pub(super) enum Wanted {
     Nothing,
     Live(Arc<Live>),
     Watched(Arc<Live>, CacheOptions),
 }
 
-/// What answers.
+/// A running source of look-ups.
 pub(super) enum Provided {
     Plain(Arc<dyn Cluster>),
     Cache(Arc<Cache>),
@@ -26,7 +26,7 @@ pub(super) enum Provided {
 
 impl Wanted {
     /// # Errors
-    /// Where there is no cluster, or an option cannot be.
+    /// If there is no cluster, or an option is invalid.
     pub(super) fn of(options: &Options) -> anyhow::Result<Self> {
         if options.cluster.unwrap_or_default() == options::Cluster::None {
             return Ok(Self::Nothing);
@@ -43,10 +43,10 @@ impl Wanted {
         Ok(if cache.max_staleness == Duration::ZERO { Self::Live(live) } else { Self::Watched(live, cache) })
     }
 
-    /// Starts to watch.
+    /// Starts the watches.
     ///
     /// # Errors
-    /// Where the bound on the age of answers cannot be held, or the cluster cannot be used.
+    /// If the bound on the age of answers cannot be held, or the cluster cannot be used.
     pub(super) async fn provide(&self, metrics: &Metrics) -> anyhow::Result<Provided> {
         let (live, options) = match self {
             Self::Nothing => return Ok(Provided::Plain(Arc::new(NoCluster))),
@@ -79,8 +79,8 @@ impl Provided {
         }
     }
 
-    /// Not ready before each kind has been listed once, or it is known why it cannot be. After that look-ups are
-    /// answered from the cluster where the watches are too old.
+    /// Adds a readiness check that fails until each kind was listed once or its listing failed with a known problem.
+    /// Later, look-ups go to the cluster if the watches are too old.
     pub(super) fn readiness(&self, readiness: Readiness) -> Readiness {
         let Self::Cache(cache) = self else { return readiness };
         let cache = Arc::clone(cache);

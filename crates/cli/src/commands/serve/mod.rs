@@ -1,4 +1,4 @@
-//! `pillion serve`: the policy as an admission server of its own.
+//! `pillion serve`: the policy as a standalone admission server.
 
 mod certificates;
 mod cluster;
@@ -42,8 +42,8 @@ Examples:
   # five seconds, on this machine and without a cluster
   timeout --preserve-status 5 pillion serve --config test_data/serve.yaml --log-format text
 
-Exit codes: 0 after SIGTERM or Ctrl-C, with everything answered; 1 where --check finds invalid settings, or something was
-left unanswered, as after a second signal; 2 where it cannot serve.";
+Exit codes: 0 after SIGTERM or Ctrl-C, with every request answered; 1 if --check finds invalid settings, or a request was
+left unanswered, as after a second signal; 2 if it cannot serve.";
 
 /// The arguments of `pillion serve`.
 #[derive(Debug, clap::Args)]
@@ -59,17 +59,17 @@ pub struct Args {
     check: bool,
 }
 
-/// Where HTTPS is served unless something else is said.
+/// The default address for HTTPS.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8443);
-/// How long endpoints take to be updated, and a little more.
+/// The default drain delay: a little more than endpoints take to be updated.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How long settings may take to be checked: thousands of SidecarSets are compared with each other.
+/// The limit for checking settings: the check compares thousands of SidecarSets with each other.
 const CHECK: Duration = Duration::from_secs(30);
 
 /// Runs `pillion serve`.
 ///
 /// # Errors
-/// Where it cannot serve: options that cannot be, a port that is taken, no certificate, no cluster.
+/// If it cannot serve: an invalid option, a port in use, no certificate, no cluster.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let options = args.options.clone().with_file(args.config.as_deref())?;
     let limits = limits(&options)?;
@@ -94,17 +94,17 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         });
     }
     let first = checked?;
-    // Outlives the event loop: it has one of its own, which cannot end within another.
+    // `look_ups` must outlive this event loop: it has its own, which cannot be dropped inside another.
     let look_ups = cluster::Wanted::of(&options)?;
     let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
     let status = runtime.block_on(serving.serve(files, &look_ups));
-    // An evaluation that nobody waits for any more does not keep the process.
+    // Do not wait for evaluations whose requests have ended.
     runtime.shutdown_background();
     status
 }
 
-/// The file with settings; `module` checks them.
+/// Returns the settings file; `module` validates its content.
 fn settings_file(path: PathBuf, module: Module) -> SettingsFile {
     let name = path.display().to_string();
     let parse = move |bytes: &[u8]| {
@@ -139,7 +139,7 @@ fn limits(options: &Options) -> anyhow::Result<Limits> {
     })
 }
 
-/// What the policy has to say goes into the log, without the values it says it about.
+/// Logs a line of the policy, without its data: that may hold values of objects.
 fn log(line: LogLine) {
     let LogLine { level, message, data: _ } = line;
     match level {

@@ -1,4 +1,4 @@
-//! Everything that can be set: on the command line, in the environment, in a file; in this order the first counts.
+//! The options. The command line wins over the environment, and the environment over the file.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,27 +14,27 @@ use crate::daemon::units::{Size, Span};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// Made here, kept in a Secret, written into every caBundle that is named.
+    /// Made here, kept in a Secret, written into the caBundle of every named configuration.
     #[default]
     SelfSigned,
     /// Files, also those that cert-manager writes.
     Files,
-    /// Made here, kept nowhere: to try the server. --ca-file says what to trust.
+    /// Made here, kept nowhere: to try the server. --ca-file receives the certificate to trust.
     Temporary,
 }
 
-/// What answers look-ups.
+/// The source of look-ups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cluster {
     /// The cluster that this runs in, or that of the kubeconfig.
     #[default]
     Live,
-    /// Nothing: what has to be looked up is refused with 503.
+    /// Nothing: requests that need a look-up are refused with 503.
     None,
 }
 
-/// What can be set. `None` where it is not.
+/// The options; `None` for each that is not set.
 #[allow(clippy::doc_markdown, reason = "these are texts for terminals")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -130,10 +130,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// These options; where one is not set, that of a file.
+    /// Returns these options, with the file's value for each that is not set.
     ///
     /// # Errors
-    /// Where the file cannot be read, or has a key that nobody knows.
+    /// If the file cannot be read, or has an unknown key.
     pub fn with_file(self, path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(self) };
         let name = || path.display().to_string();
@@ -148,9 +148,9 @@ impl Options {
         }
     }
 
-    /// These options; where one is not set, that one.
+    /// Returns these options, with the value of `other` for each that is not set.
     fn or(self, other: Self) -> Self {
-        // Field by field, so that a new one cannot be forgotten.
+        // Destructure `other`, so that the compiler reports a forgotten field.
         let Self {
             settings,
             listen,

@@ -1,4 +1,4 @@
-//! The controllers, and what they may do.
+//! Renders the controllers and their roles.
 
 mod rights;
 
@@ -15,17 +15,17 @@ use super::options::Controller;
 use super::process::{self, Container, Process};
 use super::{Input, Rendered};
 
-/// Of the labels.
+/// The component, for the labels.
 const COMPONENT: &str = "controller";
 /// The port for the kubelet and Prometheus, without TLS.
 const HEALTH_PORT: u16 = 8081;
-/// Seconds to give the Lease back.
+/// The seconds to release the Lease after SIGTERM.
 const GRACE: u32 = 15;
 
-/// The objects for these settings.
+/// Returns the objects for these settings.
 ///
 /// # Errors
-/// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
+/// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered> {
     let input = Input::of(settings, true, &[])?;
     let text = input.text()?;
@@ -64,7 +64,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     Ok(Rendered { documents, notes })
 }
 
-/// What runs of what was chosen: what these settings give nothing to do is left out.
+/// Returns the chosen controllers that have work to do with these settings, and a note for each one left out.
 fn running(input: &Input, options: &Controller) -> (BTreeSet<Name>, Vec<String>) {
     let mut running = selection::chosen(&options.controllers);
     let mut notes = Vec::new();
@@ -83,7 +83,7 @@ fn running(input: &Input, options: &Controller) -> (BTreeSet<Name>, Vec<String>)
     (running, notes)
 }
 
-/// The permissions that the SidecarSets of the settings give to merged accounts.
+/// Returns the permissions that the SidecarSets in the settings give to merged accounts.
 fn granted(settings: &Value) -> Vec<PolicyRule> {
     let Ok(settings) = Settings::decode(settings.clone()) else { return Vec::new() };
     let Ok(sets) = settings.all_sidecar_sets() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What the controllers may do: of each only what those that run need, and no right to grant more than they hold.
+//! The roles of the controllers: only what the running ones need, and no right to grant more than they hold.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use super::super::needs::Needs;
 use super::super::options::Controller;
 use super::super::process::RBAC;
 
-/// On ClusterRoles: whatever they allow, merged accounts may get.
+/// The label of the ClusterRoles whose permissions merged accounts may get.
 pub const CEILING: &str = "pillion.dev/merged-ceiling";
 
 const WATCH: &[&str] = &["list", "watch"];
 const READ: &[&str] = &["get", "list", "watch"];
-/// To make, change and collect what is ours.
+/// The verbs for objects that a controller creates, changes and deletes.
 const KEEP: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The roles of the controllers that run. `granted`: what merged accounts get by the settings.
+/// Returns the roles of the running controllers. `granted`: the permissions that the settings give to merged accounts.
 pub fn documents(
     options: &Controller,
     needs: &Needs,
@@ -33,16 +33,22 @@ pub fn documents(
     let of = |name, namespace, about| Access { name, namespace, instance, subject, about };
     let is = |name: Name| running.contains(&name);
     let (tokens_name, secrets_name) = (format!("{instance}-tokens"), format!("{instance}-token-secrets"));
+    let bundle_name = format!("{instance}-bundle");
 
     let about =
         "What the controllers read and write in every namespace. None of it lets them grant more than they hold.";
     let mut all = access::documents(RBAC, of(instance, None, about), &everywhere(&is));
-    let about = "In the controllers' own namespace: who of them works, and the compiled SidecarSets.";
+    let about = "In the controllers' own namespace: the Lease of the leader, and the compiled SidecarSets.";
     all.extend(access::documents(
         RBAC,
         of(instance, Some(&options.deployment.namespace), about),
         &at_home(options, needs, &is),
     ));
+    let elsewhere = needs.bundle.as_ref().filter(|bundle| bundle.namespace != options.deployment.namespace);
+    if let Some(place) = elsewhere.filter(|_| is(Name::Bundle)) {
+        let about = "The compiled SidecarSets, in the namespace of settings.bundleRef.";
+        all.extend(access::documents(RBAC, of(&bundle_name, Some(&place.namespace), about), &[bundle()]));
+    }
     if is(Name::Bundle) {
         let about = "What is read in the systemNamespace of the settings.";
         let why = "Revisions that SidecarSets ask for, so that the policy need not look them up.";
@@ -60,8 +66,8 @@ pub fn documents(
         }
     }
     if is(Name::ServiceAccountToken) || is(Name::LegacyTokenCleaner) {
-        let about = "Token Secrets of every namespace. It comes with serviceaccount-token and legacy-token-cleaner alone: \
-                     who reads every Secret holds every identity of the cluster.";
+        let about = "Token Secrets of every namespace. Only serviceaccount-token and legacy-token-cleaner need this \
+                     role: reading every Secret gives every identity of the cluster.";
         all.extend(access::documents(RBAC, of(&secrets_name, None, about), &token_secrets(&is)));
         let about = "What kube-controller-manager and the API server say about tokens.";
         all.extend(access::documents(RBAC, of(&secrets_name, Some("kube-system"), about), &in_kube_system(&is)));
@@ -93,8 +99,8 @@ fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
     if is(Name::MergedServiceAccounts) {
         let why = "Merged ServiceAccounts. RBAC cannot say \"names that start with sidecarset-merged-\"; no other is written.";
         grants.push(Grant::new("", &["serviceaccounts"], KEEP, why));
-        let why = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server lets nobody grant what \
-                   he does not hold.";
+        let why = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server allows the \
+                   controller no grant beyond its own permissions.";
         grants.push(Grant::new(RBAC_GROUP, &["rolebindings", "roles"], KEEP, why));
     } else if is(Name::SidecarTokens) || is(Name::ServiceAccountToken) {
         let why = "Whether accounts are there, and their UIDs. A ServiceAccount holds no token.";
@@ -123,24 +129,28 @@ fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
         let kept = Grant::new("", &["configmaps"], &["list", "watch", "patch"], why);
         grants.push(kept.of(&["kube-root-ca.crt"]));
     }
-    let why = "What to know about an object, for whoever describes it.";
+    let why = "Events about objects, which kubectl describe shows.";
     grants.push(Grant::new("events.k8s.io", &["events"], &["create", "patch"], why));
     grants
 }
 
 fn at_home(options: &Controller, needs: &Needs, is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let why = "Which replica works.";
+    let why = "The leader among the replicas.";
     let mut grants = vec![
         Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
         Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], why).of(&[&options.name]),
     ];
     let is_here = needs.bundle.as_ref().is_some_and(|bundle| bundle.namespace == options.deployment.namespace);
     if is(Name::Bundle) && is_here {
-        let why = "The compiled SidecarSets of the cluster. Where they are many they are in several ConfigMaps, whose names \
-                   are not known beforehand.";
-        grants.push(Grant::new("", &["configmaps"], KEEP, why));
+        grants.push(bundle());
     }
     grants
+}
+
+fn bundle() -> Grant {
+    let why = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose names are \
+               not known beforehand.";
+    Grant::new("", &["configmaps"], KEEP, why)
 }
 
 fn tokens() -> Vec<Grant> {
@@ -164,7 +174,7 @@ fn token_secrets(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
         grants.push(Grant::new("", &["secrets"], &["get", "list", "watch", "patch", "delete"], why));
     }
     if is(Name::LegacyTokenCleaner) {
-        let why = "Token Secrets that nobody uses, once a day.";
+        let why = "Unused token Secrets, once a day.";
         grants.push(Grant::new("", &["secrets"], &["list", "patch", "delete"], why));
         grants.push(Grant::new("", &["serviceaccounts"], &["get"], "Which ServiceAccount refers to them."));
         grants.push(Grant::new("", &["pods"], &["list"], "Whether a Pod mounts them."));
@@ -175,7 +185,8 @@ fn token_secrets(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
 fn in_kube_system(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
     let mut grants = Vec::new();
     if is(Name::ServiceAccountToken) {
-        let why = "Whether kube-controller-manager is at work: two that make tokens would be at each other's.";
+        let why = "Whether kube-controller-manager is running: two controllers that create tokens would interfere with \
+                   each other.";
         let leases = Grant::new("coordination.k8s.io", &["leases"], &["get"], why);
         grants.push(leases.of(&["kube-controller-manager"]));
     }
@@ -187,7 +198,8 @@ fn in_kube_system(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
     grants
 }
 
-/// What merged accounts may get: what the settings give them, and what ClusterRoles with the label allow.
+/// Returns the roles that limit merged accounts: the permissions that the settings give, and those of ClusterRoles with
+/// the label.
 fn ceiling(options: &Controller, granted: &[PolicyRule]) -> Vec<Document> {
     let instance = options.name.as_str();
     let name = format!("{instance}-ceiling");
@@ -198,7 +210,7 @@ fn ceiling(options: &Controller, granted: &[PolicyRule]) -> Vec<Document> {
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {CEILING: "true"}}]},
     });
     let about = "The most that merged accounts may get: the permissions of every ClusterRole with this label. The \
-                 controller holds them, since the API server lets nobody grant what he does not hold.";
+                 controller holds them, since the API server allows it no grant beyond its own permissions.";
     let binding = json!({
         "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": metadata(&name),
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name},

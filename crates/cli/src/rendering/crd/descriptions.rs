@@ -1,8 +1,8 @@
-//! What the fields mean that the JSON Schema of the settings leaves to Kubernetes, for `kubectl explain`.
+//! Descriptions, for `kubectl explain`, of fields that the JSON Schema of the settings leaves to Kubernetes.
 
 use crate::schema::fields;
 
-/// What a field means.
+/// Returns the description of a field, or an empty text.
 pub(super) fn of_field(owner: &str, name: &str) -> &'static str {
     let documented = fields::of_field(owner, name).map(|field| field.text);
     documented.or_else(|| find(owner, name)).unwrap_or_default()
@@ -12,10 +12,11 @@ fn find(owner: &str, name: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(of, field, _)| (*of, *field) == (owner, name)).map(|(_, _, text)| *text)
 }
 
-/// What `serviceAccountPermissions` can have but may not, so that it is refused and not pruned without a word.
-pub(super) const URLS: &str = "Refused: what belongs to a namespace cannot speak of URLs.";
+/// The description of `nonResourceURLs` in `serviceAccountPermissions`. The schema has the field so that the API server
+/// does not prune it silently: the webhook refuses it.
+pub(super) const URLS: &str = "Refused: permissions in a namespace cannot name URLs.";
 
-/// Type, field, meaning.
+/// Type, field, description.
 const FIELDS: [(&str, &str, &str); 35] = [
     ("SidecarContainer", "command", "Stands in for the image's entrypoint."),
     ("SidecarContainer", "args", "Arguments of the command."),

@@ -1,32 +1,32 @@
-//! The SidecarSet CustomResourceDefinition: a superset of OpenKruise's for both versions (`sidecarset.md`, section 1).
+//! The SidecarSet CustomResourceDefinition: a superset of OpenKruise's for both versions (docs/spec/sidecarset.md).
 //!
-//! Whatever passes OpenKruise's schema passes this one, and gets the same defaults from it, so that hashes stay
-//! the same. It has the fields of identities, too, which OpenKruise's would prune.
+//! Every object that passes OpenKruise's schema passes this one and gets the same defaults (API-5), so hashes stay the
+//! same. The schema also has the identity fields, which OpenKruise's schema would prune.
 
 mod descriptions;
 mod structural;
 
-use pillion_sidecarset::schema::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::tables::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Value, json};
 
 use super::document::{Document, metadata};
 
-/// `<plural>.<group>`, as a definition has to be called.
+/// The name of the definition, which has to be `<plural>.<group>`.
 pub const NAME: &str = "sidecarsets.apps.kruise.io";
 
-/// How the API server makes one version of the other.
+/// The way in which the API server converts between versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// It changes `apiVersion` and nothing else, so both versions have the fields of both.
+    /// Change `apiVersion` only. Both versions then have the fields of both.
     None,
-    /// It asks a webhook, whose `clientConfig` this is.
+    /// Call a webhook with this `clientConfig`.
     Webhook(Value),
 }
 
-/// The definition. `annotations` are added to it.
+/// Returns the definition, with these annotations.
 pub fn document(instance: &str, conversion: &Conversion, annotations: &Value) -> Document {
     let is_union = *conversion == Conversion::None;
-    let version = |name: &str, table: &'static Schema, is_stored: bool| {
+    let version = |name: &str, table: &'static Table, is_stored: bool| {
         json!({
             "name": name,
             "served": true,
@@ -57,7 +57,7 @@ pub fn document(instance: &str, conversion: &Conversion, annotations: &Value) ->
             },
             "scope": "Cluster",
             "conversion": conversion,
-            // v1beta1 is stored, here and there.
+            // API-2: v1beta1 is the stored version, as in OpenKruise's definition.
             "versions": [
                 version("v1alpha1", &SIDECAR_SET_V1ALPHA1, false),
                 version("v1beta1", &SIDECAR_SET_V1BETA1, true),
@@ -72,7 +72,7 @@ pub fn document(instance: &str, conversion: &Conversion, annotations: &Value) ->
     )
 }
 
-///
+/// Returns the printer columns (API-3).
 fn columns() -> Value {
     json!([
         {"name": "MATCHED", "type": "integer", "jsonPath": ".status.matchedPods",

@@ -1,18 +1,18 @@
-//! From the core's tables of fields to a structural schema, as apiextensions.k8s.io/v1 wants it.
+//! Turns the core's tables of fields into a structural schema, as apiextensions.k8s.io/v1 requires.
 //!
-//! OpenKruise's definition leaves core/v1 types alone: containers keep fields that it does not know, and volumes
-//! have no schema. Here a container's own fields have their types, so that `kubectl explain` shows them, and `null` is
-//! accepted for each; what is below them is not looked at. The webhook decodes all of it.
+//! OpenKruise's definition leaves core/v1 types alone (API-4): containers keep unknown fields, and volumes have no
+//! schema. This schema gives each field of a container its type, so that `kubectl explain` shows it, and accepts `null`
+//! for each; it does not check what is below. The webhook decodes all of it.
 
 use pillion_identity::declared;
-use pillion_sidecarset::schema::{Field, Kind, Schema};
+use pillion_sidecarset::tables::{Field, Kind, Table};
 use serde_json::{Map, Value, json};
 
 use super::descriptions;
 use crate::schema::fields;
 
-/// What a definition requires, by type. OpenKruise's requires counts of Pods in a status, too; where nobody counts,
-/// a condition has to do without them.
+/// The required fields (API-5), by type. OpenKruise also requires Pod counts in a status. This schema does not, so that
+/// a condition can be set when no controller counts Pods.
 const REQUIRED: [(&str, &[&str]); 6] = [
     ("ResourcesPolicy", &["targetContainersMode", "resourcesExpr"]),
     ("ObjectFieldSelector", &["fieldPath"]),
@@ -21,7 +21,7 @@ const REQUIRED: [(&str, &[&str]); 6] = [
     ("UpdatePriorityWeightTerm", &["matchSelector", "weight"]),
     ("LabelSelectorRequirement", &["key", "operator"]),
 ];
-/// The values that it takes and no others, and what it fills in before any webhook is called.
+/// The fields with a fixed set of values, and the defaults that the API server sets before it calls webhooks (API-5).
 const ENUMS: [(&str, &str, &[&str]); 2] = [
     ("ResourcesPolicy", "targetContainersMode", &["sum", "max"]),
     ("SidecarSetInjectRevision", "policy", &["Always", "Partial"]),
@@ -31,14 +31,14 @@ const DEFAULTS: [(&str, &str, &str); 3] = [
     ("SidecarSetInjectRevision", "policy", "Always"),
     ("LocalObjectReference", "name", ""),
 ];
-/// Types that server-side apply takes as a whole, and so do their lists.
+/// The types that server-side apply treats as atomic, and the types whose lists it treats as atomic.
 const ATOMIC: [&str; 3] = ["LabelSelector", "LocalObjectReference", "ObjectFieldSelector"];
 const ATOMIC_LISTS: [&str; 2] = ["LabelSelector", "LabelSelectorRequirement"];
-/// The types of a container's fields that Kubernetes does not have.
+/// The types of container fields that do not exist in core/v1.
 const OWN: [&str; 4] = ["SidecarContainerUpgradeStrategy", "ShareVolumePolicy", "TransferEnvVar", "ResourcesPolicy"];
 
-/// The schema of a version. `is_union`: with the fields that only the other one has.
-pub(super) fn of(table: &Schema, is_union: bool) -> Value {
+/// Returns the schema of a version. `is_union`: with the fields that only the other version has.
+pub(super) fn of(table: &Table, is_union: bool) -> Value {
     let mut properties = Map::new();
     for field in table.fields {
         let schema = match (field.name, field.kind) {
@@ -51,7 +51,7 @@ pub(super) fn of(table: &Schema, is_union: bool) -> Value {
     described(json!({"type": "object", "properties": properties}), fields::of_type(table.name))
 }
 
-fn spec(table: &'static Schema, is_union: bool) -> Value {
+fn spec(table: &'static Table, is_union: bool) -> Value {
     let mut schema = object(table);
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
     if is_union {
@@ -59,7 +59,7 @@ fn spec(table: &'static Schema, is_union: bool) -> Value {
             properties.insert(name.to_owned(), documented(json!({"type": "string"}), table.name, name));
         }
     }
-    // No table has these: they are in no hash and in no revision.
+    // No table has these fields, since no hash and no revision contains them.
     for field in declared::FIELDS {
         let is_list = field.name == declared::PERMISSIONS.name;
         let kind = if is_list { json!({"type": "array", "items": policy_rule()}) } else { json!({"type": "string"}) };
@@ -68,7 +68,7 @@ fn spec(table: &'static Schema, is_union: bool) -> Value {
     schema
 }
 
-fn object(table: &Schema) -> Value {
+fn object(table: &Table) -> Value {
     let properties: Map<String, Value> =
         table.fields.iter().map(|field| (field.name.to_owned(), property(table, field))).collect();
     let mut schema = Map::new();
@@ -83,7 +83,7 @@ fn object(table: &Schema) -> Value {
     described(schema.into(), fields::of_type(table.name))
 }
 
-fn property(owner: &Schema, field: &Field) -> Value {
+fn property(owner: &Table, field: &Field) -> Value {
     let mut schema = match (field.name, field.kind) {
         ("containers" | "initContainers", Kind::Objects(table)) => json!({"type": "array", "items": container(table)}),
         ("volumes", _) => json!({"type": "array", "items": anything()}),
@@ -123,18 +123,18 @@ fn typed(kind: Kind) -> Value {
     }
 }
 
-/// `metav1.Condition`, one of each type.
+/// Returns the schema of a list of `metav1.Condition`, keyed by type.
 fn conditions() -> Value {
     let text = |text: &str| described(json!({"type": "string"}), text);
-    let mut status = text("Whether it is so.");
+    let mut status = text("Whether the condition holds.");
     if let Some(status) = status.as_object_mut() {
         status.insert("enum".to_owned(), json!(["True", "False", "Unknown"]));
     }
     let properties = json!({
-        "type": text("What is spoken of."),
+        "type": text("The type of the condition."),
         "status": status,
-        "observedGeneration": described(typed(Kind::Int64), "The generation of which this was said."),
-        "lastTransitionTime": described(typed(Kind::Time), "Since when its status is what it is."),
+        "observedGeneration": described(typed(Kind::Int64), "The generation that the condition describes."),
+        "lastTransitionTime": described(typed(Kind::Time), "The time of the last change of the status."),
         "reason": text("Why, in one word."),
         "message": text("Why, for people."),
     });
@@ -147,8 +147,8 @@ fn conditions() -> Value {
     })
 }
 
-/// A container: its fields have types, and others are kept.
-fn container(table: &Schema) -> Value {
+/// Returns the schema of a container: known fields have types, unknown fields are kept.
+fn container(table: &Table) -> Value {
     let mut schema = object(table);
     let Some(parts) = schema.as_object_mut() else { return schema };
     parts.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
@@ -169,7 +169,7 @@ fn container(table: &Schema) -> Value {
     schema
 }
 
-/// One of the `serviceAccountPermissions`.
+/// Returns the schema of an entry of `serviceAccountPermissions`.
 fn policy_rule() -> Value {
     let texts = || json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"});
     let mut properties: Map<String, Value> = fields::described(fields::POLICY_RULE)

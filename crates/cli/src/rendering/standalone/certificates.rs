@@ -1,4 +1,4 @@
-//! cert-manager's objects, where the certificate comes from there.
+//! Renders cert-manager's objects, if cert-manager issues the certificate.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::super::options::{Certificates, Standalone};
 
 const FILE: &str = "04-certificates";
 
-/// The annotations of webhook configurations and of the definition, by which cert-manager knows whose CA goes there.
+/// Returns the annotations that tell cert-manager whose CA to write into webhook configurations and the definition.
 pub fn annotations(options: &Standalone) -> Value {
     match options.certificates {
         Certificates::CertManager => {
@@ -17,7 +17,7 @@ pub fn annotations(options: &Standalone) -> Value {
     }
 }
 
-/// The certificate, and an issuer with a CA of its own where there is none to use.
+/// Returns the certificate, and an issuer with its own CA if the options name no issuer.
 pub fn documents(options: &Standalone) -> Vec<Document> {
     if options.certificates != Certificates::CertManager {
         return Vec::new();

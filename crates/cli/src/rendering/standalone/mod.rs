@@ -1,4 +1,4 @@
-//! Pillion's own server, its webhooks, and what it may do.
+//! Renders Pillion's own server, its webhooks and its roles.
 
 mod certificates;
 mod rights;
@@ -14,10 +14,10 @@ use super::options::{Certificates, Standalone};
 use super::process;
 use super::{Input, Rendered};
 
-/// The objects for these settings.
+/// Returns the objects for these settings.
 ///
 /// # Errors
-/// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
+/// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;

@@ -1,4 +1,4 @@
-//! What the server may change: its own certificate, and where its CA has to be written.
+//! The roles for what the server changes: its own certificate, and the objects that carry its CA.
 
 use super::super::access::{self, Access, Grant};
 use super::super::crd;
@@ -10,7 +10,7 @@ use super::webhooks;
 
 const PATCH: &[&str] = &["get", "patch"];
 
-/// The roles; none where the certificate comes from somewhere else.
+/// Returns the roles, or nothing if the certificate has another source.
 pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
     if options.certificates != Certificates::SelfSigned {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! How `pillion serve` is called and reached: the one place that knows its flags and ports.
+//! The command line and the addresses of `pillion serve`. No other module knows its flags and ports.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::super::process::{self, Container, Process};
 use super::super::{access, crd};
 use super::webhooks;
 
-/// Of the labels.
+/// The component, for the labels.
 pub const COMPONENT: &str = "server";
 /// The port for the API server.
 pub const PORT: u16 = 8443;
@@ -17,18 +17,18 @@ pub const PORT: u16 = 8443;
 pub const HEALTH_PORT: u16 = 8080;
 /// The port of the Service.
 pub const SERVICE_PORT: u16 = 443;
-/// Where the certificate is mounted, where it comes from a Secret.
+/// The folder of the certificate, if it comes from a Secret.
 pub const TLS_FOLDER: &str = "/etc/pillion-tls";
 
-/// Time to be taken out of the Service, and to answer what is under way, in seconds.
+/// The seconds to leave the Service and to answer pending requests after SIGTERM.
 const GRACE: u32 = 40;
 
-/// The server.
+/// Returns the server's process.
 pub fn process(options: &Standalone) -> Process<'_> {
     Process::of(&options.common.name, COMPONENT, &options.deployment)
 }
 
-/// What the API server calls.
+/// Returns the Service that the API server calls.
 pub fn service(process: Process<'_>) -> Document {
     let port = |name: &str, port: u16, target: &str| json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"});
     let spec = json!({
@@ -40,14 +40,14 @@ pub fn service(process: Process<'_>) -> Document {
     Document::new("05-service", about, service)
 }
 
-/// Who talks to the server, and to whom it talks.
+/// Returns the NetworkPolicy of the server.
 pub fn network_policy(process: Process<'_>) -> Document {
     let about = "The server is called by the API server, the kubelet and Prometheus, and calls the API server.";
     let from = "From anywhere: no selector knows where the API server runs.";
     process.network_policy(&[PORT, HEALTH_PORT], about.to_owned(), from)
 }
 
-/// The server's container.
+/// Returns the server's container.
 pub fn container(options: &Standalone, needs: &Needs) -> Container {
     let mut volumes = Vec::new();
     if options.certificates != Certificates::SelfSigned {
@@ -62,7 +62,7 @@ pub fn container(options: &Standalone, needs: &Needs) -> Container {
     }
 }
 
-/// The arguments of the server's container.
+/// Returns the arguments of the server's container.
 fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     let mut arguments = vec!["serve".to_owned()];
     let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
@@ -74,7 +74,7 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     let watched = access::WATCHED.into_iter().filter(|read| needs.reads(*read));
     let watched: Vec<String> = watched.map(|read| format!("{}/{}", read.kind().0, read.kind().1)).collect();
     if watched.is_empty() {
-        // Nothing is read that would be worth it.
+        // The server reads no kind that is worth caching.
         flag("cache-max-staleness", "0s");
     } else {
         flag("cache-watch", &watched.join(","));
@@ -102,7 +102,7 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     arguments
 }
 
-/// How the API server reaches a path of the server.
+/// Returns the `clientConfig` with which the API server reaches a path of the server.
 pub fn client_config(options: &Standalone, path: &str) -> Value {
     let service = json!({
         "name": options.common.name,

@@ -1,4 +1,4 @@
-//! What the API server asks the server about.
+//! The webhook configurations: the requests about which the API server calls the server.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use super::super::options::Standalone;
 use super::super::{excluded, explain, insert, namespace_selector, object_selector};
 use super::server::client_config;
 
-/// How long the API server waits for an answer, in seconds.
+/// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 
-/// Whether anything is changed.
+/// Whether there is a mutating webhook.
 pub fn has_mutating(needs: &Needs) -> bool {
     needs.parts.keys().any(|part| part.mutates())
 }
 
-/// Whether anything only refuses.
+/// Whether there is a validating webhook.
 pub fn has_validating(needs: &Needs) -> bool {
     needs.parts.keys().any(|part| !part.mutates())
 }
 
-/// The webhooks that change what they are asked about.
+/// Returns the configuration of the mutating webhooks, if there are any.
 pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to inject sidecars, and to default and check SidecarSets. To remove Pillion, delete the \
                  webhook configurations first.";
@@ -33,7 +33,8 @@ pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Opt
     has_mutating(needs).then(|| configuration(kind, options, needs, annotations, true))
 }
 
-/// The webhooks that only refuse. They are called after everybody has changed an object.
+/// Returns the configuration of the validating webhooks, if there are any. The API server calls them after all mutating
+/// webhooks.
 pub fn validating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to refuse what would steal or undo an identity. To remove Pillion, delete the webhook \
                  configurations first.";
@@ -82,7 +83,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
         "timeoutSeconds": TIMEOUT,
     });
     let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
-    // The server's own namespace can always start, and its Pods can be debugged.
+    // The server's own namespace is exempt, so that its Pods can always start and can be debugged.
     let own = options.deployment.namespace.as_str();
     if part.is_about_pods() {
         let mut namespaces = excluded(common, needs);

@@ -1,7 +1,7 @@
-//! The few requests to the API server that keeping certificates takes.
+//! The requests to the API server that maintain certificates.
 //!
-//! The texts of answers are parsed here rather than by the client, which logs what it cannot parse: a Secret has no
-//! place in a log.
+//! This module parses the answers itself, because the client logs what it cannot parse, and a Secret must not appear in
+//! a log.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use super::authority::MakeError;
 use super::bundle::Target;
 use super::secret::NotOurs;
 
-/// How long one request may take.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What keeps certificates from being as they should be. Trying again may help.
+/// Why certificates cannot be maintained. A retry may help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum CertificateError {
     /// A permission is missing.
     #[error(
         "pillion may not {verb} {resource}{}: add the verb \"{verb}\" for \"{resource}\" to a role of its ServiceAccount",
@@ -30,44 +30,44 @@ pub enum Problem {
     Forbidden {
         /// `get`, `create`, `update`, `patch`.
         verb: &'static str,
-        /// The resource with its group, `customresourcedefinitions.apiextensions.k8s.io`.
+        /// The resource with its group, such as `customresourcedefinitions.apiextensions.k8s.io`.
         resource: String,
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// Its namespace, where it has one.
+        /// The namespace, if the object has one.
         namespace: Option<String>,
     },
-    /// The Secret is not to be touched.
+    /// The Secret must not be changed.
     #[error("the Secret \"{namespace}/{name}\" is left alone: {reason}")]
     Secret {
-        /// Its namespace.
+        /// The namespace of the Secret.
         namespace: String,
-        /// Its name.
+        /// The name of the Secret.
         name: String,
-        /// Why.
+        /// The reason.
         reason: NotOurs,
     },
-    /// The API server did not do it.
+    /// The request failed.
     #[error("could not {verb} {resource}{}: {text}", shown(.namespace.as_deref(), .name))]
     Failed {
         /// `get`, `create`, `update`, `patch`.
         verb: &'static str,
         /// The resource with its group.
         resource: String,
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// Its namespace, where it has one.
+        /// The namespace, if the object has one.
         namespace: Option<String>,
-        /// What the API server said, or what the connection did.
+        /// The error of the API server or of the connection.
         text: String,
     },
-    /// All of it together took too long.
+    /// The whole round took too long.
     #[error("the API server took too long")]
     Slow,
-    /// No certificate can be made.
+    /// No certificate can be created.
     #[error(transparent)]
     Make(#[from] MakeError),
-    /// What was made cannot be served.
+    /// The new certificate cannot be served.
     #[error("the certificate cannot be served: {0}")]
     Unusable(String),
 }
@@ -76,14 +76,14 @@ fn shown(namespace: Option<&str>, name: &str) -> String {
     namespace.map_or_else(|| format!(" \"{name}\""), |namespace| format!(" \"{namespace}/{name}\""))
 }
 
-/// How a write went, where it did not fail.
+/// The result of a write that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// As asked.
+    /// The object was written.
     Done,
-    /// Somebody else was faster: what was read is out of date.
+    /// Another client wrote first: the version that was read is out of date.
     Raced,
-    /// There is no such object any more.
+    /// The object does not exist.
     Gone,
 }
 
@@ -116,21 +116,21 @@ impl Object {
         }
     }
 
-    /// The object as it is; nothing where it is not there.
-    pub(super) async fn get<T: DeserializeOwned>(&self, client: &Client) -> Result<Option<T>, Problem> {
+    /// Reads the object; `None` if it does not exist.
+    pub(super) async fn get<T: DeserializeOwned>(&self, client: &Client) -> Result<Option<T>, CertificateError> {
         let request = Request::new(&self.path).get(&self.name, &GetParams::default());
         match self.send(client, "get", request).await? {
             Ok(text) => serde_json::from_str(&text)
                 .map(Some)
-                // Not the text of the error: it may quote what it could not read.
+                // The error's text may quote the answer, so it is dropped.
                 .map_err(|_| self.failed("get", "the answer is no such object".to_owned())),
             Err(status) if status.is_not_found() => Ok(None),
             Err(status) => Err(self.failed("get", status.message)),
         }
     }
 
-    /// Creates the Secret, or replaces the version of it that was read.
-    pub(super) async fn put(&self, client: &Client, secret: &Secret) -> Result<Written, Problem> {
+    /// Creates the Secret, or replaces the version that was read.
+    pub(super) async fn put(&self, client: &Client, secret: &Secret) -> Result<Written, CertificateError> {
         let is_new = secret.metadata.resource_version.is_none();
         let verb = if is_new { "create" } else { "update" };
         let body = serde_json::to_vec(secret).map_err(|_| self.failed(verb, "it is no JSON".to_owned()))?;
@@ -143,14 +143,14 @@ impl Object {
     }
 
     /// Applies a JSON patch.
-    pub(super) async fn patch(&self, client: &Client, patch: Value) -> Result<Written, Problem> {
+    pub(super) async fn patch(&self, client: &Client, patch: Value) -> Result<Written, CertificateError> {
         let patch: json_patch::Patch =
             serde_json::from_value(patch).map_err(|error| self.failed("patch", error.to_string()))?;
         let request = Request::new(&self.path).patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch));
         self.written("patch", self.send(client, "patch", request).await?)
     }
 
-    fn written(&self, verb: &'static str, answer: Result<String, Status>) -> Result<Written, Problem> {
+    fn written(&self, verb: &'static str, answer: Result<String, Status>) -> Result<Written, CertificateError> {
         match answer {
             Ok(_) => Ok(Written::Done),
             Err(status) if status.is_conflict() || status.is_already_exists() => Ok(Written::Raced),
@@ -159,17 +159,18 @@ impl Object {
         }
     }
 
-    /// Sends a request: the text of the answer, or what the API server says instead. Nothing else is an answer.
+    /// Sends a request. Returns the text of the answer, or the API server's error status. Missing permissions and
+    /// connection failures are errors.
     async fn send(
         &self,
         client: &Client,
         verb: &'static str,
         request: Result<hyper::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Result<String, Status>, Problem> {
+    ) -> Result<Result<String, Status>, CertificateError> {
         let request = request.map_err(|error| self.failed(verb, error.to_string()))?;
         match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
             Ok(Ok(text)) => Ok(Ok(text)),
-            Ok(Err(Error::Api(status))) if status.is_forbidden() => Err(Problem::Forbidden {
+            Ok(Err(Error::Api(status))) if status.is_forbidden() => Err(CertificateError::Forbidden {
                 verb,
                 resource: self.resource.clone(),
                 name: self.name.clone(),
@@ -181,8 +182,8 @@ impl Object {
         }
     }
 
-    fn failed(&self, verb: &'static str, text: String) -> Problem {
-        Problem::Failed {
+    fn failed(&self, verb: &'static str, text: String) -> CertificateError {
+        CertificateError::Failed {
             verb,
             resource: self.resource.clone(),
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Makes certificates: authorities, and server certificates signed by them.
+//! Creates authorities, and server certificates signed by them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub struct Lifetimes {
     /// How long an authority (CA) is valid. A new one is introduced when a third of this is left.
     pub authority: Duration,
     /// How long a server certificate is valid; it is renewed when a third of this is left. At most a third of the
-    /// authority's life, so that each is as long as the next.
+    /// authority's life, so that an authority's end does not shorten the certificates that it signs.
     pub server: Duration,
-    /// How long before it is made a certificate is valid, for clocks that are behind.
+    /// How long before its creation a certificate is already valid, for clients whose clocks are behind.
     pub backdate: Duration,
-    /// How long every `caBundle` must have been seen to hold a new authority before it signs what is served: an API
-    /// server takes some seconds to notice, and there may be several.
+    /// How long every `caBundle` must have held a new authority before that authority signs the served certificate. An
+    /// API server takes some seconds to notice a change, and there may be several API servers.
     pub settle: Duration,
 }
 
 impl Default for Lifetimes {
-    /// A year for authorities, ninety days for server certificates, five minutes back, a minute to settle.
+    /// A year for authorities, ninety days for server certificates, five minutes of backdating, a minute to settle.
     fn default() -> Self {
         const DAY: Duration = Duration::from_hours(24);
         Self {
@@ -41,10 +41,10 @@ impl Default for Lifetimes {
     }
 }
 
-/// The certificate could not be made: there is no randomness, or a key cannot sign.
+/// Why a certificate cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MakeError {
-    /// The library says why.
+    /// The error of the library: there is no randomness, or a key cannot sign.
     #[error("no certificate can be made: {0}")]
     Library(#[from] rcgen::Error),
     /// A name that certificates cannot hold.
@@ -59,13 +59,13 @@ pub(super) struct Pair {
     pub(super) key: PrivateKey,
 }
 
-/// A new authority: ECDSA on P-256, for signing server certificates and nothing else.
+/// Creates an authority: ECDSA on P-256, only for signing server certificates.
 pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = within(now - life.backdate, now + life.authority);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    // Two authorities of one name would make clients try the wrong one first.
+    // If two authorities had the same name, clients would try the wrong one first.
     let mut name = "pillion authority ".to_owned();
     for byte in params.key_identifier(&key).iter().take(8) {
         let _ = write!(name, "{byte:02x}");
@@ -75,7 +75,7 @@ pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     Ok(Pair { certificate, key: PrivateKey::from(PrivateKeyDer::Pkcs8(key.serialize_der().into())) })
 }
 
-/// A new server certificate, signed by an authority that is valid until `authority_until`: it does not outlive that.
+/// Creates a server certificate signed by an authority. It expires at `authority_until` at the latest.
 pub(super) fn issue(
     authority: &Pair,
     authority_until: Time,
@@ -101,14 +101,14 @@ pub(super) fn issue(
     Ok(Pair { certificate, key: PrivateKey::from(PrivateKeyDer::Pkcs8(key.serialize_der().into())) })
 }
 
-/// The public key of a private key, as `SubjectPublicKeyInfo`; nothing where it is no key that can sign here.
+/// Returns the public key of a private key as `SubjectPublicKeyInfo`; `None` if the key cannot sign here.
 pub(super) fn public_key(key: &PrivateKey) -> Option<Vec<u8>> {
     let signer = rustls::crypto::ring::sign::any_supported_type(&key.der()).ok()?;
     signer.public_key().map(|key| key.to_vec())
 }
 
 fn within(from: Time, until: Time) -> CertificateParams {
-    // rcgen speaks the types of a library of its own.
+    // rcgen takes times in a type of its own.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let at = |time: Time| epoch + Duration::from_secs(time.0.max(0).unsigned_abs());
     let mut params = CertificateParams::default();

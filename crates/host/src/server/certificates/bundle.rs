@@ -1,4 +1,4 @@
-//! Where the API server reads which authorities it may trust: `caBundle`.
+//! `caBundle`: the authorities that the API server trusts for a webhook.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,14 +23,14 @@ pub enum Target {
 }
 
 impl Target {
-    /// The name of the object.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         match self {
             Self::Mutating(name) | Self::Validating(name) | Self::Conversion(name) => name,
         }
     }
 
-    /// Group, version and resource, as in the object's URL.
+    /// Returns the group and the resource for the object's URL.
     pub(super) fn resource(&self) -> (&'static str, &'static str) {
         match self {
             Self::Mutating(_) => ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -54,9 +54,9 @@ impl fmt::Display for Target {
 /// The Service that the API server calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
 }
 
@@ -65,11 +65,11 @@ pub struct Service {
 pub(super) struct Place {
     /// The JSON pointer to it.
     pointer: String,
-    /// What its `caBundle` holds; nothing where there is none or it is not base64.
+    /// The content of its `caBundle`; `None` if it is absent or not base64.
     bundle: Option<Vec<u8>>,
 }
 
-/// The places in an object that call the Service, or one of the names by URL; others are somebody else's.
+/// Returns the places in an object that call the Service, or one of the names by URL. Other places are not ours.
 pub(super) fn places(target: &Target, object: &Value, service: &Service, names: &ServerNames) -> Vec<Place> {
     let configs: Vec<(String, Option<&Value>)> = match target {
         Target::Mutating(_) | Target::Validating(_) => {
@@ -103,13 +103,13 @@ fn calls(config: &Value, service: &Service, names: &ServerNames) -> bool {
     authority.is_some_and(|authority| names.has_host(host(authority)))
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host(authority: &str) -> &str {
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
     if port.bytes().all(|byte| byte.is_ascii_digit()) { host } else { authority }
 }
 
-/// The authorities that all of the places hold; nothing where there is no place.
+/// Returns the authorities that all of the places hold; `None` if there is no place.
 pub(super) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BTreeSet<Id>> {
     let held = places.into_iter().map(|place| {
         let certificates = pem::certificates(place.bundle.as_deref().unwrap_or_default()).0;
@@ -118,9 +118,10 @@ pub(super) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BT
     held.reduce(|one, other| &one & &other)
 }
 
-/// The JSON patch that makes `bundle` the `caBundle` of the places; nothing where it is.
+/// Returns the JSON patch that sets the `caBundle` of the places to `bundle`; `None` if all are up to date.
 ///
-/// It carries the version of the object that was read: on another the indexes could mean other webhooks.
+/// The patch requires the version of the object that was read: in another version, the indexes could mean other
+/// webhooks.
 pub(super) fn patch(object: &Value, places: &[Place], bundle: &str) -> Option<Value> {
     let differ = places.iter().filter(|place| place.bundle.as_deref() != Some(bundle.as_bytes()));
     let encoded = STANDARD.encode(bundle);

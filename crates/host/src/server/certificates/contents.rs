@@ -1,4 +1,4 @@
-//! What is kept: authorities, the certificate that is served, and their keys.
+//! The contents of the Secret: authorities, the served certificate, and their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,37 +11,37 @@ use super::plan::{Change, Server, State, Trusted};
 use super::time::Time;
 use super::x509::{self, Facts, Id};
 
-/// An authority with what its certificate says.
+/// The certificate of an authority and its parsed facts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Authority {
     pub(super) certificate: CertificateDer<'static>,
     pub(super) facts: Facts,
 }
 
-/// The material of the self-signed way. Only what fits together is in here.
+/// The certificates and keys of the self-signed source. All parts match each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Contents {
-    /// Every authority that a client should trust, in the order of the bundle.
+    /// Every authority that clients should trust, in the order of the bundle.
     pub(super) trusted: Vec<Authority>,
     /// The authority that signs.
     pub(super) signing: Option<Pair>,
     /// The authority that will sign once every client trusts it.
     pub(super) next: Option<Pair>,
-    /// What is served.
+    /// The served certificate.
     pub(super) server: Option<Pair>,
-    /// When what an authority has signed is expired at the latest; for authorities that sign no longer.
+    /// For authorities that no longer sign: the time by which everything that they signed has expired.
     pub(super) retired: BTreeMap<Id, Time>,
-    /// What was found and cannot be used.
+    /// The keys of the Secret whose values are unusable.
     pub(super) damage: Vec<&'static str>,
 }
 
 impl Contents {
-    /// The bundle of all trusted authorities, for `caBundle`.
+    /// Returns the bundle of all trusted authorities for `caBundle`.
     pub(super) fn bundle(&self) -> String {
         pem::shown(self.trusted.iter().map(|authority| &authority.certificate))
     }
 
-    /// What there is, without the keys.
+    /// Returns the state without keys.
     pub(super) fn state(&self) -> State {
         let trusted = self.trusted.iter().map(|authority| {
             let Facts { id, validity, .. } = authority.facts;
@@ -62,7 +62,7 @@ impl Contents {
         Some(Server { issuer: issuer?.facts.id, validity, names })
     }
 
-    /// These contents after the changes of a plan.
+    /// Returns the contents after the changes of a plan.
     pub(super) fn after(mut self, changes: &[Change], now: Time, life: &Lifetimes) -> Result<Self, MakeError> {
         for change in changes {
             match change {
@@ -80,7 +80,7 @@ impl Contents {
         Ok(self.tidied())
     }
 
-    /// These contents without what fits nothing.
+    /// Returns the contents without the parts that match no trusted authority.
     pub(super) fn tidied(mut self) -> Self {
         let trusted: BTreeSet<Id> = self.trusted.iter().map(|authority| authority.facts.id).collect();
         let is_trusted = |pair: &Pair| trusted.contains(&Id::of(&pair.certificate));
@@ -92,7 +92,7 @@ impl Contents {
         self
     }
 
-    /// A new authority, trusted from now on.
+    /// Creates an authority and adds it to the trusted ones.
     fn trust(&mut self, now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
         let pair = authority::create(now, life)?;
         if let Some(facts) = x509::read(&pair.certificate) {

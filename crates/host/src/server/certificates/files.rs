@@ -1,7 +1,7 @@
-//! A certificate in files: one of your own, or what cert-manager writes into a mounted Secret.
+//! A certificate in files: the user's own, or one that cert-manager writes into a mounted Secret.
 //!
-//! The contents are read every few seconds and compared. Watching the file system would not do: Kubernetes swaps a
-//! symbolic link two folders up.
+//! The contents are read every few seconds and compared. File system events do not help: Kubernetes swaps a symbolic
+//! link two folders up.
 
 use std::fs;
 use std::io;
@@ -17,47 +17,47 @@ use super::pem::{self, PrivateKey};
 use super::time::Time;
 use super::{Clock, Handout, x509};
 
-/// Where a certificate and its key are.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The certificate, followed by the authorities between it and one that clients know; PEM.
+    /// The certificate, followed by the intermediate authorities up to one that clients know; PEM.
     pub certificate: PathBuf,
     /// Its private key; PEM (PKCS#8, PKCS#1 or SEC1), not encrypted.
     pub key: PathBuf,
-    /// What the API server will call; a certificate that is not for all of these is served, and told of.
+    /// The names that the API server calls. A certificate that lacks some of them is served, but reported.
     pub names: ServerNames,
-    /// How often the files are read.
+    /// The interval at which the files are read.
     pub interval: Duration,
 }
 
 impl Files {
-    /// How often the files are read where nothing else is said.
+    /// The default interval.
     pub const INTERVAL: Duration = Duration::from_secs(5);
 }
 
-/// Why files hold no certificate that can be served.
+/// Why the files hold no usable certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// One of them cannot be read.
+    /// A file cannot be read.
     #[error("cannot read \"{}\": {error}", path.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// There is no certificate in it.
+    /// The file holds no certificate.
     #[error(
         "\"{}\" holds no certificate: it should be PEM, from \"-----BEGIN CERTIFICATE-----\" on", .0.display()
     )]
     NoCertificate(PathBuf),
-    /// There is no key in it.
+    /// The file holds no key.
     #[error(
         "\"{}\" holds no private key: it should be PEM, from \"-----BEGIN PRIVATE KEY-----\" on, and not encrypted",
         .0.display()
     )]
     NoKey(PathBuf),
-    /// They do not belong together.
+    /// The certificate and the key do not belong together.
     #[error(
         "the key in \"{}\" is not the key of the first certificate in \"{}\"", key.display(), certificate.display()
     )]
@@ -67,20 +67,20 @@ pub enum FileError {
         /// The file of the key.
         key: PathBuf,
     },
-    /// It is an authority's, or for something else.
+    /// The certificate belongs to an authority, or is for another purpose.
     #[error("the first certificate in \"{}\" is not a server's: {reason}", path.display())]
     NoServer {
         /// The file of the certificate.
         path: PathBuf,
-        /// What it is.
+        /// The reason.
         reason: String,
     },
-    /// It is not valid now.
+    /// The certificate is not valid now.
     #[error("the certificate in \"{}\" {problem}: renew it", path.display())]
     NotNow {
         /// The file of the certificate.
         path: PathBuf,
-        /// Expired, or not valid yet.
+        /// Expired, or not yet valid.
         problem: &'static str,
     },
 }
@@ -96,15 +96,15 @@ struct Loaded {
 pub(super) struct Watcher {
     files: Files,
     clock: Clock,
-    /// What is served, as it was read.
+    /// The contents of the files of the served certificate.
     last: (Vec<u8>, Vec<u8>),
-    /// What there is to say of the certificate that is served, as long as it is.
+    /// The problems of the served certificate itself.
     complaints: Vec<String>,
     pub(super) handout: Arc<Handout>,
 }
 
 impl Watcher {
-    /// A watcher of files that hold a usable certificate now.
+    /// Creates a watcher. The files must hold a usable certificate.
     pub(super) fn new(files: Files, clock: Clock) -> Result<Self, FileError> {
         let last = contents(&files)?;
         let loaded = load(&files, &last, clock().into())?;
@@ -115,7 +115,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Watches until it is stopped from outside.
+    /// Watches until the task is aborted.
     pub(super) async fn run(mut self) {
         loop {
             tokio::time::sleep(self.files.interval).await;
@@ -138,7 +138,7 @@ impl Watcher {
                 self.handout.replace(loaded.key, loaded.expires);
                 tracing::info!("certificates: serving the new certificate in \"{}\"", self.files.certificate.display());
             }
-            // Not remembered: files that are half written are good in a moment.
+            // The contents are not remembered: half-written files may be complete soon.
             Err(error) => problems.push(format!("{error}; the certificate before it is served on")),
         }
         problems.extend(self.complaints.iter().cloned());
@@ -160,7 +160,7 @@ impl Watcher {
     }
 }
 
-/// What is in both files. Of two that are swapped while they are read, both are from after.
+/// Returns the contents of both files. If they are swapped during the read, both are from after the swap.
 fn contents(files: &Files) -> Result<(Vec<u8>, Vec<u8>), FileError> {
     let read = |path: &Path| fs::read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error });
     let first = read(&files.certificate)?;
@@ -194,7 +194,7 @@ fn load(files: &Files, (certificate, key): &(Vec<u8>, Vec<u8>), now: Time) -> Re
     Ok(Loaded { key, expires: facts.validity.until, names: facts.names })
 }
 
-/// What should be told of a certificate that can be served.
+/// Returns the problems of a certificate that is usable nevertheless.
 fn complaints(files: &Files, names: &ServerNames) -> Vec<String> {
     if names.cover(&files.names) {
         return Vec::new();

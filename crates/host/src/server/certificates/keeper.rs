@@ -1,12 +1,12 @@
-//! Keeps a self-signed authority: its Secret, the `caBundle`s, and what is served.
+//! Maintains a self-signed authority: its Secret, the `caBundle`s, and the served certificate.
 //!
-//! Every replica runs one of these. They agree through the Secret: each change of it is made to the version that was
-//! read, so of two that want to make an authority one succeeds, and the other takes what that one made.
+//! Every replica runs a keeper. They coordinate through the Secret: each write applies only to the version that was
+//! read. If two replicas want to create an authority, one succeeds and the other uses the result.
 //!
 //! A round reads the Secret and the objects with `caBundle`s, changes the Secret as [`plan`](super::plan) says, writes
-//! the bundle into every `caBundle` that differs, and only then serves what is in the Secret. A round that was delayed
-//! so that what it read is out of date cannot undo what another replica did: writes carry the version that was read,
-//! and a whole round is given up after half of the time for which an authority must have been seen everywhere.
+//! the bundle into every `caBundle` that differs, and only then serves the certificate of the Secret. A delayed round
+//! with outdated data cannot undo the work of another replica: writes carry the version that was read, and a round
+//! times out after half of [`settle`](super::Lifetimes::settle).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::Value;
 
-use super::api::{Object, Problem, Written};
+use super::api::{CertificateError, Object, Written};
 use super::authority::Pair;
 use super::bundle::{self, Place, Target};
 use super::contents::Contents;
-use super::plan::{self, Change, Seen};
+use super::plan::{self, Change, TrustObservations};
 use super::time::Time;
 use super::{Clock, Handout, SelfSigned, secret, serving};
 
-/// How often a round begins again at once because another replica was faster.
+/// Maximum attempts of a round if another replica keeps writing first.
 const RACES: usize = 3;
-/// The longest pause after rounds that failed.
+/// The longest pause after a failed round.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// What was seen of an object with `caBundle`s.
+/// An object with `caBundle`s as a round found it.
 enum Sight {
-    /// It, and the places in it that call us.
+    /// The object, and the places in it that call this server.
     There(Value, Vec<Place>),
-    /// It is not there (yet).
+    /// The object does not exist (yet).
     Absent,
     Unknown,
 }
 
-/// What a round leaves to tell.
+/// The problems and missing objects of a round.
 #[derive(Default)]
 struct Report {
-    problems: Vec<Problem>,
+    problems: Vec<CertificateError>,
     waiting: Vec<String>,
 }
 
@@ -49,30 +49,31 @@ pub(super) struct Keeper {
     client: Client,
     options: SelfSigned,
     clock: Clock,
-    seen: Seen,
-    /// What was made before there was a Secret; proposed to the cluster once.
+    seen: TrustObservations,
+    /// The contents created at the start, for a cluster without a Secret; discarded once there is one.
     proposal: Option<Contents>,
     served: Option<Pair>,
     pub(super) handout: Arc<Handout>,
 }
 
 impl Keeper {
-    /// A keeper. It has a certificate to serve from the start, though none that the API server knows.
+    /// Creates a keeper. It has a certificate to serve from the start, but the API server does not know that one.
     ///
     /// # Errors
-    /// [`Problem`] where no certificate can be made.
-    pub(super) fn new(client: Client, options: SelfSigned, clock: Clock) -> Result<Self, Problem> {
+    /// [`CertificateError`] if no certificate can be created.
+    pub(super) fn new(client: Client, options: SelfSigned, clock: Clock) -> Result<Self, CertificateError> {
         let now = Time::from(clock());
-        let changes = plan::plan(&Contents::default().state(), &Seen::default(), &options.names, now, &options.life);
+        let changes =
+            plan::plan(&Contents::default().state(), &TrustObservations::default(), &options.names, now, &options.life);
         let proposal = Contents::default().after(&changes, now, &options.life)?;
-        let pair = proposal.server.as_ref().ok_or_else(|| Problem::Unusable("none was made".to_owned()))?;
+        let pair = proposal.server.as_ref().ok_or_else(|| CertificateError::Unusable("none was made".to_owned()))?;
         let (key, expires) = serving::certified(pair)?;
         let handout = Arc::new(Handout::new(key, expires, false));
         let proposal = Some(proposal);
-        Ok(Self { client, options, clock, seen: Seen::default(), proposal, served: None, handout })
+        Ok(Self { client, options, clock, seen: TrustObservations::default(), proposal, served: None, handout })
     }
 
-    /// Keeps until it is stopped from outside. It may be stopped at any point.
+    /// Runs rounds until the task is aborted, which may happen at any point.
     pub(super) async fn run(mut self) {
         let mut pause = PAUSE_MIN;
         loop {
@@ -86,12 +87,12 @@ impl Keeper {
         }
     }
 
-    /// Looks after everything once; whether all went well.
+    /// Runs one round and returns whether it had no problems.
     pub(super) async fn round(&mut self) -> bool {
         let patience = (self.options.life.settle / 2).clamp(Duration::from_secs(5), Duration::from_secs(30));
         let report = match tokio::time::timeout(patience, self.attempts()).await {
             Ok(report) => report,
-            Err(_) => Report { problems: vec![Problem::Slow], waiting: Vec::new() },
+            Err(_) => Report { problems: vec![CertificateError::Slow], waiting: Vec::new() },
         };
         let went_well = report.problems.is_empty();
         self.tell(&report);
@@ -114,14 +115,15 @@ impl Keeper {
         report
     }
 
-    /// One attempt at a round; false where another replica was faster and it has to begin again.
-    async fn attempt(&mut self, report: &mut Report) -> Result<bool, Problem> {
+    /// One attempt at a round. Returns `false` if another replica wrote first and the round must start again.
+    async fn attempt(&mut self, report: &mut Report) -> Result<bool, CertificateError> {
         let SelfSigned { namespace, secret: name, names, life, targets, .. } = self.options.clone();
         let place = Object::secret(&namespace, &name);
         let found: Option<Secret> = place.get(&self.client).await?;
         let (base, contents) = match found {
             Some(found) => {
-                let contents = secret::read(&found).map_err(|reason| Problem::Secret { namespace, name, reason })?;
+                let contents =
+                    secret::read(&found).map_err(|reason| CertificateError::Secret { namespace, name, reason })?;
                 self.proposal = None;
                 (found, contents)
             }
@@ -147,7 +149,8 @@ impl Keeper {
                     wanted
                 }
                 Ok(Written::Raced | Written::Gone) => return Ok(false),
-                // What is not kept must not be served: the other replicas would not know it. What was kept still is.
+                // A certificate that is not kept must not be served: other replicas would not know it. A kept one is
+                // still served.
                 Err(problem) if is_new || contents.trusted.is_empty() => return Err(problem),
                 Err(problem) => {
                     report.problems.push(problem);
@@ -187,7 +190,8 @@ impl Keeper {
         }
     }
 
-    /// Writes the bundle where it is not; whether somebody else wrote there in the meantime.
+    /// Writes the bundle into the places that differ. Returns whether another client changed the object in the
+    /// meantime.
     async fn write(&self, target: &Target, sight: &Sight, bundle: &str, report: &mut Report) -> bool {
         let Sight::There(object, places) = sight else { return false };
         let Some(patch) = bundle::patch(object, places, bundle) else { return false };
@@ -200,8 +204,8 @@ impl Keeper {
         false
     }
 
-    /// Hands out what is kept, where it is new.
-    fn serve(&mut self, contents: &Contents) -> Result<(), Problem> {
+    /// Publishes the kept certificate if it is new.
+    fn serve(&mut self, contents: &Contents) -> Result<(), CertificateError> {
         self.proposal = None;
         if contents.server == self.served || contents.state().server.is_none() {
             return Ok(());
@@ -214,7 +218,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Makes the report known; in the log only what is new.
+    /// Publishes the report, and logs what is new in it.
     fn tell(&self, report: &Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         self.handout.status.send_if_modified(|status| {
@@ -235,7 +239,7 @@ impl Keeper {
     }
 }
 
-/// The authorities that every place holds; nothing where that is not known.
+/// Returns the authorities that every place holds; `None` if a place could not be read.
 fn held_everywhere(sights: &[Sight], contents: &Contents) -> Option<Vec<super::x509::Id>> {
     if sights.iter().any(|sight| matches!(sight, Sight::Unknown)) {
         return None;
@@ -244,7 +248,7 @@ fn held_everywhere(sights: &[Sight], contents: &Contents) -> Option<Vec<super::x
         Sight::There(_, places) => places.as_slice(),
         Sight::Absent | Sight::Unknown => &[],
     });
-    // Where nobody calls, nobody has to be told.
+    // Without any place, every authority counts as held.
     let everything = || contents.trusted.iter().map(|authority| authority.facts.id).collect();
     Some(bundle::held(places).unwrap_or_else(everything).into_iter().collect())
 }
@@ -266,7 +270,7 @@ fn log(changes: &[Change], before: &Contents) {
     }
 }
 
-/// A pause about as long as given, so that replicas do not always meet.
+/// Returns a pause of about this length, so that replicas do not always run at the same time.
 fn spread(pause: Duration) -> Duration {
     use std::hash::BuildHasher as _;
     let random = std::hash::RandomState::new().hash_one(0_u8);

@@ -1,13 +1,13 @@
-//! Where the server's certificate comes from, and who makes the API server trust it.
+//! Sources of the server's certificate, and how the API server comes to trust it.
 //!
-//! | way | who makes certificates | who writes `caBundle` |
+//! | source | certificates made by | `caBundle` written by |
 //! | --- | --- | --- |
 //! | [`self_signed`] (the default) | this server, kept in a Secret that all replicas share | this server |
-//! | [`from_files`] | whoever writes the files | whoever made the webhook configuration |
+//! | [`from_files`] | the author of the files | the author of the webhook configuration |
 //! | cert-manager | cert-manager, into a Secret that is mounted: [`from_files`] | its ca-injector |
 //!
-//! Each of them hands out the newest certificate through a channel, so that a server reads it for each handshake and
-//! drops nothing when it changes, and beside it what there is to tell of it. `docs/certificates.md` is for users.
+//! Each source publishes the newest certificate and its status through channels. The server reads the certificate for
+//! each handshake, so a change drops no connection. `docs/certificates.md` is for users.
 
 mod api;
 mod authority;
@@ -34,7 +34,7 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::api::Problem;
+pub use self::api::CertificateError;
 pub use self::authority::{Lifetimes, MakeError};
 pub use self::bundle::{Service, Target};
 pub use self::files::{FileError, Files};
@@ -43,34 +43,34 @@ pub use self::names::{NameError, ServerNames};
 pub use self::secret::NotOurs;
 use self::time::Time;
 
-/// Tells the time; [`system_clock`] outside tests.
+/// Returns the current time; [`system_clock`] outside tests.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// The clock of this machine.
+/// Returns the clock of this machine.
 pub fn system_clock() -> Clock {
     Arc::new(SystemTime::now)
 }
 
-/// What there is to tell of the certificate that is served.
+/// The status of the served certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// When it expires.
+    /// The time of expiry.
     pub expires: SystemTime,
-    /// Whether the API server can know it. A self-signed certificate that could not be kept in its Secret yet is
-    /// served too, so that probes are answered, but no webhook call will get through.
+    /// Whether the certificate is kept. A self-signed certificate that is not yet kept in its Secret is served too, so
+    /// that probes are answered, but webhook calls fail because the API server does not know it.
     pub ready: bool,
-    /// What went wrong the last time that certificates were looked after; empty where all is well.
+    /// The problems of the last attempt to maintain the certificate; empty if there are none.
     pub problems: Vec<String>,
     /// Objects that have no `caBundle` to write yet.
     pub waiting: Vec<String>,
 }
 
-/// When a certificate that is served expires; `None` where it cannot be read.
+/// Returns when a certificate expires; `None` if it cannot be read.
 pub(super) fn expiry(key: &CertifiedKey) -> Option<SystemTime> {
     x509::expiry(key.cert.first()?).map(SystemTime::from)
 }
 
-/// Where a certificate is handed out, and what there is to tell of it.
+/// Publishes a certificate and its status.
 struct Handout {
     certificate: watch::Sender<Arc<CertifiedKey>>,
     status: watch::Sender<Status>,
@@ -82,20 +82,20 @@ impl Handout {
         Self { certificate: watch::Sender::new(Arc::new(key)), status: watch::Sender::new(status) }
     }
 
-    /// Hands out another one, which the API server can know.
+    /// Publishes another certificate, which is kept.
     fn replace(&self, key: CertifiedKey, expires: Time) {
         self.certificate.send_replace(Arc::new(key));
         self.status.send_modify(|status| (status.expires, status.ready) = (expires.into(), true));
     }
 
-    /// What is handed out, while `work` goes on.
+    /// Spawns `work` and returns the receivers of the certificate and the status.
     fn during(&self, work: impl Future<Output = ()> + Send + 'static) -> Certificates {
         let (certificate, status) = (self.certificate.subscribe(), self.status.subscribe());
         Certificates { certificate, status, task: tokio::spawn(work) }
     }
 }
 
-/// A certificate that somebody looks after, until this is dropped.
+/// A maintained certificate. Dropping this ends the maintenance.
 #[derive(Debug)]
 pub struct Certificates {
     certificate: watch::Receiver<Arc<CertifiedKey>>,
@@ -104,20 +104,20 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// The certificate and key to serve; always the newest.
+    /// Returns a receiver of the newest certificate and key.
     pub fn certificate(&self) -> watch::Receiver<Arc<CertifiedKey>> {
         self.certificate.clone()
     }
 
-    /// What there is to tell of it.
+    /// Returns a receiver of the status.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// Looks after it no longer; returns when nothing runs any more.
+    /// Ends the maintenance and returns when its task has ended.
     pub async fn stop(mut self) {
         self.task.abort();
-        // Cancelled is what it should be; a panic was printed.
+        // The expected result is "cancelled"; a panic has already been printed.
         let _ = (&mut self.task).await;
     }
 }
@@ -128,35 +128,35 @@ impl Drop for Certificates {
     }
 }
 
-/// How to keep a self-signed authority.
+/// How to maintain a self-signed authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelfSigned {
     /// The namespace of the Secret.
     pub namespace: String,
-    /// The Secret in which the authority and the certificate are kept. It is made where it is not there.
+    /// The name of the Secret that holds the authority and the certificate. It is created if absent.
     pub secret: String,
     /// The Service that the API server calls.
     pub service: Service,
-    /// What the certificate is for: usually [`ServerNames::of_service`] of that Service.
+    /// The names in the certificate, usually [`ServerNames::of_service`] of that Service.
     pub names: ServerNames,
     /// The objects whose `caBundle` is written.
     pub targets: Vec<Target>,
-    /// How often all of it is looked at: for so long a `caBundle` that somebody reset stays so.
+    /// The interval between rounds. If another client resets a `caBundle`, the next round repairs it.
     pub interval: Duration,
-    /// How long certificates live.
+    /// The lifetimes of certificates.
     pub life: Lifetimes,
 }
 
 impl SelfSigned {
-    /// The name of the Secret where none is given.
+    /// The default name of the Secret.
     pub const SECRET: &str = "pillion-serve-tls";
-    /// How often it looks where nothing else is said.
+    /// The default interval.
     pub const INTERVAL: Duration = Duration::from_secs(10);
 
-    /// For a Service in the namespace that this runs in, with the defaults for the rest.
+    /// Returns the options for a Service in the namespace of this process, with the defaults for the rest.
     ///
     /// # Errors
-    /// [`NameError`] where the Service or the namespace cannot be named so.
+    /// [`NameError`] if the name of the Service or the namespace is invalid.
     pub fn for_service(name: &str, namespace: &str, targets: Vec<Target>) -> Result<Self, NameError> {
         Ok(Self {
             namespace: namespace.to_owned(),
@@ -170,19 +170,19 @@ impl SelfSigned {
     }
 }
 
-/// Keeps a self-signed authority, and a server certificate of it: makes both where they are not there, renews them in
-/// time, and writes the authority into every `caBundle` it is told of.
+/// Maintains a self-signed authority and a server certificate signed by it: creates them if absent, renews them in
+/// time, and writes the authority into the `caBundle` of every target.
 ///
-/// Returns at once with a certificate that only this process knows; [`Status::ready`] tells when it was replaced by
-/// the one of the Secret. Whatever fails later is in [`Status::problems`] and in the log, and is tried again; what is
-/// there is served as long as it lasts. The client's timeouts do not matter.
+/// Returns at once with a certificate that only this process knows; [`Status::ready`] turns true once the one of the
+/// Secret replaces it. Later failures appear in [`Status::problems`] and in the log, and are retried; meanwhile the
+/// current certificate is served as long as it is valid. The client's timeouts do not matter.
 ///
 /// # Errors
-/// [`Problem`] where no certificate can be made: there is no randomness, or a name is impossible.
+/// [`CertificateError`] if no certificate can be created: there is no randomness, or a name is invalid.
 ///
 /// # Panics
 /// Outside a tokio runtime.
-pub fn self_signed(client: Client, options: SelfSigned, clock: Clock) -> Result<Certificates, Problem> {
+pub fn self_signed(client: Client, options: SelfSigned, clock: Clock) -> Result<Certificates, CertificateError> {
     let keeper = Keeper::new(client, options, clock)?;
     Ok(Arc::clone(&keeper.handout).during(keeper.run()))
 }
@@ -190,8 +190,8 @@ pub fn self_signed(client: Client, options: SelfSigned, clock: Clock) -> Result<
 /// Serves a certificate from files, and reads them again when they change.
 ///
 /// # Errors
-/// [`FileError`] where there is no usable certificate to begin with. Later, one that cannot be used is told of in
-/// [`Status::problems`] and in the log, and the one before is served on.
+/// [`FileError`] if the files hold no usable certificate at the start. Later, an unusable certificate is reported in
+/// [`Status::problems`] and in the log, and the previous one stays in use.
 ///
 /// # Panics
 /// Outside a tokio runtime.

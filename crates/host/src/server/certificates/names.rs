@@ -1,19 +1,19 @@
-//! What a server certificate is for.
+//! The names in a server certificate.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr as _;
 
-/// A name that no certificate can be made for.
+/// A name that a certificate cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Not a name of a Service or a namespace.
+    /// Not a valid name of a Service or a namespace.
     #[error("{what} \"{name}\" is not a DNS label: use lower-case letters, digits and '-', at most 63")]
     Label {
-        /// Which of them.
+        /// The kind of name: Service or namespace.
         what: &'static str,
-        /// What was given.
+        /// The given name.
         name: String,
     },
     /// Neither a DNS name nor an address.
@@ -29,10 +29,10 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// The names of a Service within the cluster: the API server calls `<service>.<namespace>.svc`.
+    /// Returns the names of a Service within the cluster: the API server calls `<service>.<namespace>.svc`.
     ///
     /// # Errors
-    /// [`NameError::Label`] where one of them is no DNS label.
+    /// [`NameError::Label`] if a name is not a DNS label.
     pub fn of_service(service: &str, namespace: &str) -> Result<Self, NameError> {
         for (what, name) in [("Service", service), ("namespace", namespace)] {
             if !is_label(name) {
@@ -44,10 +44,10 @@ impl ServerNames {
         Ok(Self { dns, addresses: BTreeSet::new() })
     }
 
-    /// These names and one more, a DNS name (`*.` may stand in front) or an IP address.
+    /// Adds a name: a DNS name, which may start with `*.`, or an IP address.
     ///
     /// # Errors
-    /// [`NameError::Other`] where it is neither.
+    /// [`NameError::Other`] if it is neither.
     pub fn and(mut self, name: &str) -> Result<Self, NameError> {
         if let Ok(address) = IpAddr::from_str(name) {
             self.addresses.insert(address);
@@ -62,18 +62,18 @@ impl ServerNames {
         Ok(self)
     }
 
-    /// The names that a certificate has; what it has besides DNS names and addresses does not matter.
+    /// Builds the names of an existing certificate. Other kinds of names in the certificate are irrelevant.
     pub(super) fn read(dns: impl IntoIterator<Item = String>, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let dns = dns.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { dns, addresses: addresses.into_iter().collect() }
     }
 
-    /// Whether all of `wanted` are among these, literally.
+    /// Whether all of `wanted` are among these names, literally.
     pub fn cover(&self, wanted: &Self) -> bool {
         wanted.dns.is_subset(&self.dns) && wanted.addresses.is_subset(&self.addresses)
     }
 
-    /// Whether a URL with this host calls one of these names.
+    /// Whether the host of a URL is one of these names.
     pub(super) fn has_host(&self, host: &str) -> bool {
         match IpAddr::from_str(host.trim_matches(['[', ']'])) {
             Ok(address) => self.addresses.contains(&address),
@@ -81,17 +81,17 @@ impl ServerNames {
         }
     }
 
-    /// These names and the others.
+    /// Returns the union of both.
     pub(super) fn with(&self, others: &Self) -> Self {
         Self { dns: &self.dns | &others.dns, addresses: &self.addresses | &others.addresses }
     }
 
-    /// The DNS names, sorted.
+    /// Returns the DNS names, sorted.
     pub fn dns(&self) -> impl Iterator<Item = &str> {
         self.dns.iter().map(String::as_str)
     }
 
-    /// The addresses, sorted.
+    /// Returns the addresses, sorted.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied()
     }

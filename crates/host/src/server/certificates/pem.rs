@@ -1,4 +1,4 @@
-//! Certificates and keys as text.
+//! Certificates and keys in PEM.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A private key. It shows itself to nobody: not in logs, not in `Debug`.
+/// A private key. Its `Debug` form shows no secret, so logs cannot leak it.
 pub(super) struct PrivateKey(PrivateKeyDer<'static>);
 
 impl PrivateKey {
-    /// The first private key in a text.
+    /// Reads the first private key of a text.
     pub(super) fn read(pem: &[u8]) -> Option<Self> {
         PrivateKeyDer::from_pem_slice(pem).ok().map(Self)
     }
@@ -54,10 +54,10 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// The certificates in a text, in order, and whether there is a block among them that cannot be read.
+/// Returns the certificates of a text, in order, and whether any block is unreadable.
 pub(super) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
     let (mut found, mut broken) = (Vec::new(), false);
-    // Block by block, so that a broken one does not take the next with it.
+    // Each block is parsed on its own, so a broken block does not affect the next.
     for block in String::from_utf8_lossy(pem).split("-----BEGIN ").filter(|it| it.starts_with("CERTIFICATE-----")) {
         match CertificateDer::from_pem_slice(format!("-----BEGIN {block}").as_bytes()) {
             Ok(certificate) => found.push(certificate),
@@ -67,7 +67,7 @@ pub(super) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
     (found, broken)
 }
 
-/// Certificates as text, one after the other.
+/// Returns certificates as PEM, one after the other.
 pub(super) fn shown<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> String {
     certificates.into_iter().map(|certificate| block("CERTIFICATE", certificate)).collect()
 }

@@ -1,14 +1,15 @@
-//! What has to change now, so that the API server can always verify what is served.
+//! Plans the changes to the kept certificates, so that the API server can always verify the served one.
 //!
-//! A pure function of what is kept, what the `caBundle`s were seen to hold, and the time. Its rules:
+//! The plan is a pure function of the Secret's contents, the contents of the `caBundle`s over time, and the time. Its
+//! rules:
 //!
 //! 1. A server certificate is renewed when a third of its life is left, or when it lacks a name.
-//! 2. A new authority is introduced when a third of the life of the signing one is left. It is trusted first (it
-//!    stands in every `caBundle` beside the old one) and signs only when it has been seen there for
+//! 2. A new authority is introduced when a third of the life of the signing one is left. First it is only trusted:
+//!    every `caBundle` holds it beside the old one. It signs only after every `caBundle` has held it for
 //!    [`Lifetimes::settle`]. Until then the old one goes on signing.
-//! 3. An authority that signs no longer is trusted until what it has signed has expired.
-//! 4. What cannot be used any more (damaged, expired, keys lost) is replaced: in the same order while there is a good
-//!    certificate to serve, at once where there is none.
+//! 3. An authority that no longer signs is trusted until everything that it signed has expired.
+//! 4. Unusable contents (damaged, expired, keys lost) are replaced: in the same order while there is a good certificate
+//!    to serve, at once if there is none.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,12 @@ use super::names::ServerNames;
 use super::time::Time;
 use super::x509::{Id, Validity};
 
-/// An authority that is trusted.
+/// A trusted authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusted {
     pub(super) id: Id,
     pub(super) validity: Validity,
-    /// When the last certificate that it signed expires; unknown while it signs.
+    /// When the last certificate that it signed expires; `None` while it signs.
     pub(super) retired_until: Option<Time>,
 }
 
@@ -34,47 +35,47 @@ pub(super) struct Server {
     pub(super) names: ServerNames,
 }
 
-/// What is kept, without keys. Roles are held only by authorities whose key is there.
+/// The contents of the Secret without keys. An authority is `signing` or `next` only if its key is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) trusted: Vec<Trusted>,
     pub(super) signing: Option<Id>,
     pub(super) next: Option<Id>,
     pub(super) server: Option<Server>,
-    /// Whether there was more that could not be used.
+    /// Whether there were further, unusable contents.
     pub(super) damaged: bool,
 }
 
-/// A change of what is kept.
+/// A change of the contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Make an authority that signs from now on.
+    /// Create an authority that signs from now on.
     Create,
-    /// Make an authority that is trusted from now on, and signs later.
+    /// Create an authority that is trusted from now on, and signs later.
     Introduce,
     /// Let the next authority sign.
     Promote,
-    /// Make a server certificate for these names.
+    /// Create a server certificate for these names.
     Issue(ServerNames),
-    /// Remember until when an authority that signs no longer is needed.
+    /// Remember until when an authority that no longer signs is needed.
     Retire(Id, Time),
-    /// Trust an authority no longer.
+    /// Stop trusting an authority.
     Forget(Id),
-    /// Write down what can be used, without the rest.
+    /// Rewrite the Secret without its unusable contents.
     Tidy,
 }
 
-/// Since when every `caBundle` has been seen to hold which authorities.
+/// For each authority that every `caBundle` holds: since when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct TrustObservations {
     since: BTreeMap<Id, Time>,
 }
 
-impl Seen {
-    /// Notes what all bundles hold now; nothing is known where one of them could not be read.
+impl TrustObservations {
+    /// Records the authorities that all bundles hold now; `None` if a bundle could not be read.
     pub(super) fn note(&mut self, everywhere: Option<Vec<Id>>, now: Time) {
         let everywhere = everywhere.unwrap_or_default();
-        // A clock that was set back must not make a moment of a minute.
+        // If the clock was set back, the observation starts anew, so that it does not seem longer than it is.
         self.since.retain(|id, since| everywhere.contains(id) && *since <= now);
         for id in everywhere {
             self.since.entry(id).or_insert(now);
@@ -86,8 +87,14 @@ impl Seen {
     }
 }
 
-/// What has to change now; nothing where all is well. The changes are for one write, in this order.
-pub(super) fn plan(state: &State, seen: &Seen, wanted: &ServerNames, now: Time, life: &Lifetimes) -> Vec<Change> {
+/// Returns the necessary changes, in order, for one write; none if all is well.
+pub(super) fn plan(
+    state: &State,
+    seen: &TrustObservations,
+    wanted: &ServerNames,
+    now: Time,
+    life: &Lifetimes,
+) -> Vec<Change> {
     let validity = |id: Id| state.trusted.iter().find(|it| it.id == id).map(|it| it.validity);
     let usable = |id: &Id| validity(*id).is_some_and(|validity| validity.holds(now));
     let signing = state.signing.filter(usable);
@@ -96,7 +103,7 @@ pub(super) fn plan(state: &State, seen: &Seen, wanted: &ServerNames, now: Time, 
     let settled = |id: Id| seen.settled(id, now, life);
 
     let mut changes = Vec::new();
-    // Who signs after these changes; nothing while that is a new one.
+    // The signing authority after these changes; `None` if that is a new one.
     let mut signer = signing;
     match (signing, next) {
         (None, None) if server.is_some() => changes.push(Change::Introduce),
@@ -125,12 +132,12 @@ pub(super) fn plan(state: &State, seen: &Seen, wanted: &ServerNames, now: Time, 
     changes
 }
 
-/// Whether a third of a life is left. What was made with a longer life counts from its end as well.
+/// Whether at most a third of `life` is left, counted back from the end of validity, however long the actual life.
 fn due(validity: Validity, life: std::time::Duration, now: Time) -> bool {
     validity.until - life / 3 <= now
 }
 
-/// The server certificate that is missing, where one is.
+/// Returns the change that issues a server certificate, if one is needed.
 fn issue(
     server: Option<&Server>,
     wanted: &ServerNames,
@@ -139,22 +146,22 @@ fn issue(
     life: &Lifetimes,
 ) -> Option<Change> {
     let Some(server) = server else { return Some(Change::Issue(wanted.clone())) };
-    // A certificate of an authority that signs no longer is kept until everybody trusts the one that does.
+    // The certificate of an authority that no longer signs is kept until every `caBundle` holds the signing one.
     let other = server.issuer != signing;
     if other && !settled {
         return None;
     }
     if !server.names.cover(wanted) {
-        // Replicas of two configurations would take each other's names away, again and again.
+        // The old names stay: otherwise replicas with different configurations would remove each other's names forever.
         return Some(Change::Issue(wanted.with(&server.names)));
     }
-    // Where the end of the authority is the end of both, a new one gains nothing.
+    // If both certificates would end with the authority, a new one gains nothing.
     let renew =
         due(server.validity, life.server, now) && (now + life.server).min(signing_until) > server.validity.until;
     (other || renew).then(|| Change::Issue(wanted.clone()))
 }
 
-/// Authorities that are no longer needed, or will not be from some time on.
+/// Returns the changes for authorities that are not needed any more, or only until a known time.
 fn farewells<'a>(
     state: &'a State,
     signer: Option<Id>,

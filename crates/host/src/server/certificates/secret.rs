@@ -1,9 +1,9 @@
-//! The Secret in which a self-signed authority and its certificate are kept.
+//! The Secret that holds a self-signed authority and its certificate.
 //!
-//! | key | what |
+//! | key | content |
 //! | --- | --- |
-//! | `tls.crt`, `tls.key` | what is served, as in every Secret of type `kubernetes.io/tls` |
-//! | `ca.crt` | every authority that a client should trust: what stands in `caBundle` |
+//! | `tls.crt`, `tls.key` | the served certificate and its key, as in every Secret of type `kubernetes.io/tls` |
+//! | `ca.crt` | every authority that clients should trust: the content of `caBundle` |
 //! | `ca.key` | the key of the authority that signs |
 //! | `next-ca.key` | during a rotation: the key of the authority that will sign next |
 
@@ -25,29 +25,29 @@ const SIGNING_KEY: &str = "ca.key";
 const NEXT_KEY: &str = "next-ca.key";
 const KEYS: [&str; 5] = [CERTIFICATE, KEY, AUTHORITIES, SIGNING_KEY, NEXT_KEY];
 
-/// The label by which a Secret is known to be ours.
+/// The label that marks a Secret as pillion's.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pillion");
-/// Until when authorities are needed that sign no longer: `<SHA-256>=<seconds since 1970>`, separated by commas.
+/// Until when authorities that no longer sign are needed: `<SHA-256>=<seconds since 1970>`, separated by commas.
 const RETIRED: &str = "pillion.dev/retired-authorities";
 
 /// Why a Secret is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOurs {
-    /// Somebody else's.
+    /// The Secret lacks pillion's label.
     #[error(
         "it is not labelled app.kubernetes.io/managed-by=pillion: delete it, label it so that pillion may overwrite \
          it, or name another Secret"
     )]
     Label,
-    /// Nobody may change it.
+    /// The Secret is immutable.
     #[error("it is immutable: delete it, or name another Secret")]
     Immutable,
 }
 
-/// What can be used of a Secret.
+/// Returns the usable contents of a Secret.
 ///
 /// # Errors
-/// [`NotOurs`] where the Secret is not to be touched.
+/// [`NotOurs`] if pillion must not change the Secret.
 pub(super) fn read(secret: &Secret) -> Result<Contents, NotOurs> {
     let label = secret.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0));
     if label.is_none_or(|value| value != MANAGED_BY.1) {
@@ -103,7 +103,7 @@ fn salvage<'a>(get: impl Fn(&str) -> Option<&'a [u8]>, retired: &str) -> Content
     Contents { damage, ..contents.tidied() }
 }
 
-/// The certificate that is served, where it is one and its key is beside it.
+/// Returns the served certificate, if it is a server certificate and the key matches it.
 fn server(certificate: &[u8], key: &[u8]) -> Option<Pair> {
     let certificate = pem::certificates(certificate).0.into_iter().next()?;
     let key = PrivateKey::read(key)?;
@@ -112,7 +112,7 @@ fn server(certificate: &[u8], key: &[u8]) -> Option<Pair> {
     fits.then_some(Pair { certificate, key })
 }
 
-/// The Secret with these contents. What else is in `base` (labels, other keys, its resourceVersion) stays.
+/// Returns the Secret with these contents. Everything else in `base` stays: labels, other keys, resourceVersion.
 pub(super) fn write(mut base: Secret, contents: &Contents) -> Secret {
     let data = base.data.get_or_insert_default();
     data.retain(|key, _| !KEYS.contains(&key.as_str()));
@@ -140,7 +140,7 @@ pub(super) fn write(mut base: Secret, contents: &Contents) -> Secret {
     base
 }
 
-/// An empty Secret for the first certificates.
+/// Returns an empty Secret for the first certificates.
 pub(super) fn new(namespace: &str, name: &str) -> Secret {
     let mut secret = Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
     secret.metadata.namespace = Some(namespace.to_owned());
@@ -148,7 +148,7 @@ pub(super) fn new(namespace: &str, name: &str) -> Secret {
     secret
 }
 
-/// What the annotation says; entries that say nothing are left out.
+/// Parses the annotation; invalid entries are skipped.
 fn times(annotation: &str) -> BTreeMap<Id, Time> {
     let entry = |entry: &str| {
         let (id, time) = entry.trim().split_once('=')?;

@@ -1,4 +1,4 @@
-//! Points in time, as certificates hold them: whole seconds.
+//! Points in time with the precision of certificates: whole seconds.
 
 use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

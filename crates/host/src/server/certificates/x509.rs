@@ -1,4 +1,4 @@
-//! What a certificate says.
+//! Parses certificates.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::names::ServerNames;
 use super::time::Time;
 
-/// How far ahead of ours the clock may be that made a certificate.
+/// How far the clock that made a certificate may be ahead of ours.
 const AHEAD: std::time::Duration = std::time::Duration::from_hours(1);
 
-/// Which certificate: the SHA-256 of its bytes.
+/// Identifies a certificate: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id(pub [u8; 32]);
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// From when to when a certificate is valid.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) from: Time,
@@ -44,27 +44,27 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Whether it can be used now. One that another clock made a little ahead of ours can.
+    /// Whether the certificate is usable now. Its start may lie up to `AHEAD` in the future.
     pub(super) fn holds(&self, now: Time) -> bool {
         self.from <= now + AHEAD && now < self.until
     }
 }
 
-/// What of a certificate matters here.
+/// The relevant facts of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) id: Id,
     pub(super) validity: Validity,
-    /// Whether it may sign others (`basicConstraints`, `keyUsage`).
+    /// Whether it may sign certificates (`basicConstraints`, `keyUsage`).
     pub(super) is_authority: bool,
-    /// Whether it may be a server's (`extendedKeyUsage`; without any it may).
+    /// Whether a server may use it (`extendedKeyUsage`; a certificate without that extension is suitable).
     pub(super) is_server: bool,
     pub(super) names: ServerNames,
-    /// The key that it is for, as `SubjectPublicKeyInfo`.
+    /// The public key, as `SubjectPublicKeyInfo`.
     pub(super) public_key: Vec<u8>,
 }
 
-/// Reads a certificate; nothing where it is none.
+/// Reads a certificate; `None` if the bytes are not one.
 pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let validity = certificate.validity();
@@ -90,7 +90,7 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
     })
 }
 
-/// When a certificate expires; nothing where it is none.
+/// Returns when a certificate expires; `None` if the bytes are not one.
 pub(super) fn expiry(der: &CertificateDer<'_>) -> Option<Time> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(Time(certificate.validity().not_after.timestamp()))

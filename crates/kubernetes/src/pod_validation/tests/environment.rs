@@ -18,7 +18,7 @@ fn of_variable(variable: &Value, expected: &str) {
 #[case("A=B", "name")]
 #[case("..A", "name")]
 #[case("é", "name")]
-fn v12_names_of_variables_follow_the_strict_rule(#[case] name: &str, #[case] expected: &str) {
+fn val12_names_of_variables_follow_the_strict_rule(#[case] name: &str, #[case] expected: &str) {
     of_variable(&json!({"name": name, "value": "x"}), expected);
 }
 
@@ -43,7 +43,7 @@ fn v12_names_of_variables_follow_the_strict_rule(#[case] name: &str, #[case] exp
 #[case("status.phase", "valueFrom.fieldRef.fieldPath")]
 #[case("spec.x", "valueFrom.fieldRef.fieldPath")]
 #[case("", "valueFrom.fieldRef.fieldPath")]
-fn v12_fields_for_variables(#[case] field_path: &str, #[case] expected: &str) {
+fn val12_fields_for_variables(#[case] field_path: &str, #[case] expected: &str) {
     let reference = json!({"apiVersion": "v1", "fieldPath": field_path});
     of_variable(&json!({"name": "A", "valueFrom": {"fieldRef": reference}}), expected);
 }
@@ -52,7 +52,7 @@ fn v12_fields_for_variables(#[case] field_path: &str, #[case] expected: &str) {
 #[case(json!({"fieldPath": "metadata.name"}), "valueFrom.fieldRef.apiVersion")]
 #[case(json!({"apiVersion": "v2", "fieldPath": "metadata.name"}), "valueFrom.fieldRef.fieldPath")]
 #[case(json!({"apiVersion": "v1"}), "valueFrom.fieldRef.fieldPath")]
-fn v12_versions_of_field_references(#[case] reference: Value, #[case] expected: &str) {
+fn val12_versions_of_field_references(#[case] reference: Value, #[case] expected: &str) {
     of_variable(&json!({"name": "A", "valueFrom": {"fieldRef": reference}}), expected);
 }
 
@@ -76,7 +76,7 @@ fn v12_versions_of_field_references(#[case] reference: Value, #[case] expected: 
 #[case(json!({"resource": "cpu", "divisor": "3"}), "resource")]
 #[case(json!({"resource": "limits.nvidia.com/gpu"}), "resource")]
 #[case(json!({}), "resource")]
-fn v12_resources_for_variables(#[case] reference: Value, #[case] expected: &str) {
+fn val12_resources_for_variables(#[case] reference: Value, #[case] expected: &str) {
     let expected = under("valueFrom.resourceFieldRef", expected);
     of_variable(&json!({"name": "A", "valueFrom": {"resourceFieldRef": reference}}), &expected);
 }
@@ -89,7 +89,7 @@ fn v12_resources_for_variables(#[case] reference: Value, #[case] expected: &str)
 #[case(json!({"key": "k"}), "name")]
 #[case(json!({"name": "A", "key": "k"}), "name")]
 #[case(json!({"name": "a-", "key": "k"}), "name")]
-fn v12_keys_of_objects(#[case] reference: Value, #[case] expected: &str) {
+fn val12_keys_of_objects(#[case] reference: Value, #[case] expected: &str) {
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         let expected = under(&format!("valueFrom.{kind}"), expected);
         of_variable(&json!({"name": "A", "valueFrom": {kind: reference}}), &expected);
@@ -108,7 +108,7 @@ fn v12_keys_of_objects(#[case] reference: Value, #[case] expected: &str) {
     }}),
     "valueFrom"
 )]
-fn v12_a_variable_has_one_source(#[case] variable: Value, #[case] expected: &str) {
+fn val12_a_variable_has_one_source(#[case] variable: Value, #[case] expected: &str) {
     of_variable(&variable, expected);
 }
 
@@ -120,12 +120,12 @@ fn v12_a_variable_has_one_source(#[case] variable: Value, #[case] expected: &str
 #[case(json!({"configMapRef": {"name": "A"}}), "envFrom[0].configMapRef.name")]
 #[case(json!({"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}), "envFrom")]
 #[case(json!({"prefix": "P"}), "envFrom")]
-// These names are checked as if something were appended to them.
+// Kubernetes checks these names as prefixes.
 #[case(json!({"configMapRef": {"name": "a-"}}), "")]
 #[case(json!({"configMapRef": {"name": "a--"}}), "")]
 #[case(json!({"configMapRef": {"name": "a_-"}}), "")]
 #[case(json!({"configMapRef": {"name": "-"}}), "envFrom[0].configMapRef.name")]
 #[case(json!({"configMapRef": {"name": "é-"}}), "envFrom[0].configMapRef.name")]
-fn v12_env_from(#[case] source: Value, #[case] expected: &str) {
+fn val12_env_from(#[case] source: Value, #[case] expected: &str) {
     assert_paths(&of_container(&json!({"envFrom": [source]})), expected, &source);
 }

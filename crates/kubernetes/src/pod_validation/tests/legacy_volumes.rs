@@ -44,7 +44,7 @@ use super::{assert_paths, of_volume};
 #[case(json!({"quobyte": {"registry": "h:1,[::1]:2", "volume": "v"}}), "")]
 #[case(json!({"quobyte": {}}), "quobyte.registry quobyte.volume")]
 #[case(json!({"quobyte": {"registry": "h:1", "volume": "v", "tenant": "t".repeat(65)}}), "quobyte.tenant")]
-fn v12_sources_that_are_rare(#[case] source: Value, #[case] expected: &str) {
+fn val12_sources_that_are_rare(#[case] source: Value, #[case] expected: &str) {
     assert_paths(&of_volume(&source), expected, &source);
 }
 
@@ -59,7 +59,7 @@ fn v12_sources_that_are_rare(#[case] source: Value, #[case] expected: &str) {
 #[case("[a:1", false)]
 #[case("[a]:[1", false)]
 #[case("a]b:1", false)]
-fn v12_registries_are_hosts_with_ports(#[case] registry: &str, #[case] fine: bool) {
+fn val12_registries_are_hosts_with_ports(#[case] registry: &str, #[case] fine: bool) {
     let source = json!({"quobyte": {"registry": registry, "volume": "v"}});
     assert_paths(&of_volume(&source), if fine { "" } else { "quobyte.registry" }, &source);
 }
@@ -82,7 +82,7 @@ fn v12_registries_are_hosts_with_ports(#[case] registry: &str, #[case] fine: boo
 #[case("eui\n0123456789ABCDEF", false)]
 #[case("naa.0123", false)]
 #[case("foo", false)]
-fn v12_iscsi_names(#[case] name: &str, #[case] fine: bool) {
+fn val12_iscsi_names(#[case] name: &str, #[case] fine: bool) {
     let target = json!({"iscsi": {"targetPortal": "p", "iqn": name, "lun": 0}});
     assert_paths(&of_volume(&target), if fine { "" } else { "iscsi.iqn" }, &target);
     let own = json!({"iscsi": {"targetPortal": "p", "iqn": "iqn.2015-02.a:b", "lun": 0, "initiatorName": name}});
@@ -99,6 +99,6 @@ fn v12_iscsi_names(#[case] name: &str, #[case] fine: bool) {
     "name"
 )]
 #[case(json!({"targetPortal": "p".repeat(62), "iqn": "iqn.2015-02.a:b", "initiatorName": "iqn.2015-02.a:b"}), "")]
-fn v12_iscsi(#[case] iscsi: Value, #[case] expected: &str) {
+fn val12_iscsi(#[case] iscsi: Value, #[case] expected: &str) {
     assert_paths(&of_volume(&json!({"iscsi": iscsi})), expected, &iscsi);
 }

@@ -1,4 +1,4 @@
-//! Tables: what is given, and the paths that Kubernetes v1.32 reports for it.
+//! Tables of inputs and the error paths that Kubernetes v1.32 reports for them.
 
 mod environment;
 mod legacy_volumes;
@@ -13,7 +13,7 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-/// A valid container.
+/// Returns a valid container.
 fn container(name: &str) -> Value {
     json!({
         "name": name,
@@ -25,7 +25,7 @@ fn container(name: &str) -> Value {
     })
 }
 
-/// A valid container, with the fields of `fields` in place of its own; a null takes a field away.
+/// Returns a valid container with `fields` in place of its own. A null removes a field.
 fn with(name: &str, fields: &Value) -> Value {
     let mut container = container(name);
     let target = container.as_object_mut().unwrap();
@@ -38,7 +38,7 @@ fn with(name: &str, fields: &Value) -> Value {
     container
 }
 
-/// The paths of all errors, each once, ascending.
+/// Returns the paths of all errors, ascending, without duplicates.
 fn paths(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> Vec<String> {
     let errors = super::validate(init_containers, containers, volumes);
     assert!(errors.iter().all(|error| !error.detail.is_empty() || error.value.is_some()), "{errors:?}");
@@ -48,17 +48,17 @@ fn paths(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> 
     paths
 }
 
-/// The errors of a Pod with one container that has `fields`, below that container.
+/// Returns the error paths of a Pod with one container that has `fields`, relative to that container.
 fn of_container(fields: &Value) -> Vec<String> {
     below("spec.containers[0].", &paths(&[], &[with("c", fields)], &[]))
 }
 
-/// The errors of a Pod with the init container `fields`, below that container.
+/// Returns the error paths of a Pod with the init container `fields`, relative to that container.
 fn of_init_container(fields: &Value) -> Vec<String> {
     below("spec.initContainers[0].", &paths(&[with("i", fields)], &[container("c")], &[]))
 }
 
-/// The errors of a Pod with one volume `v` of this source, below that volume.
+/// Returns the error paths of a Pod with one volume `v` of this source, relative to that volume.
 fn of_volume(source: &Value) -> Vec<String> {
     let mut volume = source.clone();
     volume.as_object_mut().unwrap().insert("name".to_owned(), json!("v"));
@@ -69,7 +69,7 @@ fn below(prefix: &str, paths: &[String]) -> Vec<String> {
     paths.iter().map(|path| path.strip_prefix(prefix).unwrap_or(path).to_owned()).collect()
 }
 
-/// `paths`, separated by blanks, below `parent`; `.` is the parent itself.
+/// Moves `paths`, separated by blanks, below `parent`. `.` is the parent itself.
 fn under(parent: &str, paths: &str) -> String {
     let whole = |path: &str| match path {
         "." => parent.to_owned(),
@@ -79,7 +79,7 @@ fn under(parent: &str, paths: &str) -> String {
     paths.split_whitespace().map(whole).collect::<Vec<_>>().join(" ")
 }
 
-/// Compares with a list of paths that is separated by blanks.
+/// Compares error paths with a list that is separated by blanks.
 #[track_caller]
 fn assert_paths(found: &[String], expected: &str, given: &Value) {
     let expected: Vec<&str> = expected.split_whitespace().collect();

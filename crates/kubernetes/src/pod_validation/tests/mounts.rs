@@ -44,12 +44,12 @@ fn of(fields: &Value, expected: &str) {
     }]),
     "volumeMounts.recursiveReadOnly"
 )]
-fn v12_mounts(#[case] mounts: Value, #[case] expected: &str) {
+fn val12_mounts(#[case] mounts: Value, #[case] expected: &str) {
     of(&json!({"volumeMounts": mounts}), expected);
 }
 
 #[test]
-fn v12_bidirectional_mounts_are_for_privileged_containers() {
+fn val12_bidirectional_mounts_are_for_privileged_containers() {
     let mounts = json!([{"name": "v", "mountPath": "/a", "mountPropagation": "Bidirectional"}]);
     of(&json!({"volumeMounts": mounts, "securityContext": {"privileged": true}}), "");
     of(&json!({"volumeMounts": mounts, "securityContext": {}}), "volumeMounts.mountPropagation");
@@ -66,12 +66,12 @@ fn v12_bidirectional_mounts_are_for_privileged_containers() {
     json!([{"name": "pvc", "devicePath": "/x"}, {"name": "pvc", "devicePath": "/x"}]),
     "volumeDevices[1].devicePath volumeDevices[1].name"
 )]
-fn v12_devices(#[case] devices: Value, #[case] expected: &str) {
+fn val12_devices(#[case] devices: Value, #[case] expected: &str) {
     of(&json!({"volumeDevices": devices}), expected);
 }
 
 #[test]
-fn v12_mounts_and_devices_exclude_each_other() {
+fn val12_mounts_and_devices_exclude_each_other() {
     of(
         &json!({
             "volumeMounts": [{"name": "pvc", "mountPath": "/a"}, {"name": "v", "mountPath": "/x"}],
@@ -82,7 +82,7 @@ fn v12_mounts_and_devices_exclude_each_other() {
 }
 
 #[test]
-fn v12_a_volume_with_an_error_cannot_be_mounted() {
+fn val12_a_volume_with_an_error_cannot_be_mounted() {
     let user = with("c", &json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
     let init = with("i", &json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
     let found = paths(&[init], &[user.clone(), container("d")], &[json!({"name": "v", "hostPath": {"path": ""}})]);

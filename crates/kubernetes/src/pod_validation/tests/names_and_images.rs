@@ -5,7 +5,7 @@ use super::{assert_paths, container, of_container, of_init_container, paths, wit
 use crate::field::Cause;
 
 #[test]
-fn v12_a_plain_pod_is_fine() {
+fn val12_a_plain_pod_is_fine() {
     assert_eq!(
         paths(&[container("a")], &[container("b"), container("c")], &[json!({"name": "v", "emptyDir": {}})]),
         [""; 0]
@@ -13,7 +13,7 @@ fn v12_a_plain_pod_is_fine() {
 }
 
 #[test]
-fn v12_a_pod_needs_a_container() {
+fn val12_a_pod_needs_a_container() {
     assert_eq!(paths(&[container("a")], &[], &[]), ["spec.containers"]);
 }
 
@@ -37,7 +37,7 @@ fn v12_a_pod_needs_a_container() {
 #[case(json!({"terminationMessagePolicy": "FallbackToLogsOnError"}), "")]
 #[case(json!({"terminationMessagePath": ""}), "")]
 #[case(json!({"name": null, "image": null, "imagePullPolicy": ""}), "image imagePullPolicy name")]
-fn v12_names_images_and_policies(#[case] fields: Value, #[case] expected: &str) {
+fn val12_names_images_and_policies(#[case] fields: Value, #[case] expected: &str) {
     assert_paths(&of_container(&fields), expected, &fields);
     assert_paths(&of_init_container(&fields), expected, &fields);
 }
@@ -47,13 +47,13 @@ fn v12_names_images_and_policies(#[case] fields: Value, #[case] expected: &str) 
 #[case(&["a"], &["b", "a"], "spec.initContainers[0].name")]
 #[case(&["a", "a"], &["b"], "spec.initContainers[1].name")]
 #[case(&["a", "b"], &["c", "d"], "")]
-fn v12_names_are_unique_across_both_lists(#[case] init: &[&str], #[case] plain: &[&str], #[case] expected: &str) {
+fn val12_names_are_unique_across_both_lists(#[case] init: &[&str], #[case] plain: &[&str], #[case] expected: &str) {
     let make = |names: &[&str]| -> Vec<Value> { names.iter().map(|name| container(name)).collect() };
     assert_paths(&paths(&make(init), &make(plain), &[]), expected, &json!([init, plain]));
 }
 
 #[test]
-fn v12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
+fn val12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
     let errors = super::super::validate(&[container("a")], &[container("a")], &[]);
     let causes: Vec<Cause> = errors.iter().map(|error| error.cause).collect();
     assert_eq!(causes, [Cause::Duplicate]);
@@ -74,7 +74,7 @@ fn v12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
     "restartPolicy",
     "resizePolicy"
 )]
-fn v12_what_plain_and_init_containers_may_not_have(#[case] fields: Value, #[case] plain: &str, #[case] init: &str) {
+fn val12_what_plain_and_init_containers_may_not_have(#[case] fields: Value, #[case] plain: &str, #[case] init: &str) {
     assert_paths(&of_container(&fields), plain, &fields);
     assert_paths(&of_init_container(&fields), init, &fields);
 }

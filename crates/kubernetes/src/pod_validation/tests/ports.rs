@@ -18,7 +18,7 @@ use super::{assert_paths, container, of_container, paths, with};
     json!([{"name": "a", "containerPort": 1, "protocol": "TCP"}, {"name": "a", "containerPort": 2, "protocol": "UDP"}]),
     "ports[1].name"
 )]
-fn v12_ports(#[case] ports: Value, #[case] expected: &str) {
+fn val12_ports(#[case] ports: Value, #[case] expected: &str) {
     assert_paths(&of_container(&json!({"ports": ports})), expected, &ports);
 }
 
@@ -34,13 +34,13 @@ fn v12_ports(#[case] ports: Value, #[case] expected: &str) {
 #[case("HTTP", false)]
 #[case("a_b", false)]
 #[case("", true)]
-fn v12_port_names(#[case] name: &str, #[case] fine: bool) {
+fn val12_port_names(#[case] name: &str, #[case] fine: bool) {
     let ports = json!([{"name": name, "containerPort": 80, "protocol": "TCP"}]);
     assert_paths(&of_container(&json!({"ports": ports})), if fine { "" } else { "ports[0].name" }, &ports);
 }
 
 #[test]
-fn v12_containers_share_the_ports_of_the_host() {
+fn val12_containers_share_the_ports_of_the_host() {
     let port = |protocol: &str, address: &str| json!({"ports": [{"containerPort": 1, "hostPort": 80, "hostIP": address, "protocol": protocol}]});
     let (tcp, udp, other) = (port("TCP", ""), port("UDP", ""), port("TCP", "10.0.0.1"));
     let plain = [with("a", &tcp), with("b", &udp), with("c", &other), with("d", &tcp)];
@@ -48,7 +48,7 @@ fn v12_containers_share_the_ports_of_the_host() {
 }
 
 #[test]
-fn v12_an_init_container_can_only_clash_with_itself_and_is_reported_as_the_first() {
+fn val12_an_init_container_can_only_clash_with_itself_and_is_reported_as_the_first() {
     let port = json!({"containerPort": 1, "hostPort": 80, "protocol": "TCP"});
     let twice = with("j", &json!({"ports": [port, port]}));
     let found = paths(&[container("i"), twice], &[container("c")], &[]);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{assert_paths, of_container, of_init_container, under};
 
-/// `probe` with the fields that defaulting fills in.
+/// Returns `probe` with the fields that defaulting sets.
 fn filled(probe: &Value) -> Value {
     let mut full = json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3});
     for (key, value) in probe.as_object().unwrap() {
@@ -35,9 +35,9 @@ fn filled(probe: &Value) -> Value {
 #[case(json!({"tcpSocket": {"port": 1}, "initialDelaySeconds": -1}), "initialDelaySeconds")]
 #[case(json!({"tcpSocket": {"port": 1}, "timeoutSeconds": -1, "periodSeconds": 0}), "timeoutSeconds")]
 #[case(json!({"tcpSocket": {"port": 1}, "periodSeconds": -1, "failureThreshold": -1}), "failureThreshold periodSeconds")]
-// Only an action that a probe cannot have.
+// The only action is one that a probe cannot have.
 #[case(json!({"sleep": {"seconds": 1}}), ".")]
-fn v12_probes(#[case] probe: Value, #[case] expected: &str) {
+fn val12_probes(#[case] probe: Value, #[case] expected: &str) {
     let probe = filled(&probe);
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let expected = under(kind, expected);
@@ -55,7 +55,7 @@ fn v12_probes(#[case] probe: Value, #[case] expected: &str) {
 #[case(json!({"successThreshold": -1}), "successThreshold", "successThreshold")]
 #[case(json!({"terminationGracePeriodSeconds": 5}), "terminationGracePeriodSeconds", "")]
 #[case(json!({"terminationGracePeriodSeconds": 0}), "terminationGracePeriodSeconds", "terminationGracePeriodSeconds")]
-fn v12_readiness_probes_differ(#[case] fields: Value, #[case] readiness: &str, #[case] others: &str) {
+fn val12_readiness_probes_differ(#[case] fields: Value, #[case] readiness: &str, #[case] others: &str) {
     let mut probe = filled(&fields);
     probe.as_object_mut().unwrap().insert("tcpSocket".to_owned(), json!({"port": 1}));
     for (kind, expected) in [("livenessProbe", others), ("readinessProbe", readiness), ("startupProbe", others)] {
@@ -64,7 +64,7 @@ fn v12_readiness_probes_differ(#[case] fields: Value, #[case] readiness: &str, #
 }
 
 #[test]
-fn v12_a_probe_without_a_success_threshold_is_refused_where_it_must_be_1() {
+fn val12_a_probe_without_a_success_threshold_is_refused_where_it_must_be_1() {
     let probe = json!({"tcpSocket": {"port": 1}});
     assert_paths(&of_container(&json!({"startupProbe": probe})), "startupProbe.successThreshold", &probe);
     assert_paths(&of_container(&json!({"readinessProbe": probe})), "", &probe);
@@ -79,9 +79,9 @@ fn v12_a_probe_without_a_success_threshold_is_refused_where_it_must_be_1() {
 #[case(json!({"sleep": {"seconds": 31}}), "sleep")]
 #[case(json!({"sleep": {"seconds": 1}, "tcpSocket": {"port": 1}}), "sleep")]
 #[case(json!({"httpGet": {"path": "/", "port": 1, "scheme": ""}}), "httpGet.scheme")]
-// Only an action that a hook cannot have.
+// The only action is one that a hook cannot have.
 #[case(json!({"grpc": {"port": 1}}), ".")]
-fn v12_hooks(#[case] hook: Value, #[case] expected: &str) {
+fn val12_hooks(#[case] hook: Value, #[case] expected: &str) {
     for kind in ["postStart", "preStop"] {
         let expected = under(&format!("lifecycle.{kind}"), expected);
         let fields = json!({"lifecycle": {kind: hook}});

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::super::validate;
 use super::container;
 
-/// Keys that the rules read, so that random objects reach them.
+/// Keys that the rules read, so that random objects reach the rules.
 const KEYS: [&str; 40] = [
     "name",
     "image",
@@ -70,7 +70,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn v12_no_input_panics_and_every_error_has_a_place_and_a_reason(
+    fn val12_no_input_panics_and_every_error_has_a_place_and_a_reason(
         init in prop::collection::vec(any_json(), 0..3),
         containers in prop::collection::vec(any_json(), 0..3),
         volumes in prop::collection::vec(any_json(), 0..3),
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn v12_an_unknown_field_changes_nothing(key in "x[a-z]{1,8}", value in any_json()) {
+    fn val12_an_unknown_field_changes_nothing(key in "x[a-z]{1,8}", value in any_json()) {
         let mut edited = container("c");
         edited.as_object_mut().unwrap().insert(key.clone(), value.clone());
         let mut volume = json!({"name": "v", "emptyDir": {}});

@@ -24,12 +24,12 @@ fn of(resources: &Value, expected: &str) {
 #[case("Ex.com/a", "limits[Ex.com/a]")]
 #[case("hugepages-2Mi", ".")]
 #[case("hugepages-", ". limits[hugepages-]")]
-fn v12_names_of_resources(#[case] name: &str, #[case] expected: &str) {
+fn val12_names_of_resources(#[case] name: &str, #[case] expected: &str) {
     of(&json!({"limits": {name: "2"}}), expected);
 }
 
 #[test]
-fn v12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
+fn val12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
     let label = "a".repeat(60);
     let fine = format!("{}.{}/x", [label.as_str(); 3].join("."), "a".repeat(61));
     let long = format!("{}.{}/x", [label.as_str(); 3].join("."), "a".repeat(62));
@@ -59,7 +59,7 @@ fn v12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
 #[case(json!({"requests": {"cpu": "1"}, "limits": {"hugepages-2Mi": "3"}}), "")]
 #[case(json!({"limits": {"hugepages-2Mi": "2Mi"}}), ".")]
 #[case(json!({"limits": {"hugepages-2Mi": "2Mi", "ephemeral-storage": "1"}}), ".")]
-fn v12_amounts(#[case] resources: Value, #[case] expected: &str) {
+fn val12_amounts(#[case] resources: Value, #[case] expected: &str) {
     of(&resources, expected);
 }
 
@@ -68,7 +68,7 @@ fn v12_amounts(#[case] resources: Value, #[case] expected: &str) {
 #[case(json!([{}]), "claims[0]")]
 #[case(json!([{"name": "a", "request": "A"}]), "claims[0] claims[0].request")]
 #[case(json!([{"name": "a"}, {"name": "a", "request": "A"}]), "claims[0] claims[1]")]
-fn v12_a_sidecar_has_nothing_to_claim(#[case] claims: Value, #[case] expected: &str) {
+fn val12_a_sidecar_has_nothing_to_claim(#[case] claims: Value, #[case] expected: &str) {
     of(&json!({"claims": claims}), expected);
 }
 
@@ -79,7 +79,7 @@ fn v12_a_sidecar_has_nothing_to_claim(#[case] claims: Value, #[case] expected: &
 #[case(&["a/x", "a"], 1)]
 #[case(&["a", "a/x"], 1)]
 #[case(&["a", "b"], 0)]
-fn v12_claims_do_not_overlap(#[case] claims: &[&str], #[case] duplicates: usize) {
+fn val12_claims_do_not_overlap(#[case] claims: &[&str], #[case] duplicates: usize) {
     let claims: Vec<Value> = claims
         .iter()
         .map(|claim| match claim.split_once('/') {
@@ -105,6 +105,6 @@ fn v12_claims_do_not_overlap(#[case] claims: &[&str], #[case] duplicates: usize)
     ]),
     "resizePolicy[1]"
 )]
-fn v12_resize_policies(#[case] policies: Value, #[case] expected: &str) {
+fn val12_resize_policies(#[case] policies: Value, #[case] expected: &str) {
     assert_paths(&of_container(&json!({"resizePolicy": policies})), expected, &policies);
 }

@@ -20,7 +20,7 @@ fn of(context: &Value, expected: &str) {
 #[case(json!({"allowPrivilegeEscalation": false, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}), ".")]
 #[case(json!({"allowPrivilegeEscalation": false, "capabilities": {"add": ["SYS_ADMIN"]}}), "")]
 #[case(json!({"seLinuxOptions": {"level": "any"}}), "")]
-fn v12_security_contexts(#[case] context: Value, #[case] expected: &str) {
+fn val12_security_contexts(#[case] context: Value, #[case] expected: &str) {
     of(&context, expected);
 }
 
@@ -36,7 +36,7 @@ fn v12_security_contexts(#[case] context: Value, #[case] expected: &str) {
 #[case(json!({"type": "Localhost", "localhostProfile": "p".repeat(4096)}), "", "localhostProfile")]
 #[case(json!({}), "type", "type")]
 #[case(json!({"type": "x", "localhostProfile": "p"}), "localhostProfile type", "type")]
-fn v12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor: &str) {
+fn val12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor: &str) {
     for (kind, expected) in [("seccompProfile", seccomp), ("appArmorProfile", app_armor)] {
         of(&json!({kind: profile}), &under(kind, expected));
     }
@@ -63,13 +63,13 @@ fn v12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor
 #[case(&"u".repeat(105), false)]
 #[case(&format!("{}\\u", ["d"; 128].join(".")), true)]
 #[case(&format!("{}\\u", ["d"; 129].join(".")), false)]
-fn v12_windows_users(#[case] name: &str, #[case] fine: bool) {
+fn val12_windows_users(#[case] name: &str, #[case] fine: bool) {
     let expected = if fine { "" } else { "windowsOptions.runAsUserName" };
     of(&json!({"windowsOptions": {"runAsUserName": name}}), expected);
 }
 
 #[test]
-fn v12_credential_specs_are_checked_and_never_shown() {
+fn val12_credential_specs_are_checked_and_never_shown() {
     of(&json!({"windowsOptions": {"gmsaCredentialSpecName": "a.b", "gmsaCredentialSpec": "x"}}), "");
     of(
         &json!({"windowsOptions": {"gmsaCredentialSpecName": "A", "gmsaCredentialSpec": ""}}),
@@ -82,7 +82,7 @@ fn v12_credential_specs_are_checked_and_never_shown() {
 }
 
 #[test]
-fn v12_host_process_containers_need_the_network_of_the_host() {
+fn val12_host_process_containers_need_the_network_of_the_host() {
     let host_process = with("h", &json!({"securityContext": {"windowsOptions": {"hostProcess": true}}}));
     assert_eq!(paths(&[], std::slice::from_ref(&host_process), &[]), ["spec.hostNetwork"]);
     assert_eq!(paths(&[host_process], &[container("c")], &[]), ["spec", "spec.hostNetwork"]);

@@ -17,7 +17,7 @@ use super::{assert_paths, container, of_volume, paths, under};
     json!([{"name": "a", "emptyDir": {}, "downwardAPI": {}, "cephfs": {}, "gcePersistentDisk": {}}]),
     "[0].cephFS [0].downwarAPI [0].gcePersistentDisk"
 )]
-fn v12_volumes(#[case] volumes: Value, #[case] expected: &str) {
+fn val12_volumes(#[case] volumes: Value, #[case] expected: &str) {
     let found = paths(&[], &[container("c")], volumes.as_array().unwrap());
     assert_paths(&found, &under("spec.volumes", expected), &volumes);
 }
@@ -48,7 +48,7 @@ fn v12_volumes(#[case] volumes: Value, #[case] expected: &str) {
     json!({"configMap": {"name": "c", "items": [{"mode": 512}]}}),
     "configMap.items[0].key configMap.items[0].mode configMap.items[0].path"
 )]
-fn v12_common_sources(#[case] source: Value, #[case] expected: &str) {
+fn val12_common_sources(#[case] source: Value, #[case] expected: &str) {
     assert_paths(&of_volume(&source), expected, &source);
 }
 
@@ -62,7 +62,7 @@ fn v12_common_sources(#[case] source: Value, #[case] expected: &str) {
 #[case("../a", false)]
 #[case("..a", false)]
 #[case("...", false)]
-fn v12_paths_of_files(#[case] path: &str, #[case] fine: bool) {
+fn val12_paths_of_files(#[case] path: &str, #[case] fine: bool) {
     let source = json!({"secret": {"secretName": "s", "items": [{"key": "k", "path": path}]}});
     assert_paths(&of_volume(&source), if fine { "" } else { "secret.items[0].path" }, &source);
 }
@@ -81,7 +81,7 @@ fn v12_paths_of_files(#[case] path: &str, #[case] fine: bool) {
     json!({"path": "p", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}, "resourceFieldRef": {}}),
     "."
 )]
-fn v12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
+fn val12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
     assert_paths(&of_volume(&json!({"downwardAPI": {"items": [file]}})), &under("downwardAPI", expected), &file);
     let projected = json!({"projected": {"sources": [{"downwardAPI": {"items": [file]}}]}});
     assert_paths(&of_volume(&projected), &under("projected.sources[0].downwardAPI", expected), &file);
@@ -107,7 +107,7 @@ fn v12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
     ]),
     "."
 )]
-// The path of a token is not compared with the others.
+// The path of a token may equal another path.
 #[case(
     json!([
         {"serviceAccountToken": {"path": "p", "expirationSeconds": 600}},
@@ -137,12 +137,12 @@ fn v12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
     }}}]),
     "sources[0].clusterTrustBundle.labelSelector.matchExpressions[0].values"
 )]
-fn v12_projected_sources(#[case] sources: Value, #[case] expected: &str) {
+fn val12_projected_sources(#[case] sources: Value, #[case] expected: &str) {
     let found = of_volume(&json!({"projected": {"sources": sources}}));
     assert_paths(&found, &under("projected", expected), &sources);
 }
 
-/// An ephemeral volume whose template has `spec` on top of what is required.
+/// Returns an ephemeral volume whose template has the required fields and those of `spec`.
 fn ephemeral(metadata: &Value, spec: &Value) -> Value {
     let mut full = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
     full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -189,7 +189,7 @@ fn ephemeral(metadata: &Value, spec: &Value) -> Value {
     }),
     "."
 )]
-fn v12_claims_of_ephemeral_volumes(#[case] spec: Value, #[case] expected: &str) {
+fn val12_claims_of_ephemeral_volumes(#[case] spec: Value, #[case] expected: &str) {
     let found = of_volume(&ephemeral(&json!({}), &spec));
     assert_paths(&found, &under("ephemeral.volumeClaimTemplate.spec", expected), &spec);
 }
@@ -202,13 +202,13 @@ fn v12_claims_of_ephemeral_volumes(#[case] spec: Value, #[case] expected: &str) 
 #[case(json!({"name": "", "generation": 0, "finalizers": []}), "")]
 #[case(json!({"name": "n", "generation": 1, "finalizers": ["f"]}), "finalizers generation name")]
 #[case(json!({"deletionGracePeriodSeconds": 0, "uid": "u"}), "deletionGracePeriodSeconds uID")]
-fn v12_metadata_of_ephemeral_volumes(#[case] metadata: Value, #[case] expected: &str) {
+fn val12_metadata_of_ephemeral_volumes(#[case] metadata: Value, #[case] expected: &str) {
     let found = of_volume(&ephemeral(&metadata, &json!({})));
     assert_paths(&found, &under("ephemeral.volumeClaimTemplate.metadata", expected), &json!("metadata"));
 }
 
 #[test]
-fn v12_ephemeral_volumes_need_a_template_and_their_claim_is_theirs() {
+fn val12_ephemeral_volumes_need_a_template_and_their_claim_is_theirs() {
     assert_eq!(of_volume(&json!({"ephemeral": {}})), ["ephemeral.volumeClaimTemplate"]);
     let mut volume = ephemeral(&json!({}), &json!({}));
     volume.as_object_mut().unwrap().insert("name".to_owned(), json!("e"));

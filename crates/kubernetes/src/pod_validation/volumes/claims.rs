@@ -1,18 +1,18 @@
-//! Volumes behind `PersistentVolumeClaim`s: named ones, and those made for the Pod.
+//! Volumes from `PersistentVolumeClaim`s: existing claims, and claims created for the Pod.
 
 use serde_json::Value;
 
 use crate::annotations;
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::json;
+use crate::name_validation;
 use crate::node::Node;
 use crate::quantity::Quantity;
 use crate::selector;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const ALONE: &str = "ReadWriteOncePod";
-/// The metadata that a template may not have.
+/// The metadata fields that a template may not set.
 const NOT_IN_TEMPLATES: [&str; 13] = [
     "name",
     "generateName",
@@ -29,12 +29,12 @@ const NOT_IN_TEMPLATES: [&str; 13] = [
     "managedFields",
 ];
 
-/// `persistentVolumeClaim`.
+/// Checks `persistentVolumeClaim`.
 pub(super) fn check_reference(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("claimName", errors);
 }
 
-/// `ephemeral`: the template of a claim.
+/// Checks `ephemeral`: the template of a claim.
 pub(super) fn check_ephemeral(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let Some(template) = &source.get("volumeClaimTemplate") else {
         errors.required(&source.at("volumeClaimTemplate"), "an ephemeral volume needs a template");
@@ -52,12 +52,12 @@ fn check_metadata(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             None => false,
             Some(Value::String(text)) => !text.is_empty(),
             Some(Value::Array(items)) => !items.is_empty(),
-            // A pointer, so 0 counts as set.
+            // This field is a pointer, so 0 counts as set.
             Some(Value::Number(_)) if key == "deletionGracePeriodSeconds" => true,
             Some(value) => value.as_i64() != Some(0),
         };
         if set {
-            // Kubernetes reports this one under another name.
+            // Kubernetes reports this field under another name.
             let reported_as = if key == "uid" { "uID" } else { key };
             errors.forbidden(&metadata.at(reported_as), "a template has labels and annotations only; remove it");
         }
@@ -82,7 +82,7 @@ fn check_spec(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         errors.forbidden(&modes_at, "ReadWriteOncePod does not go with other access modes");
     }
     check_storage(spec, errors);
-    spec.formatted_unless_empty("storageClassName", format::dns_subdomain, errors);
+    spec.formatted_unless_empty("storageClassName", name_validation::dns_subdomain, errors);
     spec.known("volumeMode", &["Block", "Filesystem"], errors);
     check_data_sources(spec, errors);
 }
@@ -107,7 +107,7 @@ fn check_data_sources(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
     }
     let reference = spec.part("dataSourceRef");
-    reference.formatted_unless_empty("namespace", format::dns_label, errors);
+    reference.formatted_unless_empty("namespace", name_validation::dns_label, errors);
     if !spec.has("dataSource") || !spec.has("dataSourceRef") {
         return;
     }
@@ -127,7 +127,7 @@ fn check_data_sources(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_data_source(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     object.require("name", errors);
     object.require("kind", errors);
-    object.formatted_unless_empty("apiGroup", format::dns_subdomain, errors);
+    object.formatted_unless_empty("apiGroup", name_validation::dns_subdomain, errors);
     if object.is_empty("apiGroup") && !object.is_one_of("kind", &["PersistentVolumeClaim"]) {
         let detail = "must be a PersistentVolumeClaim where there is no apiGroup";
         errors.invalid(&object.place, object.text("kind"), detail);

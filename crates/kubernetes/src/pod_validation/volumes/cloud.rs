@@ -4,30 +4,30 @@ use super::{check_secret_ref, require_all};
 use crate::field::{Cause, FieldError, FieldErrors};
 use crate::node::Node;
 
-/// `gcePersistentDisk`.
+/// Checks `gcePersistentDisk`.
 pub(super) fn check_gce_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("pdName", errors);
     source.in_range("partition", 0, 255, errors);
 }
 
-/// `awsElasticBlockStore`.
+/// Checks `awsElasticBlockStore`.
 pub(super) fn check_aws_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
     source.in_range("partition", 0, 255, errors);
 }
 
-/// `cinder`.
+/// Checks `cinder`.
 pub(super) fn check_cinder(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
     check_secret_ref(source, errors);
 }
 
-/// `azureFile`.
+/// Checks `azureFile`.
 pub(super) fn check_azure_file(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["secretName", "shareName"], errors);
 }
 
-/// `azureDisk`: the kind decides what the URI looks like.
+/// Checks `azureDisk`. The kind determines the prefix of the URI.
 pub(super) fn check_azure_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["diskName", "diskURI"], errors);
     source.known("cachingMode", &["None", "ReadOnly", "ReadWrite"], errors);
@@ -44,12 +44,12 @@ pub(super) fn check_azure_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldErro
     }
 }
 
-/// `vsphereVolume`.
+/// Checks `vsphereVolume`.
 pub(super) fn check_vsphere(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumePath", errors);
 }
 
-/// `photonPersistentDisk`.
+/// Checks `photonPersistentDisk`.
 pub(super) fn check_photon(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("pdID", errors);
 }

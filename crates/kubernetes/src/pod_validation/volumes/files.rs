@@ -1,4 +1,4 @@
-//! Volumes whose files come from objects: secret, configMap, downwardAPI.
+//! Volumes with files from API objects: `secret`, `configMap` and `downwardAPI`.
 
 use super::super::field_ref;
 use super::super::paths;
@@ -6,16 +6,16 @@ use super::check_mode;
 use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::node::Node;
 
-/// The fields of the Pod that a file may show.
+/// The Pod fields that a file may show.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// `secret`.
+/// Checks `secret`.
 pub(super) fn check_secret(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_named(source, "secretName", errors);
 }
 
-/// `configMap`.
+/// Checks `configMap`.
 pub(super) fn check_config_map(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_named(source, "name", errors);
 }
@@ -28,7 +28,7 @@ fn check_named(source: &Node<'_, '_>, name: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
-/// One key and the file that shows it.
+/// Checks one key and the path of its file.
 pub(super) fn check_key_to_path(item: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     item.require("key", errors);
     item.require("path", errors);
@@ -36,7 +36,7 @@ pub(super) fn check_key_to_path(item: &Node<'_, '_>, errors: &mut Vec<FieldError
     check_mode(item, "mode", errors);
 }
 
-/// `downwardAPI`.
+/// Checks `downwardAPI`.
 pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_mode(source, "defaultMode", errors);
     for file in source.items("items") {
@@ -44,7 +44,7 @@ pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldEr
     }
 }
 
-/// One file of a downward API source. Kubernetes reports its errors at the source, which is at `place`.
+/// Checks one file of a downward API source. Kubernetes reports its errors at the source, whose path is `place`.
 pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let file = Node { value: file.value, place };
     file.require("path", errors);

@@ -1,23 +1,24 @@
-//! Storage that Kubernetes has retired but still takes: git, Flocker, Quobyte, flex drivers, Portworx, `StorageOS`,
-//! `ScaleIO`.
+//! Volume types that Kubernetes has retired but still accepts: git, Flocker, Quobyte, flex drivers, Portworx,
+//! `StorageOS`, `ScaleIO`.
 
 use super::super::paths;
 use super::{check_secret_ref, require_all};
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::json;
+use crate::name_validation;
 use crate::node::{Node, lower_case};
+use crate::strings;
 
-/// The longest tenant of a Quobyte volume, in bytes.
+/// The maximum length of the tenant of a Quobyte volume, in bytes.
 const TENANT_MAX: usize = 64;
 
-/// `gitRepo`.
+/// Checks `gitRepo`.
 pub(super) fn check_git_repo(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("repository", errors);
     source.always_formatted("directory", paths::descending, errors);
 }
 
-/// `flocker`.
+/// Checks `flocker`.
 pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let (name, id) = (source.text("datasetName"), source.text("datasetUUID"));
     match (name.is_empty(), id.is_empty()) {
@@ -27,12 +28,12 @@ pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         }
         _ => {}
     }
-    if format::has(name, b'/') {
+    if strings::has(name, b'/') {
         source.invalid("datasetName", "must not contain '/'", errors);
     }
 }
 
-/// `quobyte`: the registry is one host:port or several, joined by commas.
+/// Checks `quobyte`. The registry is one `host:port` pair, or several joined by commas.
 pub(super) fn check_quobyte(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if source.require("registry", errors) {
         let registry = source.text("registry");
@@ -45,7 +46,8 @@ pub(super) fn check_quobyte(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
     source.require("volume", errors);
 }
 
-/// `host:port` or `[address]:port`; either part may be empty or anything else without colons and brackets.
+/// Whether the text is `host:port` or `[address]:port`. Either part may be empty or anything else without colons and
+/// brackets.
 fn is_host_and_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let (outside, inside) = match host.strip_prefix('[') {
@@ -55,10 +57,10 @@ fn is_host_and_port(pair: &str) -> bool {
             _ => return false,
         },
     };
-    !outside.contains([':', '[', ']']) && !format::has(inside, b'[') && !port.contains(['[', ']'])
+    !outside.contains([':', '[', ']']) && !strings::has(inside, b'[') && !port.contains(['[', ']'])
 }
 
-/// `flexVolume`: options of Kubernetes' own namespaces are reserved.
+/// Checks `flexVolume`. Options in Kubernetes' own namespaces are reserved.
 pub(super) fn check_flex_volume(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("driver", errors);
     for (key, _) in json::string_map(source.value, &["options"]) {
@@ -71,19 +73,19 @@ pub(super) fn check_flex_volume(source: &Node<'_, '_>, errors: &mut Vec<FieldErr
     }
 }
 
-/// `portworxVolume`.
+/// Checks `portworxVolume`.
 pub(super) fn check_portworx(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
 }
 
-/// `storageos`.
+/// Checks `storageos`.
 pub(super) fn check_storage_os(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    source.require_formatted("volumeName", format::dns_label, errors);
-    source.formatted_unless_empty("volumeNamespace", format::dns_label, errors);
+    source.require_formatted("volumeName", name_validation::dns_label, errors);
+    source.formatted_unless_empty("volumeNamespace", name_validation::dns_label, errors);
     check_secret_ref(source, errors);
 }
 
-/// `scaleIO`.
+/// Checks `scaleIO`.
 pub(super) fn check_scale_io(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["gateway", "system", "volumeName"], errors);
 }

@@ -15,39 +15,39 @@ use serde_json::Value;
 use super::images::PULL_POLICIES;
 use super::paths;
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::format;
+use crate::name_validation;
 use crate::node::{Items, Node, lower_case};
 use crate::quantity::Quantity;
 
-/// The name of the synthetic Pod; the claim of an ephemeral volume is called `<Pod>-<volume>`.
+/// The name of the synthetic Pod. The claim of an ephemeral volume is named `<Pod>-<volume>`.
 const POD: &str = "test";
-/// The longest name of a CSI driver, in bytes.
+/// The maximum length of the name of a CSI driver, in bytes.
 const DRIVER_MAX: usize = 63;
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// The volumes without an error of their own, by name.
+/// The volumes without errors of their own, by name.
 #[derive(Default)]
 pub(super) struct Volumes<'v>(BTreeMap<&'v str, &'v Value>);
 
 impl Volumes<'_> {
-    /// Whether there is a volume called `name`.
+    /// Whether there is a volume with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Whether there is a volume called `name` with one of these sources.
+    /// Whether there is a volume with this name and one of these sources.
     pub(super) fn has_source(&self, name: &str, sources: &[&str]) -> bool {
         let volume = self.0.get(name);
         volume.is_some_and(|volume| sources.iter().any(|source| Node::root(volume).has(source)))
     }
 }
 
-/// Checks the content of a source.
+/// A function that checks the content of a source.
 type Check = fn(&Node<'_, '_>, &mut Vec<FieldError>);
 
-/// One type of volume: its key, the name under which its content is checked and the one under which it is reported
-/// when it is one source too many (which Kubernetes writes differently for a few), and its check.
+/// One type of volume: its key, the field name for errors in its content, the field name for the error that it is one
+/// source too many (Kubernetes uses other names for a few types), and its check.
 struct Source {
     key: &'static str,
     checked_as: &'static str,
@@ -59,8 +59,8 @@ const fn source(key: &'static str, check: Check) -> Source {
     Source { key, checked_as: key, extra_as: key, check }
 }
 
-/// Every type of volume, in the order in which Kubernetes looks for them: the first one is checked, any other one is
-/// too many.
+/// Every type of volume, in the order in which Kubernetes looks for them. The first one that is set is checked; each
+/// further one is too many.
 static SOURCES: [Source; 30] = [
     source("emptyDir", check_empty_dir),
     source("hostPath", check_host_path),
@@ -94,7 +94,7 @@ static SOURCES: [Source; 30] = [
     source("image", check_image),
 ];
 
-/// Checks all volumes, which are those of `spec`; answers those that containers can use.
+/// Checks all volumes of `spec` and returns those that containers can use.
 pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
     let mut made: BTreeSet<String> = BTreeSet::new();
     for volume in Items::of(volumes, spec, "volumes") {
@@ -107,7 +107,7 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut
         let before = errors.len();
         check_source(&volume, errors);
         let name = volume.text("name");
-        volume.require_formatted("name", format::dns_label, errors);
+        volume.require_formatted("name", name_validation::dns_label, errors);
         match usable.0.entry(name) {
             Entry::Occupied(_) => errors.duplicate(&volume.at("name"), volume.text("name")),
             Entry::Vacant(free) if errors.len() == before => drop(free.insert(volume.value)),
@@ -121,7 +121,7 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut
     usable
 }
 
-/// The name of the claim that is made for an ephemeral volume.
+/// Returns the name of the claim that Kubernetes creates for an ephemeral volume.
 fn claim_name(volume: &Node<'_, '_>) -> String {
     [POD, "-", volume.text("name")].concat()
 }
@@ -139,7 +139,7 @@ fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         (source.check)(&Node { value, place: volume.at(source.checked_as) }, errors);
         if source.key == "ephemeral" && !volume.is_empty("name") {
             let name = claim_name(volume);
-            errors.wrong(&volume.at("name"), &name, format::dns_subdomain(&name));
+            errors.wrong(&volume.at("name"), &name, name_validation::dns_subdomain(&name));
         }
     }
     if !given {
@@ -171,14 +171,14 @@ fn check_csi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         if driver.len() > DRIVER_MAX {
             errors.too_long(&at, DRIVER_MAX);
         }
-        errors.wrong(&at, driver, format::dns_subdomain(&lower_case(driver)));
+        errors.wrong(&at, driver, name_validation::dns_subdomain(&lower_case(driver)));
     }
     if let Some(secret) = &source.get("nodePublishSecretRef")
         && secret.require("name", errors)
     {
-        // Kubernetes reports this one at the source, not at the reference.
+        // Kubernetes reports this error at the source, not at the reference.
         let name = secret.text("name");
-        errors.wrong(&source.at("name"), name, format::dns_subdomain(name));
+        errors.wrong(&source.at("name"), name, name_validation::dns_subdomain(name));
     }
 }
 
@@ -186,28 +186,28 @@ fn check_image(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.one_of("pullPolicy", PULL_POLICIES, errors);
 }
 
-/// Requires that each of `keys` holds something.
+/// Requires that none of `keys` is empty.
 fn require_all(source: &Node<'_, '_>, keys: &[&str], errors: &mut Vec<FieldError>) {
     for key in keys {
         source.require(key, errors);
     }
 }
 
-/// Requires that a reference to a Secret, where there is one, names it.
+/// Requires that a reference to a Secret, if there is one, has a name.
 fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if let Some(secret) = &source.get("secretRef") {
         secret.require("name", errors);
     }
 }
 
-/// The permission bits of a file: 0 to 0777.
+/// Checks the permission bits of a file: 0 to 0777.
 fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     if !(0..=0o777).contains(&source.number(key)) {
         source.invalid_number(key, "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive", errors);
     }
 }
 
-/// A path that must be the only one of its kind.
+/// Requires that `path` is not in `taken`, and adds it.
 fn check_new<'v>(path: &'v str, taken: &mut BTreeSet<&'v str>, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if !taken.insert(path) {
         errors.invalid(at, path, "two files must not have the same path");

@@ -1,14 +1,14 @@
-//! Network storage that every cluster can mount: NFS, iSCSI, Fibre Channel, Gluster, Ceph.
+//! Network storage that does not depend on a cloud provider: NFS, iSCSI, Fibre Channel, Gluster, Ceph.
 
 use super::require_all;
 use crate::field::{FieldError, FieldErrors};
-use crate::format;
 use crate::node::Node;
+use crate::strings;
 
-/// The longest `<volume>:<portal>` of an iSCSI volume with an initiator of its own, in bytes.
+/// The maximum length of `<volume>:<portal>` for an iSCSI volume with its own initiator, in bytes.
 const ISCSI_INTERFACE_MAX: usize = 64;
 
-/// `nfs`.
+/// Checks `nfs`.
 pub(super) fn check_nfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["server", "path"], errors);
     if !source.text("path").starts_with('/') {
@@ -16,22 +16,22 @@ pub(super) fn check_nfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// `glusterfs`.
+/// Checks `glusterfs`.
 pub(super) fn check_glusterfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["endpoints", "path"], errors);
 }
 
-/// `rbd`.
+/// Checks `rbd`.
 pub(super) fn check_rbd(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["monitors", "image"], errors);
 }
 
-/// `cephfs`.
+/// Checks `cephfs`.
 pub(super) fn check_cephfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("monitors", errors);
 }
 
-/// `fc`: world-wide names of targets with a unit number, or identifiers of volumes.
+/// Checks `fc`: it has either world-wide names of targets with a unit number, or identifiers of volumes.
 pub(super) fn check_fc(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let targets = !source.list("targetWWNs").is_empty();
     match (targets, !source.list("wwids").is_empty()) {
@@ -49,7 +49,7 @@ pub(super) fn check_fc(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// `iscsi`.
+/// Checks `iscsi`.
 pub(super) fn check_iscsi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("targetPortal", errors);
     source.require_formatted("iqn", wrong_name, errors);
@@ -62,7 +62,7 @@ pub(super) fn check_iscsi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The name of an iSCSI volume with an initiator of its own: together with the portal it names an interface.
+/// Checks the name of an iSCSI volume with its own initiator: the name and the portal together name an interface.
 pub(super) fn check_iscsi_name(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let source = volume.part("iscsi");
     let length = volume.text("name").len() + 1 + source.text("targetPortal").len();
@@ -77,12 +77,12 @@ fn wrong_name(name: &str) -> Option<&'static str> {
         .then_some("must be a name of the form iqn.yyyy-mm.domain:name, eui.<16 digits> or naa.<32 digits>")
 }
 
-/// An iSCSI name (RFC 3721) as Kubernetes takes it.
+/// Whether the text is an iSCSI name (RFC 3721), as Kubernetes checks it.
 fn is_iscsi_name(name: &str) -> bool {
     if name.starts_with("iqn") {
-        // The qualified name may have anything before it, as long as the text begins with "iqn".
+        // Any text may precede the qualified name, as long as the whole begins with "iqn".
         let mut left = name;
-        while let Some((_, rest)) = format::cut(left, "iqn.") {
+        while let Some((_, rest)) = strings::cut(left, "iqn.") {
             if is_qualified(rest) {
                 return true;
             }
@@ -98,7 +98,7 @@ fn is_iscsi_name(name: &str) -> bool {
     }
 }
 
-/// `yyyy-mm.domain:name`.
+/// Whether the text has the form `yyyy-mm.domain:name`.
 fn is_qualified(text: &str) -> bool {
     let Some((dated, own)) = text.split_once(':') else { return false };
     let Some((date, domain)) = dated.split_once('.') else { return false };
@@ -111,7 +111,7 @@ fn is_qualified(text: &str) -> bool {
         && !own.contains([',', ';', '*', '&', '$', '|', '\t', '\n', '\u{c}', '\r', ' '])
 }
 
-/// A separator, which may be any character but a line feed, and `count` letters or digits.
+/// Whether the text is a separator (any character but a line feed) followed by `count` letters or digits.
 fn has_digits(text: &str, count: usize) -> bool {
     let mut characters = text.chars();
     let digits = match characters.next() {

@@ -6,16 +6,17 @@ use super::super::paths;
 use super::files::{check_downward_api_file, check_key_to_path};
 use super::{check_mode, check_new};
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::format;
+use crate::name_validation;
 use crate::node::Node;
 use crate::selector;
+use crate::strings;
 
-/// The shortest and the longest life of a token, in seconds.
+/// The minimum and maximum lifetime of a token, in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 const DOWNWARD_API: &str = "downwardAPI";
 const KINDS: [&str; 5] = ["secret", "configMap", DOWNWARD_API, "serviceAccountToken", "clusterTrustBundle"];
 
-/// `projected`.
+/// Checks `projected`.
 pub(super) fn check(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_mode(volume, "defaultMode", errors);
     let mut taken = BTreeSet::new();
@@ -24,7 +25,7 @@ pub(super) fn check(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// One source. Kubernetes reports paths that are taken, and the path of a token, at the volume.
+/// Checks one source. Kubernetes reports duplicate paths, and errors in the path of a token, at the volume.
 fn check_source<'v>(
     source: &Node<'v, '_>,
     volume: &FieldPath<'_>,
@@ -90,26 +91,31 @@ fn check_trust_bundle(bundle: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     bundle.always_formatted("path", paths::not_reserved, errors);
 }
 
-/// What is wrong with the name of a `ClusterTrustBundle`. What stands before the last colon says who signs.
+/// Returns the problem of a `ClusterTrustBundle`'s name, if there is one. The part before the last colon names the
+/// signer.
 fn wrong_bundle_name(name: &str) -> Option<&'static str> {
     match name.rsplit_once(':') {
-        // Kubernetes reads slashes in the signer's part as colons and then misses the prefix.
+        // Kubernetes replaces slashes in the signer's part by colons and then does not find the prefix.
         Some(("", _)) => Some("must not begin with ':'"),
-        Some((signer, _)) if format::has(signer, b'/') => Some("must not contain '/'; write ':' for it"),
-        Some((_, own)) => format::dns_subdomain(own),
-        None => format::dns_subdomain(name),
+        Some((signer, _)) if strings::has(signer, b'/') => Some("must not contain '/'; write ':' for it"),
+        Some((_, own)) => name_validation::dns_subdomain(own),
+        None => name_validation::dns_subdomain(name),
     }
 }
 
-/// What is wrong with the name of a signer, `example.com/name`.
+/// Returns the problem of a signer's name, `example.com/name`, if there is one.
 fn wrong_signer_name(name: &str) -> Option<&'static str> {
-    const NAME_MAX: usize = format::DNS_SUBDOMAIN_MAX + 1 + format::DNS_SUBDOMAIN_MAX + 1 + format::DNS_LABEL_MAX;
+    const NAME_MAX: usize = name_validation::DNS_SUBDOMAIN_MAX
+        + 1
+        + name_validation::DNS_SUBDOMAIN_MAX
+        + 1
+        + name_validation::DNS_LABEL_MAX;
     let well_formed = name.len() <= NAME_MAX
         && name.split_once('/').is_some_and(|(domain, path)| {
-            format::has(domain, b'.')
-                && domain.len() <= format::DNS_SUBDOMAIN_MAX
-                && domain.split('.').all(|label| format::dns_label(label).is_none())
-                && path.split('.').all(|label| format::dns_subdomain(label).is_none())
+            strings::has(domain, b'.')
+                && domain.len() <= name_validation::DNS_SUBDOMAIN_MAX
+                && domain.split('.').all(|label| name_validation::dns_label(label).is_none())
+                && path.split('.').all(|label| name_validation::dns_subdomain(label).is_none())
         });
     (!well_formed).then_some("must be a domain and a path of the form 'example.com/signer-name'")
 }

@@ -21,7 +21,7 @@ fn container(fields: Value) -> Value {
 }
 
 #[test]
-fn d3_d7_an_empty_set_gets_its_strategies_and_history_limit() {
+fn def3_def7_an_empty_set_gets_its_strategies_and_history_limit() {
     let expected = json!({
         "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0},
         "revisionHistoryLimit": 10,
@@ -45,7 +45,7 @@ fn what_is_there_stays() {
 }
 
 #[test]
-fn d7_policies_of_patches_and_revisions() {
+fn def7_policies_of_patches_and_revisions() {
     let spec = applied(json!({
         "injectionStrategy": {"revision": {"customVersion": "1"}},
         "patchPodMetadata": [{"annotations": {"a": "b"}}, {"patchPolicy": ""}],
@@ -56,7 +56,7 @@ fn d7_policies_of_patches_and_revisions() {
 }
 
 #[test]
-fn d4_d5_containers_and_init_containers() {
+fn def4_def5_containers_and_init_containers() {
     let spec = applied(json!({
         "initContainers": [{"name": "i", "image": "a:1"}],
         "containers": [{"name": "c", "image": "a", "podInjectPolicy": "", "upgradeStrategy": {"hotUpgradeEmptyImage": "e"}}],
@@ -85,12 +85,12 @@ fn d4_d5_containers_and_init_containers() {
 #[case::unreadable(json!({"image": "A B"}), "IfNotPresent")]
 #[case::absent(json!({}), "IfNotPresent")]
 #[case::set(json!({"image": "a", "imagePullPolicy": "Never"}), "Never")]
-fn d5_image_pull_policies(#[case] fields: Value, #[case] expected: &str) {
+fn def5_image_pull_policies(#[case] fields: Value, #[case] expected: &str) {
     assert_eq!(container(fields)["imagePullPolicy"], expected);
 }
 
 #[test]
-fn d5_ports_and_field_references() {
+fn def5_ports_and_field_references() {
     let field = json!({"fieldRef": {"fieldPath": "metadata.name"}});
     let done = container(json!({
         "ports": [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}],
@@ -105,7 +105,7 @@ fn d5_ports_and_field_references() {
 }
 
 #[test]
-fn d8_q16_a_source_without_field_is_left_alone() {
+fn def8_diff16_a_source_without_field_is_left_alone() {
     let transfer = json!([{"sourceContainerNameFrom": {}}]);
     assert_eq!(container(json!({"transferEnv": transfer}))["transferEnv"], transfer);
 }
@@ -116,7 +116,7 @@ fn d8_q16_a_source_without_field_is_left_alone() {
 #[case::not_canonical(json!("1000m"), json!("1000m"))]
 #[case::number(json!(1.5), json!(1.5))]
 #[case::whole(json!("1Gi"), json!("1Gi"))]
-fn d5_quantities_are_rewritten_only_where_rounding_changes_them(#[case] quantity: Value, #[case] expected: Value) {
+fn def5_quantities_are_rewritten_only_where_rounding_changes_them(#[case] quantity: Value, #[case] expected: Value) {
     let resources = json!({"limits": {"memory": quantity}, "requests": {"memory": quantity}});
     let done = container(json!({
         "resources": resources,
@@ -128,7 +128,7 @@ fn d5_quantities_are_rewritten_only_where_rounding_changes_them(#[case] quantity
 }
 
 #[test]
-fn d5_probes_and_handlers() {
+fn def5_probes_and_handlers() {
     let probe = json!({"httpGet": {"port": 80}, "periodSeconds": 0, "timeoutSeconds": 5});
     let done = container(json!({
         "livenessProbe": probe, "readinessProbe": {"grpc": {"port": 1}, "failureThreshold": 1},
@@ -159,7 +159,7 @@ fn d5_probes_and_handlers() {
     json!({"tcpSocket": {"port": 80}, "successThreshold": 2}),
     json!({"tcpSocket": {"port": 80}, "successThreshold": 2})
 )]
-fn startup_probes_get_what_they_would_be_refused_without(#[case] probe: Value, #[case] expected: Value) {
+fn diff28_startup_probes_get_what_they_would_be_refused_without(#[case] probe: Value, #[case] expected: Value) {
     assert_eq!(container(json!({"startupProbe": probe}))["startupProbe"], expected);
 }
 
@@ -185,12 +185,12 @@ fn startup_probes_get_what_they_would_be_refused_without(#[case] probe: Value, #
     ]}})
 )]
 #[case::other_sources(json!({"nfs": {"server": "s", "path": "/"}}), json!({"nfs": {"server": "s", "path": "/"}}))]
-fn d6_volumes(#[case] volume: Value, #[case] expected: Value) {
+fn def6_volumes(#[case] volume: Value, #[case] expected: Value) {
     assert_eq!(applied(json!({"volumes": [volume]}))["volumes"], json!([expected]));
 }
 
 #[test]
-fn a5_what_the_crd_fills_in_is_apart() {
+fn api5_what_the_crd_fills_in_is_apart() {
     let mut set = json!({"spec": {
         "containers": [{"resourcesPolicy": {}}, {"resourcesPolicy": {"targetContainersNameRegex": ""}}, {}],
         "injectionStrategy": {"revision": {}},

@@ -8,7 +8,7 @@ use crate::sidecar_set::SidecarSet;
 
 const NAME: &str = "spec.containers[0].name";
 
-/// What is in conflict with any of `others`.
+/// Returns the conflicts with any of `others`.
 fn errors(set: &SidecarSet, others: &[SidecarSet]) -> Vec<FieldError> {
     collect(|errors| others.iter().for_each(|other| conflicts::check(set, other, errors)))
 }
@@ -19,39 +19,39 @@ fn labels(key: &str, value: &str) -> Value {
 
 #[rstest]
 #[case::same_pods(json!({}), &[NAME])]
-#[case::v50_other_pods(json!({"selector": labels("app", "db")}), &[])]
-#[case::v50_some_pods(json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}}), &[NAME])]
-#[case::v50_one_namespace_of_all(json!({"namespaceSelector": labels("env", "prod")}), &[NAME])]
+#[case::val50_other_pods(json!({"selector": labels("app", "db")}), &[])]
+#[case::val50_some_pods(json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}}), &[NAME])]
+#[case::val50_one_namespace_of_all(json!({"namespaceSelector": labels("env", "prod")}), &[NAME])]
 #[case::a_requirement_that_nobody_understands_rules_nothing_out(
     json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Lt"}]}}), &[NAME]
 )]
 #[case::no_selector_selects_nothing(json!({"selector": null}), &[])]
 #[case::other_name(json!({"containers": [container("metrics", json!({}))]}), &[])]
-#[case::v52_init_containers_are_another_list(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[])]
-#[case::v53_another_volume(
+#[case::val52_init_containers_are_another_list(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[])]
+#[case::val53_another_volume(
     json!({"containers": [], "volumes": [{"name": "log", "hostPath": {"path": "/log", "type": ""}}]}),
     &["spec.volumes[0]"]
 )]
-#[case::v53_an_equal_volume(json!({"containers": [], "volumes": [{"name": "log", "emptyDir": {"medium": ""}}]}), &[])]
-fn v50_v53_other_sets(#[case] changes: Value, #[case] expected: &[&str]) {
+#[case::val53_an_equal_volume(json!({"containers": [], "volumes": [{"name": "log", "emptyDir": {"medium": ""}}]}), &[])]
+fn val50_val53_other_sets(#[case] changes: Value, #[case] expected: &[&str]) {
     let other = set("other", json!({"spec": changes}));
     assert_eq!(paths(&errors(&set("a", json!({})), &[other])), expected);
 }
 
 #[test]
-fn v50_disjoint_namespaces_never_meet() {
+fn val50_disjoint_namespaces_never_meet() {
     let of = |name, env| set(name, json!({"spec": {"namespaceSelector": labels("env", env)}}));
     assert_eq!(errors(&of("a", "prod"), &[of("b", "test")]), []);
     assert_eq!(paths(&errors(&of("a", "prod"), &[of("b", "prod")])), [NAME]);
 }
 
 #[test]
-fn v50_a_set_does_not_conflict_with_what_it_replaces() {
+fn val50_a_set_does_not_conflict_with_what_it_replaces() {
     assert_eq!(errors(&set("a", json!({})), &[set("a", json!({}))]), []);
 }
 
 #[test]
-fn v52_init_containers() {
+fn val52_init_containers() {
     let of = |name| set(name, json!({"spec": {"containers": [], "initContainers": [container("i", json!({}))]}}));
     let errors = errors(&of("a"), &[of("b")]);
     assert_eq!(paths(&errors), ["spec.initContainers[0].name"]);
@@ -59,7 +59,7 @@ fn v52_init_containers() {
 }
 
 #[test]
-fn v53_volumes_are_compared_by_what_they_say() {
+fn val53_volumes_are_compared_by_what_they_say() {
     let of = |name, size: Value| {
         set(name, json!({"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]}}))
     };
@@ -74,7 +74,7 @@ fn v53_volumes_are_compared_by_what_they_say() {
 #[case::own_overwrites("Overwrite", "MergePatchJson", true)]
 #[case::other_overwrites("MergePatchJson", "Overwrite", true)]
 #[case::both_merge("MergePatchJson", "MergePatchJson", false)]
-fn v54_annotations(#[case] own: &str, #[case] theirs: &str, #[case] conflict: bool) {
+fn val54_annotations(#[case] own: &str, #[case] theirs: &str, #[case] conflict: bool) {
     let of = |name, policy: &str| {
         let patches = json!([{"annotations": {"free": name}, "patchPolicy": "Retain"}, {"annotations": {"a": "b"}, "patchPolicy": policy}]);
         set(name, json!({"spec": {"containers": [container(name, json!({}))], "patchPodMetadata": patches}}))
@@ -85,7 +85,7 @@ fn v54_annotations(#[case] own: &str, #[case] theirs: &str, #[case] conflict: bo
 }
 
 #[test]
-fn q1_a_canary_and_its_base_share_containers_and_two_canaries_do_not() {
+fn val55_diff1_a_canary_and_its_base_share_containers_and_two_canaries_do_not() {
     let canary = |name| {
         let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "base"});
         set(name, json!({"metadata": {"annotations": annotations}}))

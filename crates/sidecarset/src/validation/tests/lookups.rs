@@ -7,13 +7,13 @@ use pillion_kubernetes::outcome::Code;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::{Findings, injection, whitelist};
+use super::super::{LookupErrors, injection, whitelist};
 use super::set;
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
 use crate::sidecar_set::SidecarSet;
 
-/// Answers every question with one answer, and counts them.
+/// Answers every lookup with one answer, and counts the lookups.
 struct Cluster(Answer, Cell<usize>);
 
 impl Cluster {
@@ -38,13 +38,13 @@ fn patching(annotations: Value) -> SidecarSet {
     set("a", json!({"metadata": {"labels": {"team": "x"}}, "spec": {"patchPodMetadata": patches}}))
 }
 
-fn collect(rule: impl FnOnce(&mut Findings)) -> Findings {
-    let mut findings = Findings::default();
+fn collect(rule: impl FnOnce(&mut LookupErrors)) -> LookupErrors {
+    let mut findings = LookupErrors::default();
     rule(&mut findings);
     findings
 }
 
-fn fields(findings: &Findings) -> Vec<(&str, Code)> {
+fn fields(findings: &LookupErrors) -> Vec<(&str, Code)> {
     let invalid = findings.invalid.iter().map(|error| (error.path.as_str(), Code::Invalid));
     invalid.chain(findings.unavailable.iter().map(|error| (error.path.as_str(), Code::Unavailable))).collect()
 }
@@ -67,7 +67,7 @@ const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
 #[case::no_pattern(r#"{"rules": [{"allowedAnnotationKeyExprs": ["["]}]}"#, &[ALL])]
 #[case::no_text(r#"{"rules": [{"allowedAnnotationKeyExprs": [1]}]}"#, &[ALL])]
 #[case::no_selector(r#"{"rules": [{"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[ALL])]
-fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
+fn val22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
     let cluster = Cluster::of(config_map(text));
     let set = patching(json!({"key-a": "v"}));
     let findings =
@@ -107,7 +107,7 @@ fn e18_a_whitelist_of_too_many_expressions_cannot_be_used() {
     &[("spec.patchPodMetadata", Code::Unavailable)],
     &[("spec.patchPodMetadata", Code::Unavailable)]
 )]
-fn v21_the_gate_speaks_where_no_whitelist_does(
+fn val21_the_gate_speaks_where_no_whitelist_does(
     #[case] answer: Answer,
     #[case] closed: &[(&str, Code)],
     #[case] open: &[(&str, Code)],
@@ -123,14 +123,14 @@ fn v21_the_gate_speaks_where_no_whitelist_does(
 }
 
 #[test]
-fn v20_nothing_is_asked_without_need() {
+fn val20_nothing_is_asked_without_need() {
     let cluster = Cluster::of(Err(Failure::Timeout));
     let validate = |set: &SidecarSet, inline: Option<&Value>| {
         collect(|findings| whitelist::check(set, Gates::default(), inline, "kruise-system", &cluster, findings))
     };
-    assert_eq!(validate(&set("a", json!({})), None), Findings::default());
+    assert_eq!(validate(&set("a", json!({})), None), LookupErrors::default());
     let inline = json!({"rules": [{"allowedAnnotationKeyExprs": ["^a$"]}]});
-    assert_eq!(validate(&patching(json!({"a": ""})), Some(&inline)), Findings::default());
+    assert_eq!(validate(&patching(json!({"a": ""})), Some(&inline)), LookupErrors::default());
     assert_eq!(
         fields(&validate(&patching(json!({"b": ""})), Some(&inline))),
         [("spec.patchPodMetadata[0].annotations[b]", Code::Invalid)]
@@ -152,7 +152,7 @@ fn revision(data: Value) -> Answer {
 #[case::of_another_kind_of_patch(revision(json!({"spec": {"$patch": "bogus"}})), Some(Code::Invalid))]
 #[case::missing(Ok(None), Some(Code::Invalid))]
 #[case::unknown(Err(Failure::Timeout), Some(Code::Unavailable))]
-fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
+fn val6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
     let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
     let findings =
         collect(|findings| injection::check_revision(&set, &[], "kruise-system", &Cluster::of(answer), findings));
@@ -162,11 +162,11 @@ fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Optio
 }
 
 #[test]
-fn v6_nothing_is_asked_for_the_latest_version() {
+fn val6_nothing_is_asked_for_the_latest_version() {
     let cluster = Cluster::of(Err(Failure::Timeout));
     assert_eq!(
         collect(|findings| injection::check_revision(&set("a", json!({})), &[], "kruise-system", &cluster, findings)),
-        Findings::default()
+        LookupErrors::default()
     );
     assert_eq!(cluster.1.get(), 0);
 }
@@ -175,7 +175,7 @@ fn asking_for(revision: Value) -> SidecarSet {
     set("a", json!({"spec": {"injectionStrategy": {"revision": revision}}}))
 }
 
-/// The stored version `v1` of the set `a`.
+/// Returns the stored version `v1` of the set `a`.
 fn stored(data: Value) -> ControllerRevision {
     ControllerRevision::decode(json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": data,
@@ -186,7 +186,7 @@ fn stored(data: Value) -> ControllerRevision {
     .unwrap()
 }
 
-/// What is wrong with a set that is written, and whether something could not be told.
+/// Returns the errors for a set that a request writes, and whether there is a warning.
 fn written(
     (new, old): (&SidecarSet, Option<&SidecarSet>),
     (revisions, sets): (&[ControllerRevision], &[SidecarSet]),
@@ -194,7 +194,7 @@ fn written(
 ) -> (Vec<(String, Code)>, bool) {
     let lookup = &Cluster::of(Ok(None));
     let sources = injection::Sources { revisions, sets, is_watched, system_namespace: "kruise-system", lookup };
-    let mut findings = Findings::default();
+    let mut findings = LookupErrors::default();
     let unknown = injection::check_written(new, old, sources, &mut findings);
     (fields(&findings).into_iter().map(|(path, code)| (path.to_owned(), code)).collect(), unknown.is_some())
 }
@@ -206,7 +206,7 @@ fn invalid(field: &str) -> (Vec<(String, Code)>, bool) {
 }
 
 #[test]
-fn v6_a_custom_version_is_there_where_the_settings_or_a_bundle_have_it() {
+fn val6_a_custom_version_is_there_where_the_settings_or_a_bundle_have_it() {
     let new = asking_for(json!({"customVersion": "v1"}));
     let good = stored(json!({"spec": {"containers": []}}));
     let bundled = new.clone().with_revision(&good);
@@ -222,7 +222,7 @@ fn v6_a_custom_version_is_there_where_the_settings_or_a_bundle_have_it() {
 #[case::of_no_set(None)]
 #[case::of_another_set(Some(("b", "v1")))]
 #[case::of_another_version(Some(("a", "v0")))]
-fn v6_a_custom_version_that_nobody_shows_is_left_to_the_controller(#[case] bundled: Option<(&str, &str)>) {
+fn val6_a_custom_version_that_nobody_shows_is_left_to_the_controller(#[case] bundled: Option<(&str, &str)>) {
     let new = asking_for(json!({"customVersion": "v1"}));
     let sets: Vec<SidecarSet> = bundled
         .map(|(name, version)| {
@@ -232,12 +232,12 @@ fn v6_a_custom_version_that_nobody_shows_is_left_to_the_controller(#[case] bundl
         .into_iter()
         .collect();
     assert_eq!(written((&new, None), (&[], &sets), true), (Vec::new(), true));
-    // Without a controller that looks, no Pod would get it.
+    // Without a controller that searches for the version, no Pod would get it.
     assert_eq!(written((&new, None), (&[], &sets), false), invalid("customVersion"));
 }
 
 #[test]
-fn v6_a_name_can_be_looked_up() {
+fn val6_a_name_can_be_looked_up() {
     let new = asking_for(json!({"revisionName": "a-1"}));
     assert_eq!(written((&new, None), (&[], &[]), true), invalid("revisionName"));
     let bundled = new.clone().with_revision(&stored(json!({"spec": {"containers": []}})));
@@ -248,7 +248,7 @@ fn v6_a_name_can_be_looked_up() {
 #[case::custom_version(json!({"customVersion": "v1"}), json!({"customVersion": "v2"}), "customVersion")]
 #[case::name(json!({"revisionName": "a-1"}), json!({"revisionName": "a-2"}), "revisionName")]
 #[case::policy(json!({"revisionName": "a-1", "policy": "Always"}), json!({"customVersion": "v1"}), "revisionName")]
-fn v6_a_revision_that_stays_blocks_no_update(#[case] asked: Value, #[case] before: Value, #[case] field: &str) {
+fn val6_a_revision_that_stays_blocks_no_update(#[case] asked: Value, #[case] before: Value, #[case] field: &str) {
     let new = asking_for(asked.clone());
     let mut same = asked.clone();
     same["policy"] = json!("Partial");

@@ -1,4 +1,4 @@
-//! Tables by rule. Every case starts from a `SidecarSet` that is valid and says what it changes.
+//! Test tables, by rule. Every case starts from a valid `SidecarSet` and describes its changes.
 #![allow(clippy::needless_pass_by_value, reason = "json!(...) reads better without a borrow")]
 
 mod conflicts;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::sidecar_set::{SidecarSet, defaults};
 
-/// A valid `SidecarSet`, defaulted: one container, one volume.
+/// Returns a valid, defaulted `SidecarSet` with one container and one volume.
 fn manifest(name: &str) -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -23,7 +23,7 @@ fn manifest(name: &str) -> Value {
     })
 }
 
-/// [`manifest`] with changes in it: objects are merged, null removes, anything else replaces.
+/// Returns [`manifest`] with changes: objects are merged, null removes a field, any other value replaces it.
 fn set(name: &str, changes: Value) -> SidecarSet {
     let mut object = manifest(name);
     merge(&mut object, changes);
@@ -31,7 +31,7 @@ fn set(name: &str, changes: Value) -> SidecarSet {
     SidecarSet::from_decoded(object)
 }
 
-/// The same with changes in `spec`.
+/// Returns a valid `SidecarSet` with changes in `spec`.
 fn with_spec(changes: Value) -> SidecarSet {
     set("a", json!({"spec": changes}))
 }
@@ -51,19 +51,19 @@ fn merge(target: &mut Value, changes: Value) {
     }
 }
 
-/// What a rule adds to an empty list.
+/// Returns the errors that a rule adds to an empty list.
 fn collect(rule: impl FnOnce(&mut Vec<FieldError>)) -> Vec<FieldError> {
     let mut errors = Vec::new();
     rule(&mut errors);
     errors
 }
 
-/// The paths of errors, in order.
+/// Returns the paths of errors, in order.
 fn paths(errors: &[FieldError]) -> Vec<&str> {
     errors.iter().map(|error| error.path.as_str()).collect()
 }
 
-/// A container with these fields besides a name and an image.
+/// Returns a container with a name, an image and these fields.
 fn container(name: &str, fields: Value) -> Value {
     let mut container = json!({"name": name, "image": "i:1"});
     merge(&mut container, fields);

@@ -56,7 +56,7 @@ fn a_valid_set_has_no_errors() {
     ]}),
     &["metadata.managedFields[1].operation", "metadata.managedFields[1].fieldsType", "metadata.managedFields[1].subresource", "metadata.managedFields[1].manager", "metadata.managedFields[2].manager"]
 )]
-fn v2_metadata(#[case] metadata: Value, #[case] expected: &[&str]) {
+fn val2_metadata(#[case] metadata: Value, #[case] expected: &[&str]) {
     assert_eq!(paths(&validate(&set("a", json!({"metadata": metadata})))), expected);
 }
 
@@ -75,12 +75,12 @@ fn canary_of(base: &str, flag: &str, update: &str) -> crate::sidecar_set::Sideca
 #[case::no_canary_by_case("a", "True", "RollingUpdate", &[])]
 #[case::no_canary_by_number("a", "1", "RollingUpdate", &[])]
 #[case::no_canary_without_base("", "true", "RollingUpdate", &[])]
-fn v3_canaries_alone(#[case] base: &str, #[case] flag: &str, #[case] update: &str, #[case] expected: &[&str]) {
+fn val3_canaries_alone(#[case] base: &str, #[case] flag: &str, #[case] update: &str, #[case] expected: &[&str]) {
     assert_eq!(paths(&validate(&canary_of(base, flag, update))), expected);
 }
 
 #[test]
-fn v3_canaries_and_their_base() {
+fn val3_api13_canaries_and_their_base() {
     let canary = canary_of("base", "true", "NotUpdate");
     let base = set("base", json!({}));
     assert_eq!(collect(|errors| canary::check_base(&canary, std::slice::from_ref(&base), errors)), []);
@@ -114,57 +114,57 @@ fn v3_canaries_and_their_base() {
 #[case::no_containers(json!({"containers": [], "initContainers": null}), &["spec"])]
 #[case::only_init_containers(json!({"containers": [], "initContainers": [container("i", json!({}))]}), &[])]
 #[case::without_containers_volumes_are_not_looked_at(json!({"containers": [], "volumes": [{}]}), &["spec"])]
-#[case::v4_native_with_rolling_update(
+#[case::val4_native_with_rolling_update(
     json!({"updateStrategy": {"type": "RollingUpdate"}, "initContainers": [container("i", json!({"restartPolicy": "Always"}))]}),
     &["spec.updateStrategy"]
 )]
-#[case::v4_plain_with_rolling_update(
+#[case::val4_plain_with_rolling_update(
     json!({"updateStrategy": {"type": "RollingUpdate"}, "initContainers": [container("i", json!({}))]}),
     &[]
 )]
-#[case::v9_inject_policy(json!({"containers": [container("c", json!({"podInjectPolicy": "Nowhere"}))]}), &["spec.containers[0].podInjectPolicy"])]
-#[case::v9_share_policy(
+#[case::val9_inject_policy(json!({"containers": [container("c", json!({"podInjectPolicy": "Nowhere"}))]}), &["spec.containers[0].podInjectPolicy"])]
+#[case::val9_share_policy(
     json!({"containers": [container("c", json!({"shareVolumePolicy": {"type": "Enabled"}}))]}),
     &["spec.containers[0].shareVolumePolicy.type"]
 )]
-#[case::v9_init_containers_are_not_looked_at(
+#[case::val9_init_containers_are_not_looked_at(
     json!({"initContainers": [container("i", json!({"podInjectPolicy": "Nowhere", "shareVolumePolicy": {"type": "x"}}))]}),
     &[]
 )]
-#[case::v10_not_enumerated(
+#[case::val10_not_enumerated(
     json!({"containers": [container("c", json!({"upgradeStrategy": {"upgradeType": "x"}, "shareVolumeDevicePolicy": {"type": "x"}}))],
            "patchPodMetadata": [{"annotations": {"a": "b"}, "patchPolicy": "x"}]}),
     &[]
 )]
-#[case::v12_the_pod_must_be_valid(
+#[case::val12_the_pod_must_be_valid(
     json!({"containers": [container("c", json!({"volumeMounts": [{"name": "missing", "mountPath": "/a"}]}))]}),
     &["spec.containers[0].volumeMounts[0].name"]
 )]
-#[case::q22_hot_upgrade_without_empty_image(
+#[case::diff22_hot_upgrade_without_empty_image(
     json!({"containers": [container("c", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
     &["spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage"]
 )]
-#[case::q22_native_sidecars_are_pairs_too(
+#[case::diff22_native_sidecars_are_pairs_too(
     json!({"initContainers": [container("i", json!({"restartPolicy": "Always", "upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
     &["spec.initContainers[0].upgradeStrategy.hotUpgradeEmptyImage"]
 )]
-#[case::q22_plain_init_containers_are_never_pairs(
+#[case::diff22_plain_init_containers_are_never_pairs(
     json!({"initContainers": [container("i", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
     &[]
 )]
-#[case::v6_no_revision_named(json!({"injectionStrategy": {"revision": {}}}), &["spec.injectionStrategy.revision"])]
-#[case::v6_policy(
+#[case::val6_no_revision_named(json!({"injectionStrategy": {"revision": {}}}), &["spec.injectionStrategy.revision"])]
+#[case::val6_policy(
     json!({"injectionStrategy": {"revision": {"revisionName": "r", "policy": "always"}}}),
     &["spec.injectionStrategy.revision.policy"]
 )]
-#[case::v6_fine(json!({"injectionStrategy": {"revision": {"customVersion": "1", "policy": "Partial"}}}), &[])]
-#[case::v13_no_annotations(json!({"patchPodMetadata": [{}, {"annotations": {}}]}), &["spec.patchPodMetadata[0].annotations", "spec.patchPodMetadata[1].annotations"])]
-#[case::v13_annotation_key(json!({"patchPodMetadata": [{"annotations": {"bad key!": ""}}]}), &["spec.patchPodMetadata[0].annotations"])]
-#[case::v13_key_twice(
+#[case::val6_fine(json!({"injectionStrategy": {"revision": {"customVersion": "1", "policy": "Partial"}}}), &[])]
+#[case::val13_no_annotations(json!({"patchPodMetadata": [{}, {"annotations": {}}]}), &["spec.patchPodMetadata[0].annotations", "spec.patchPodMetadata[1].annotations"])]
+#[case::val13_annotation_key(json!({"patchPodMetadata": [{"annotations": {"bad key!": ""}}]}), &["spec.patchPodMetadata[0].annotations"])]
+#[case::val13_key_twice(
     json!({"patchPodMetadata": [{"annotations": {"a": "1"}}, {"annotations": {"a": "2", "b": ""}, "patchPolicy": "Overwrite"}]}),
     &["spec.patchPodMetadata[1].annotations[a]"]
 )]
-fn v4_to_v13_spec(#[case] changes: Value, #[case] expected: &[&str]) {
+fn val4_to_val13_spec(#[case] changes: Value, #[case] expected: &[&str]) {
     assert_eq!(paths(&validate(&with_spec(changes))), expected);
 }
 
@@ -174,7 +174,7 @@ fn term(weight: i64, selector: Value) -> Value {
 
 #[rstest]
 #[case::defaults(json!({}), &[])]
-#[case::q24_unknown_type(json!({"type": "Recreate", "partition": -1}), &["type"])]
+#[case::diff24_unknown_type(json!({"type": "Recreate", "partition": -1}), &["type"])]
 #[case::not_update_skips_the_rest(json!({"type": "NotUpdate", "partition": -1, "maxUnavailable": "x", "selector": {}}), &[])]
 #[case::numbers(json!({"partition": 3, "maxUnavailable": 0}), &[])]
 #[case::percentages(json!({"partition": "0%", "maxUnavailable": "150%"}), &[])]
@@ -203,7 +203,7 @@ fn term(weight: i64, selector: Value) -> Value {
     json!({"scatterStrategy": [{"key": "a", "value": "1"}, {"key": "a", "value": "1"}, {"key": "", "value": "1"}]}),
     &["scatterStrategy[1]", "scatterStrategy[2].key"]
 )]
-fn v7_update_strategy(#[case] mut strategy: Value, #[case] expected: &[&str]) {
+fn val7_update_strategy(#[case] mut strategy: Value, #[case] expected: &[&str]) {
     if strategy.get("type").is_none() {
         strategy["type"] = json!("RollingUpdate");
     }
@@ -235,12 +235,12 @@ fn policy(fields: Value) -> Value {
 #[case::empty_expressions_are_skipped(json!({"resourcesExpr": {"limits": {"cpu": "", "memory": ""}}}), &[])]
 #[case::wrong_expression(json!({"resourcesExpr": {"limits": {"cpu": "cpu*"}, "requests": {"memory": "(memory"}}}),
     &["resourcesExpr.limits.cpu", "resourcesExpr.requests.memory"])]
-#[case::q6_quantity_times_quantity(json!({"resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}}), &["resourcesExpr.limits.cpu"])]
-#[case::q6_division_by_a_quantity(json!({"resourcesExpr": {"limits": {"cpu": "1/cpu"}}}), &["resourcesExpr.limits.cpu"])]
-#[case::q6_what_depends_on_the_value(json!({"resourcesExpr": {"limits": {"cpu": "cpu-2"}}}), &[])]
-#[case::q8_variable_of_another_slot(json!({"resourcesExpr": {"limits": {"cpu": "memory"}}}), &["resourcesExpr.limits.cpu"])]
-#[case::q8_variables_have_no_case(json!({"resourcesExpr": {"limits": {"memory": "MEMORY"}}}), &[])]
-fn v11_resources_policy(#[case] fields: Value, #[case] expected: &[&str]) {
+#[case::diff6_quantity_times_quantity(json!({"resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::diff6_division_by_a_quantity(json!({"resourcesExpr": {"limits": {"cpu": "1/cpu"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::diff6_what_depends_on_the_value(json!({"resourcesExpr": {"limits": {"cpu": "cpu-2"}}}), &[])]
+#[case::diff8_variable_of_another_slot(json!({"resourcesExpr": {"limits": {"cpu": "memory"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::diff8_variables_have_no_case(json!({"resourcesExpr": {"limits": {"memory": "MEMORY"}}}), &[])]
+fn val11_resources_policy(#[case] fields: Value, #[case] expected: &[&str]) {
     for (list, fields) in [
         ("containers", policy(fields.clone())),
         ("initContainers", {
@@ -260,7 +260,7 @@ fn v11_resources_policy(#[case] fields: Value, #[case] expected: &[&str]) {
 }
 
 #[test]
-fn v11_resources_policy_excludes_resources_and_plain_init_containers() {
+fn val11_resources_policy_excludes_resources_and_plain_init_containers() {
     let mut both = policy(json!({"targetContainersNameRegex": ""}));
     both["resources"] = json!({"requests": {"cpu": "1"}});
     let errors = validate(&with_spec(json!({"containers": [container("c", both)]})));
@@ -273,7 +273,7 @@ fn v11_resources_policy_excludes_resources_and_plain_init_containers() {
 }
 
 #[test]
-fn v11_an_unknown_mode_is_the_crds_matter() {
+fn val11_an_unknown_mode_is_the_crds_matter() {
     let unknown = with_spec(json!({"containers": [container("c", policy(json!({"targetContainersMode": "avg"})))]}));
     assert_eq!(validate(&unknown), []);
     assert_eq!(paths(&validate_manifest(&unknown)), ["spec.containers[0].resourcesPolicy.targetContainersMode"]);
@@ -288,7 +288,7 @@ fn v11_an_unknown_mode_is_the_crds_matter() {
     &["spec.containers[0].upgradeStrategy.upgradeType"]
 )]
 #[case::upgrade_type_that_was_not_set(json!([container("old", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]), &[])]
-fn v30_updates(#[case] containers: Value, #[case] expected: &[&str]) {
+fn val30_updates(#[case] containers: Value, #[case] expected: &[&str]) {
     let hot = json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e"}});
     let mut old = with_spec(json!({"containers": [
         container("logger", json!({})), container("hot", hot), container("old", json!({})),

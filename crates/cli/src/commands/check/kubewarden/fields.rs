@@ -1,4 +1,4 @@
-//! The fields of Kubewarden's policies, as their definitions have them.
+//! The fields of Kubewarden's policies, according to their definitions.
 
 use std::ops::RangeInclusive;
 
@@ -10,31 +10,31 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The kind with this name. A misspelt one is told apart by what it says.
+    /// Returns the kind with this name. A misspelt name is classified by the words in it.
     pub(super) fn of(kind: &str) -> Self {
         let kind = kind.to_lowercase();
         Self { is_group: kind.contains("group"), is_cluster_wide: kind.contains("cluster") }
     }
 }
 
-/// Which kinds have a field.
+/// The kinds that have a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     All,
-    /// The kinds that run one module.
+    /// Kinds with one module.
     Single,
-    /// The kinds that run several.
+    /// Kinds with several modules.
     Group,
-    /// The kinds for the whole cluster.
+    /// Cluster-wide kinds.
     Cluster,
-    /// The kind that runs one module for the whole cluster.
+    /// The cluster-wide kind with one module.
     SingleCluster,
 }
 
 /// The values that a field may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
-    /// Anything: settings are judged elsewhere.
+    /// Anything: settings are checked elsewhere.
     Any,
     Text,
     Flag,
@@ -60,9 +60,9 @@ pub(super) struct Field {
     owner: Owner,
 }
 
-/// How long something may take, in seconds.
+/// The range of timeouts, in seconds.
 pub(super) const TIMEOUT: RangeInclusive<i64> = 2..=30;
-/// How many `matchConditions` there may be.
+/// The maximum number of `matchConditions`.
 pub(super) const CONDITIONS_MAX: usize = 64;
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
@@ -87,7 +87,7 @@ impl Field {
         }
     }
 
-    /// The kinds that have the field, in words.
+    /// Returns the kinds that have the field, for messages.
     pub(super) fn owners(&self) -> &'static str {
         match self.owner {
             Owner::All => "a policy or a policy group",
@@ -99,7 +99,7 @@ impl Field {
     }
 }
 
-/// `spec`.
+/// The fields of `spec`.
 pub(super) const SPEC: &[Field] = &[
     all("policyServer", Shape::Text),
     all("mode", Shape::OneOf(&["protect", "monitor"])),
@@ -123,7 +123,7 @@ pub(super) const SPEC: &[Field] = &[
     of(Owner::Group, "policies", Shape::Members(MEMBER)),
 ];
 
-/// A member of a group.
+/// The fields of a member of a group.
 const MEMBER: &[Field] = &[
     all("module", Shape::Text),
     all("settings", Shape::Any),
@@ -131,7 +131,7 @@ const MEMBER: &[Field] = &[
     of(Owner::Cluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
 ];
 
-/// One of `rules`.
+/// The fields of an item of `rules`.
 const RULE: &[Field] = &[
     all("apiGroups", TEXTS),
     all("apiVersions", TEXTS),

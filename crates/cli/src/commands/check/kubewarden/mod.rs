@@ -1,5 +1,6 @@
-//! Kubewarden's policies: what their definitions and Kubewarden's own webhook refuse. The source is
-//! kubewarden-controller at `3460bb71`: the definitions in `charts/kubewarden-crds`, and `api/policies/v1/*_validation.go`.
+//! Checks Kubewarden's policies as their definitions and Kubewarden's own webhook do. The source is
+//! kubewarden-controller at `3460bb71`: the definitions in `charts/kubewarden-crds`, and
+//! `api/policies/v1/*_validation.go`.
 
 mod fields;
 
@@ -13,14 +14,14 @@ use super::subject::Spot;
 use crate::report::Finding;
 use crate::schema;
 
-/// The versions of the definitions. Groups have the first one only.
+/// The versions of the definitions. Groups only have the first.
 const VERSIONS: [&str; 2] = ["v1", "v1alpha2"];
-/// The keys of every object.
+/// The keys of a policy.
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// The default of `timeoutSeconds`.
 const TIMEOUT_DEFAULT: i64 = 10;
 
-/// Everything outside of its settings for which the API server would refuse a policy.
+/// Returns the errors for which the API server would refuse a policy, except errors in its settings.
 pub(super) fn judge(spot: &Spot<'_>) -> Vec<Finding> {
     let mut errors = Vec::new();
     identity(spot.raw, &mut errors);
@@ -38,7 +39,7 @@ pub(super) fn judge(spot: &Spot<'_>) -> Vec<Finding> {
     errors.iter().map(|error| spot.error(error)).collect()
 }
 
-/// Group, version and kind.
+/// Checks group, version and kind.
 fn identity(policy: &Value, errors: &mut Vec<FieldError>) {
     let (api_version, kind) = (json::text(policy, &["apiVersion"]), json::text(policy, &["kind"]));
     let is_group = GROUPS.contains(&kind);
@@ -54,7 +55,7 @@ fn identity(policy: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The fields of an object, and what is in them.
+/// Checks the fields of an object and their values.
 fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(entries) = value.as_object() else {
         return errors.wrong_type(at, "an object", value);
@@ -78,8 +79,7 @@ fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath<'_>, error
     }
 }
 
-/// Keys that are none of the known ones. `remedy` says what to do about a key, where it knows better than a list of
-/// the known ones.
+/// Reports unknown keys. `remedy` may return a better remedy for a key than the list of known keys.
 fn unknown(
     object: &Value,
     known: &[&str],
@@ -109,7 +109,7 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
         }
         Shape::Seconds => seconds(value, at, errors),
         Shape::OneOf(words) => match value.as_str() {
-            // An empty text is what is absent.
+            // An empty string means absent.
             Some(text) if text.is_empty() || words.contains(&text) => {}
             Some(text) => errors.push(FieldError::not_supported(at, text, words)),
             None => errors.wrong_type(at, "a string", value),
@@ -146,7 +146,7 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
     }
 }
 
-/// `matchConditions`: so many, and each with a name of its own.
+/// Checks `matchConditions`: their number, and that their names are unique.
 fn conditions(value: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let items = value.as_array().map_or(&[][..], Vec::as_slice);
     if items.len() > CONDITIONS_MAX {
@@ -179,7 +179,7 @@ fn timeouts(spec: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     evaluation(spec, whole, at, errors);
 }
 
-/// The evaluation is a part of what the API server waits for.
+/// Checks that `timeoutEvalSeconds` is at most `timeoutSeconds`: the evaluation is part of the request.
 fn evaluation(owner: &Value, whole: i64, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "timeoutEvalSeconds";
     let evaluation = json::at(owner, &[FIELD]).and_then(Value::as_i64);
@@ -189,7 +189,7 @@ fn evaluation(owner: &Value, whole: i64, at: &FieldPath<'_>, errors: &mut Vec<Fi
     }
 }
 
-/// The path of the settings in a policy, or in a member of a group below `at`.
+/// Returns the path of the settings in a policy, or in a member of a group at the path `at`.
 pub(super) fn settings_path(spec: &Value, at: &FieldPath<'_>) -> String {
     at.child(settings_key(spec)).to_string()
 }

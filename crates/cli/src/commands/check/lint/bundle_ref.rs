@@ -1,4 +1,4 @@
-//! The ConfigMap that `bundleRef` names, where it is among the documents.
+//! Checks the ConfigMap that `bundleRef` names, if it is among the documents.
 
 use pillion_bundle::Bundle;
 use pillion_bundle::config_map::{self, Fault, GENERATION};
@@ -12,8 +12,8 @@ use super::super::subject::Spot;
 use crate::preview;
 use crate::report::Finding;
 
-/// What the policy would say of the ConfigMap and of its shards; nothing of those that are not given, which the cluster
-/// may have.
+/// Returns the faults that the policy would find in the ConfigMap and its shards. Ignores objects that are not given:
+/// the cluster may have them.
 pub fn kept(judged: &Judged<'_>, documents: &[Document]) -> Vec<Finding> {
     let source = &judged.settings.bundle_source;
     let Some(at) = &source.config_map else { return Vec::new() };
@@ -48,7 +48,7 @@ pub fn kept(judged: &Judged<'_>, documents: &[Document]) -> Vec<Finding> {
     findings
 }
 
-/// Where the fault is.
+/// Returns the field with the fault.
 const fn field(fault: Fault) -> &'static str {
     match fault {
         Fault::Undated | Fault::Old | Fault::Early => "metadata.annotations",

@@ -1,17 +1,17 @@
-//! Fields that nobody knows.
+//! Warnings about unknown fields and values.
 
 use pillion_admission::words::nearest;
 use pillion_identity::declared;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
-use pillion_sidecarset::schema::{self, Kind, Schema};
 use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::tables::{self, Kind, Table};
 
 use crate::commands::check::locate::{Aim, place, resolve};
 use crate::commands::check::subject::{Spot, Subject};
 use crate::report::{Finding, Severity};
 
-/// Texts that mean something in these fields of a container, and that neither validation nor the CRD checks (V-9, V-10).
+/// Known values of container fields that neither validation nor the CRD checks (VAL-9, VAL-10).
 const CONTAINER_WORDS: [(&str, &[&str]); 4] = [
     ("podInjectPolicy", &["BeforeAppContainer", "AfterAppContainer"]),
     ("shareVolumePolicy.type", &["enabled", "disabled"]),
@@ -20,10 +20,10 @@ const CONTAINER_WORDS: [(&str, &[&str]); 4] = [
 ];
 const PATCH_POLICIES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
 
-/// Unknown fields of a `SidecarSet`, as its admission warns of them. Its types may be wrong.
+/// Returns warnings about unknown fields of a `SidecarSet`, like those of its admission. The object may be undecodable.
 pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
     let Some(version) = Version::of(json::text(spot.raw, &["apiVersion"])) else { return Vec::new() };
-    let fields = schema::unknown(spot.raw, version.schema(), &FieldPath::default());
+    let fields = tables::unknown(spot.raw, version.table(), &FieldPath::default());
     fields
         .iter()
         .filter(|field| !declared::is_field(field))
@@ -41,14 +41,14 @@ pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Values that nobody refuses and nobody knows.
+/// Returns warnings about unknown values that no validation refuses.
 pub(super) fn words(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lists = [("initContainers", subject.set.init_containers()), ("containers", subject.set.containers())];
     for (list, containers) in lists {
         for (index, container) in containers.iter().enumerate() {
             for (field, known) in CONTAINER_WORDS {
-                // The two that validation does check, in plain containers.
+                // Validation checks these two in plain containers.
                 if list == "containers" && matches!(field, "podInjectPolicy" | "shareVolumePolicy.type") {
                     continue;
                 }
@@ -78,7 +78,7 @@ fn word(subject: &Subject<'_>, path: &str, value: &str, known: &[&str], effect: 
     Some(subject.spot.warning(path, format!("{value:?} means nothing here; {effect}"), remedy))
 }
 
-/// What becomes of a field that no table knows.
+/// Returns the effect of a field that no table knows.
 fn consequence(field: &str) -> &'static str {
     let is_below = |list: &str| field.starts_with(&format!("spec.{list}["));
     if is_below("containers") || is_below("initContainers") {
@@ -106,10 +106,10 @@ fn remedy(spot: &Spot<'_>, version: Version, field: &str) -> String {
     let tokens: Vec<String> =
         pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
     let Some((key, parents)) = tokens.split_last() else { return String::new() };
-    let Some(owner) = parents.iter().try_fold(version.schema(), |schema, token| step(schema, token)) else {
+    let Some(owner) = parents.iter().try_fold(version.table(), |table, token| step(table, token)) else {
         return String::new();
     };
-    // The fields of identities are in no table.
+    // No table has the identity fields.
     let of_identities = declared::FIELDS.iter().map(|field| field.name).filter(|_| parents == ["spec"]);
     let siblings = owner.fields.iter().map(|field| field.name).chain(of_identities);
     match nearest(key, siblings) {
@@ -118,11 +118,11 @@ fn remedy(spot: &Spot<'_>, version: Version, field: &str) -> String {
     }
 }
 
-/// The table below a field; an item of a list has that of the list.
-fn step(schema: &'static Schema, token: &str) -> Option<&'static Schema> {
-    match schema.field(token).map(|field| field.kind) {
-        Some(Kind::Object(schema) | Kind::Objects(schema)) => Some(schema),
+/// Returns the table of a field's value, or for an index the table of the list's items.
+fn step(table: &'static Table, token: &str) -> Option<&'static Table> {
+    match table.field(token).map(|field| field.kind) {
+        Some(Kind::Object(table) | Kind::Objects(table)) => Some(table),
         Some(_) => None,
-        None => token.parse::<usize>().is_ok().then_some(schema),
+        None => token.parse::<usize>().is_ok().then_some(table),
     }
 }

@@ -1,4 +1,4 @@
-//! `SidecarSet`s that no Pod gets.
+//! Warnings about `SidecarSet`s that match no Pod.
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Op, Requirement, Selector, overlap};
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
-/// The fields of a `SidecarSet` that select.
+/// The selecting fields of a `SidecarSet`.
 pub(super) const SELECTOR: &str = "spec.selector";
 pub(super) const NAMESPACE_SELECTOR: &str = "spec.namespaceSelector";
 
-/// Reasons why a `SidecarSet` can match nothing, or nothing of what is there.
+/// Returns warnings about a `SidecarSet` that can match nothing, or that matches none of the given Namespaces.
 pub(super) fn never(subject: &Subject<'_>, namespaces: &[&Value]) -> Vec<Finding> {
     let spot = &subject.spot;
     let mut findings = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn never(subject: &Subject<'_>, namespaces: &[&Value]) -> Vec<Finding
         findings.push(spot.warning(SELECTOR, message, "all of them have to hold at once; remove one"));
     }
     let Some(own) = selector(&subject.set, "namespaceSelector") else { return findings };
-    // The API server gives every Namespace its name as a label.
+    // The API server adds a label with its name to every Namespace.
     let named = json!({"matchExpressions": [{"key": names::NAMESPACE_NAME_LABEL, "operator": "Exists"}]});
     if !overlap(&own, &own) || !Selector::parse(&named).is_ok_and(|named| overlap(&own, &named)) {
         let message = "the requirements contradict each other: no namespace can be selected";
@@ -50,12 +50,12 @@ fn is_selected(selector: &Selector<'_>, namespace: &Value) -> bool {
     })
 }
 
-/// A selector of a `SidecarSet` that can be parsed and asks for something.
+/// Returns a selector of a `SidecarSet`, or `None` if it cannot be parsed or has no requirements.
 fn selector<'a>(set: &'a SidecarSet, field: &str) -> Option<Selector<'a>> {
     Selector::parse(set.spec(&[field])?).ok().filter(|selector| !selector.is_empty())
 }
 
-/// Whether some Pod in some namespace is selected by both.
+/// Whether both select some common Pod in some common namespace.
 pub(super) fn may_meet(one: &SidecarSet, other: &SidecarSet) -> bool {
     let overlapping = |field: &str| match (selector(one, field), selector(other, field)) {
         (Some(one), Some(other)) => overlap(&one, &other),
@@ -64,7 +64,7 @@ pub(super) fn may_meet(one: &SidecarSet, other: &SidecarSet) -> bool {
     overlapping("selector") && overlapping("namespaceSelector")
 }
 
-/// Bases all of whose Pods go to their canary.
+/// Returns warnings about bases whose Pods all get their canary instead.
 pub(super) fn hidden_bases(group: &[Subject<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for base in group {
@@ -84,8 +84,8 @@ pub(super) fn hidden_bases(group: &[Subject<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// Whether whatever `base` selects, `canary` selects too: nothing satisfies the base and breaks a requirement of the
-/// canary.
+/// Whether `canary` selects everything that `base` selects: nothing satisfies the base and violates a requirement of
+/// the canary.
 fn covers(canary: &SidecarSet, base: &SidecarSet) -> bool {
     let is_paused = json::flag(canary.as_value(), &["spec", "injectionStrategy", "paused"]);
     let Some(selects) = selector(canary, "selector") else { return false };

@@ -1,4 +1,4 @@
-//! What the policy takes, and what is probably not meant.
+//! Warnings about input that the policy accepts and that is probably unintended.
 
 mod bundle_ref;
 mod fields;
@@ -19,24 +19,24 @@ use super::settings::Judged;
 use super::subject::{Spot, Subject};
 use crate::report::Finding;
 
-/// Everything that has been read.
+/// The complete input.
 pub struct Everything<'a> {
     /// The documents of all files.
     pub documents: &'a [Document],
-    /// Settings, those of policies among them.
+    /// All settings, including those of policies.
     pub settings: &'a [Judged<'a>],
-    /// Where all `SidecarSet`s stand, also those whose types are wrong.
+    /// The places of all `SidecarSet`s, including undecodable ones.
     pub spots: &'a [Spot<'a>],
     /// `SidecarSet`s in files of their own.
     pub sets: &'a [Subject<'a>],
 }
 
-/// The fields of a `SidecarSet` that nothing reads. Its types may be wrong.
+/// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
 pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
     fields::unknown(spot).into_iter().chain(identity::misspelt(spot)).collect()
 }
 
-/// All warnings.
+/// Returns all warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     let Everything { documents, settings, spots, sets } = *everything;
     let namespaces: Vec<&Value> = documents
@@ -61,7 +61,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));
     }
-    // Where the gate is off, nothing is merged.
+    // Nothing is merged while the gate is off.
     let is_on = |judged: &&Judged<'_>| judged.settings.gates.service_account_injection;
     let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
     let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
@@ -72,7 +72,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What is to be said of the identities in settings; what is wrong with them is among the errors of the settings.
+/// Returns warnings about identities in settings; errors in them are among the errors of the settings.
 fn identities(judged: &Judged<'_>) -> Vec<Finding> {
     if !judged.settings.gates.service_account_injection {
         return judged.subjects.iter().filter_map(identity::unheeded).collect();
@@ -82,11 +82,11 @@ fn identities(judged: &Judged<'_>) -> Vec<Finding> {
     found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }
 
-/// `SidecarSet`s beside policies whose settings do not have them, as their admission would warn. A file of settings is
-/// joined with what stands beside it, as `inject` does.
+/// Returns warnings about `SidecarSet`s beside policies whose settings lack them, like those of admission. Settings
+/// files are exempt: as in `inject`, `SidecarSet`s beside them join them.
 fn not_injected(sets: &[Subject<'_>], settings: &[Judged<'_>]) -> Vec<Finding> {
     let is_there = |name: &str| settings.iter().flat_map(|judged| &judged.subjects).any(|own| own.set.name() == name);
-    // A controller brings those of the cluster.
+    // A controller adds the cluster's SidecarSets to the bundle.
     let is_watched = settings.iter().any(|judged| judged.settings.bundle_source.config_map.is_some());
     let are_of_policies = settings.iter().all(Judged::are_of_policy);
     let is_asked = !settings.is_empty() && are_of_policies && !is_watched;

@@ -1,5 +1,5 @@
-//! What sidecars may not do any more where their ServiceAccounts are merged (`serviceaccounts.md` A5-5), as far as the
-//! Roles and bindings in the files tell.
+//! Warnings about permissions that sidecars lose if their ServiceAccounts are merged (IDC-5), according to the Roles
+//! and bindings in the files.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,15 @@ use crate::commands::check::documents::{Document, Role};
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
-/// Permissions that are bound to the account of a `SidecarSet` which merges it, and that it does not list.
+/// Returns warnings about permissions bound to the account of a merging `SidecarSet` that the `SidecarSet` does not
+/// list.
 pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<Finding> {
     let Ok(Declared { service_account: Some(account), on_conflict: OnConflict::Merge, permissions: listed, mode }) =
         Declared::of(&subject.prepared)
     else {
         return Vec::new();
     };
-    // A token of its own is never merged.
+    // In mode `Isolate` a sidecar has a token of its own, which is never merged.
     if mode == Mode::Isolate {
         return Vec::new();
     }
@@ -43,7 +44,7 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
             known.iter().find(is_it).and_then(|role| rbac::of_role(role).ok())
         };
         for lost in lost((namespace, &account), &listed, &known, &rules_of) {
-            // Of a role that is in no file nobody knows what it allows.
+            // The permissions of a role outside the files are unknown.
             if lost.atoms.is_some() {
                 let message = format!(
                     "where ServiceAccount {account:?} is merged, sidecars in namespace {namespace:?} may not do what is \
@@ -57,7 +58,7 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
     findings
 }
 
-/// A binding without a namespace goes where it is applied to: as far as anybody can tell, where its accounts are.
+/// Returns the object. A RoleBinding without a namespace gets the namespace of its first account, as the best guess.
 fn complete(document: &Document) -> Value {
     let mut object = document.manifest.value.clone();
     if json::text(&object, &["kind"]) == "RoleBinding" && json::text(&object, &["metadata", "namespace"]).is_empty() {

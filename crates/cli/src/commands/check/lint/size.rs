@@ -1,4 +1,4 @@
-//! Settings that are too large to be stored.
+//! Warnings about settings that are too large to store.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use pillion_kubernetes::json;
 use crate::commands::check::settings::Judged;
 use crate::report::{Finding, Severity};
 
-/// What the ConfigMap with the settings of all policies of one policy server may hold, in bytes.
+/// The maximum size of the ConfigMap with the settings of all policies of one policy server, in bytes.
 const MOST: usize = 1024 * 1024;
-/// From here on it is time to do something about it.
+/// The size from which on a warning is due.
 const MUCH: usize = MOST / 2;
 
-/// The settings of each policy server, taken together. Settings that belong to no policy stand alone.
+/// Checks the settings of each policy server together. Settings outside a policy count on their own.
 pub(super) fn of_servers(settings: &[Judged<'_>]) -> Vec<Finding> {
     let mut servers: BTreeMap<&str, Vec<(&Judged<'_>, usize)>> = BTreeMap::new();
     let mut alone = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn of_servers(settings: &[Judged<'_>]) -> Vec<Finding> {
     servers.into_values().chain(alone).filter_map(|group| finding(&group)).collect()
 }
 
-/// A finding at the largest of them.
+/// Returns a finding at the largest settings of a group, if the group is too large.
 fn finding(group: &[(&Judged<'_>, usize)]) -> Option<Finding> {
     let total: usize = group.iter().map(|(_, bytes)| bytes).sum();
     let (largest, _) = group.iter().max_by_key(|(_, bytes)| *bytes)?;

@@ -1,4 +1,4 @@
-//! Stored objects: hashes and revisions.
+//! Warnings about stored data: hashes and revisions.
 
 use pillion_sidecarset::hash;
 use pillion_sidecarset::names;
@@ -10,7 +10,8 @@ use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
-/// A hash that is not that of the containers: the manifest is taken as stored, and was not stored like this.
+/// Returns a warning if the hash does not fit the containers: the policy takes the manifest as stored and adds no
+/// defaults.
 pub(super) fn hash(subject: &Subject<'_>) -> Option<Finding> {
     let stored = subject.set.hash();
     if stored.is_empty() {
@@ -26,13 +27,14 @@ pub(super) fn hash(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// Revisions that `SidecarSet`s of the settings ask for and cannot get: the settings are valid, but Pods are refused.
+/// Returns warnings about missing or invalid revisions that `SidecarSet`s of the settings request: the settings are
+/// valid, but Pods are refused.
 pub(super) fn revisions(judged: &Judged<'_>, files: &Files<'_>) -> Vec<Finding> {
     let settings = &judged.settings;
     let mut findings = Vec::new();
     for subject in &judged.subjects {
         let (revisions, namespace) = (&settings.controller_revisions, &settings.system_namespace);
-        let mut found = validation::Findings::default();
+        let mut found = validation::LookupErrors::default();
         injection::check_revision(&subject.prepared, revisions, namespace, files, &mut found);
         let why = "every Pod that this SidecarSet matches is refused";
         findings.extend(found.invalid.iter().map(|error| subject.spot.warning_of(error, why)));

@@ -1,4 +1,4 @@
-//! Volumes that are not what they seem.
+//! Warnings about volumes that are shared unexpectedly, or unused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use super::matching::may_meet;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
-/// Sources that give every Pod a volume of its own.
+/// Volume sources with a separate volume for each Pod.
 const OF_THE_POD: [&str; 2] = ["emptyDir", "ephemeral"];
 
-/// Volumes of two `SidecarSet`s with one name and one definition: a Pod that gets both has one volume, which both use.
-/// (Where the definitions differ, it is a conflict.)
+/// Returns warnings about volumes with the same name and definition in two `SidecarSet`s: a Pod that gets both has one
+/// volume, which both use. Different definitions are a conflict instead.
 pub(super) fn shared(group: &[Subject<'_>]) -> Vec<Finding> {
     let mut seen: BTreeMap<&str, Vec<&Subject<'_>>> = BTreeMap::new();
     let mut findings = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn shared(group: &[Subject<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// Volumes that no container of the `SidecarSet` uses, and that no Pod gets (M-26).
+/// Returns warnings about volumes that no container of the `SidecarSet` uses: no Pod gets them (INJ-26).
 pub(super) fn unused(subject: &Subject<'_>) -> Vec<Finding> {
     let containers = subject.set.init_containers().iter().chain(subject.set.containers());
     let used: BTreeSet<&str> = containers
@@ -60,7 +60,7 @@ pub(super) fn unused(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Two of one name, or a canary and its base: no Pod gets both.
+/// Whether no Pod gets both: they have the same name, or are a canary and its base.
 fn are_one(one: &Subject<'_>, other: &Subject<'_>) -> bool {
     let (one, other) = (&one.set, &other.set);
     one.name() == other.name() || one.canary_of() == Some(other.name()) || other.canary_of() == Some(one.name())

@@ -1,4 +1,4 @@
-//! The explanation of identities, for people.
+//! The explanation of identities as text.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use pillion_identity::decision::Token;
 use pillion_identity::declared::OnConflict;
 use pillion_identity::names;
 
-/// Says under which ServiceAccount a Pod runs, and who loses or can read what.
+/// Writes the Pod's ServiceAccount, the containers that lose its token, and who can read tokens.
 ///
 /// # Errors
-/// Where `out` takes no more.
+/// If `out` takes no more.
 pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
     let PodIdentity { original, account, merged, losing, is_shared, exposed } = identity;
     match account {
@@ -35,10 +35,10 @@ pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
     Ok(())
 }
 
-/// Says what comes of the identity that a `SidecarSet` asks for.
+/// Writes the outcome of the identity that a `SidecarSet` requests.
 ///
 /// # Errors
-/// Where `out` takes no more.
+/// If `out` takes no more.
 pub fn of_set(out: &mut dyn Write, identity: &Identity, indent: &str) -> io::Result<()> {
     let Identity { account, mode, on_conflict, result } = identity;
     let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
@@ -49,7 +49,7 @@ pub fn of_set(out: &mut dyn Write, identity: &Identity, indent: &str) -> io::Res
     }
 }
 
-/// What comes of it; nothing where the Pod is refused.
+/// Returns the outcome, or `None` if the Pod is refused.
 fn outcome(account: &str, result: &Given) -> Option<String> {
     Some(match result {
         Given::Token(of, token) => {

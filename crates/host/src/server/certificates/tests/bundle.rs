@@ -60,7 +60,7 @@ fn only_what_differs_is_patched_and_only_in_the_version_that_was_read() {
     ]);
     assert_eq!(patch(&object, &found(&object), "PEM"), Some(expected));
     object["webhooks"][0]["clientConfig"]["caBundle"] = json!("UEVN");
-    // kubectl and GitOps tools write this for "none".
+    // kubectl and GitOps tools write this for an empty bundle.
     object["webhooks"][2]["clientConfig"]["caBundle"] = json!("Cg==");
     let patched = patch(&object, &found(&object), "PEM").unwrap();
     assert_eq!(patched.pointer("/1/path"), Some(&json!("/webhooks/2/clientConfig/caBundle")));

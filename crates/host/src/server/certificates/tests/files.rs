@@ -20,7 +20,7 @@ fn names() -> ServerNames {
     ServerNames::of_service("pillion", "sys").unwrap()
 }
 
-/// An authority, and a certificate of it that was made then.
+/// Returns an authority and a server certificate signed by it, both created at `made`.
 fn pair(names: &ServerNames, made: Time) -> (Pair, Pair) {
     let life = Lifetimes::default();
     let authority = authority::create(made, &life).unwrap();
@@ -42,7 +42,7 @@ fn files(folder: &Path) -> Files {
     Files { certificate, key, names: names(), interval: Duration::from_millis(10) }
 }
 
-/// What is wrong with files that a test wrote, without the folder.
+/// Returns the error for files that a test writes, without the folder.
 fn refusal(write: impl FnOnce(&Path)) -> String {
     let folder = TempDir::new().unwrap();
     write(folder.path());
@@ -63,7 +63,7 @@ async fn a_new_pair_is_served_and_a_broken_one_is_told_of() {
     assert!(status.borrow().ready && status.borrow().problems.is_empty());
     assert_eq!(Time::from(status.borrow().expires), NOW + DAY * 90);
 
-    // The key of another.
+    // The key of another certificate.
     clock.advance(DAY);
     let (authority, second) = pair(&names(), NOW + DAY);
     write(folder.path(), &pem::shown([&second.certificate]), &first.key.pem());
@@ -73,7 +73,7 @@ async fn a_new_pair_is_served_and_a_broken_one_is_told_of() {
     assert!(problem.ends_with("; the certificate before it is served on"), "{problem}");
     assert_eq!(served(), first.certificate);
 
-    // Together they are served, with the authority behind the certificate.
+    // Certificate and key match, and the authority follows the certificate.
     write(folder.path(), &pem::shown([&second.certificate, &authority.certificate]), &second.key.pem());
     eventually("the new pair is served", || served() == second.certificate).await;
     assert_eq!(certificate.borrow().cert.len(), 2);
@@ -87,7 +87,7 @@ async fn a_new_pair_is_served_and_a_broken_one_is_told_of() {
     write_pair(folder.path(), &second);
     eventually("all is well", || status.borrow().problems.is_empty()).await;
 
-    // Nobody renews it: it is served on, and told of.
+    // If it is not renewed, it is still served, but reported.
     clock.advance(DAY * 92);
     eventually("the end is told of", || !status.borrow().problems.is_empty()).await;
     assert_eq!(status.borrow().problems, ["the certificate that is served has expired: renew it"]);

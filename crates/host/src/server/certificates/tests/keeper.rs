@@ -33,7 +33,7 @@ impl Replica {
         self.keeper.round().await
     }
 
-    /// Whether every bundle that is there lets the API server call this replica.
+    /// Whether every existing bundle lets the API server call this replica.
     fn is_trusted(&self, server: &ApiServer, clock: &TestClock) -> Result<(), String> {
         let certificate = self.certificate.borrow().cert.first().unwrap().clone();
         bundles(server).iter().try_for_each(|bundle| verify(&certificate, bundle, clock.now()))
@@ -115,7 +115,7 @@ async fn a_ca_bundle_that_somebody_resets_is_written_again() {
 async fn a_write_that_comes_in_between_is_not_undone() {
     let (server, clock) = cluster();
     let mut replica = Replica::new(&server, &clock);
-    // Somebody turns the webhooks round before their bundles are written: the indexes mean others now.
+    // Another client rotates the webhooks before their bundles are written: the indexes now mean other webhooks.
     server.come_in_between(HOOKS, |hooks| {
         let webhooks = hooks["webhooks"].as_array_mut().unwrap();
         webhooks.rotate_left(1);
@@ -189,7 +189,7 @@ async fn a_missing_permission_is_named_and_the_rest_goes_on() {
     assert!(replica.status.borrow().ready);
     let certificate = replica.certificate.borrow().cert.first().unwrap().clone();
     verify(&certificate, &bundle_at(&server, CRD, "/spec/conversion/webhook/clientConfig"), clock.now()).unwrap();
-    // The Secret can be read but not written: what is in it is served on.
+    // The Secret can be read but not written: its certificate stays in use.
     clock.advance(DAY * 61);
     forbid("PUT");
     assert!(!replica.round().await);
@@ -213,7 +213,7 @@ async fn a_secret_of_somebody_else_is_told_of_and_not_overwritten() {
                    another Secret";
     assert_eq!(replica.problems(), [problem]);
     assert_eq!(server.object(SECRET), before);
-    // Labelled, it is filled.
+    // Once labelled, the Secret is filled.
     server.edit(SECRET, |secret| secret["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "pillion"}));
     assert!(replica.round().await);
     replica.is_trusted(&server, &clock).unwrap();

@@ -1,4 +1,4 @@
-//! The self-signed way on a stand-in API server, and files.
+//! Tests of the self-signed source on a stand-in API server, and of files.
 
 mod bundle;
 mod files;
@@ -28,7 +28,7 @@ pub(super) const SECRET: &str = "/api/v1/namespaces/sys/secrets/pillion-serve-tl
 pub(super) const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
 pub(super) const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sidecarsets.apps.kruise.io";
 
-/// A clock that a test turns.
+/// A clock that tests advance.
 #[derive(Clone)]
 pub(super) struct TestClock(Arc<AtomicI64>);
 
@@ -51,7 +51,7 @@ impl TestClock {
     }
 }
 
-/// What a client says that trusts a bundle and calls the Service, as the API server does.
+/// Verifies a certificate as the API server does: with the roots of a bundle, for the Service's name.
 pub(super) fn verify(certificate: &CertificateDer<'static>, bundle: &[u8], at: Time) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     for authority in pem::certificates(bundle).0 {
@@ -65,7 +65,7 @@ pub(super) fn verify(certificate: &CertificateDer<'static>, bundle: &[u8], at: T
     verifier.verify_server_cert(certificate, &[], &name, &[], at).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Two webhooks of ours and one of somebody else.
+/// Returns a configuration with two of our webhooks and one of another owner.
 pub(super) fn hooks() -> Value {
     let ours = |name: &str| json!({"name": name, "clientConfig": {"service": {"name": "pillion", "namespace": "sys", "path": "/mutate"}}});
     let other =
@@ -79,14 +79,14 @@ pub(super) fn crd() -> Value {
     json!({"metadata": {"name": "sidecarsets.apps.kruise.io"}, "spec": {"conversion": conversion}})
 }
 
-/// The bundle at a JSON pointer; empty where there is none.
+/// Returns the bundle at a JSON pointer; empty if absent.
 pub(super) fn bundle_at(server: &ApiServer, path: &str, pointer: &str) -> Vec<u8> {
     let object = server.object(path).unwrap_or_default();
     let text = object.pointer(&format!("{pointer}/caBundle")).and_then(Value::as_str).unwrap_or_default();
     STANDARD.decode(text).unwrap()
 }
 
-/// All bundles of ours that are there.
+/// Returns all of our bundles that exist.
 pub(super) fn bundles(server: &ApiServer) -> Vec<Vec<u8>> {
     let places = [
         (HOOKS, "/webhooks/0/clientConfig"),

@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use super::super::authority::Lifetimes;
 use super::super::names::ServerNames;
-use super::super::plan::{Change, Seen, Server, State, Trusted, plan};
+use super::super::plan::{Change, Server, State, TrustObservations, Trusted, plan};
 use super::super::time::Time;
 use super::super::x509::{Id, Validity};
 use super::NOW;
@@ -27,7 +27,7 @@ fn more_names() -> ServerNames {
     names().and("10.0.0.7").unwrap()
 }
 
-/// An authority that was made some days ago.
+/// Returns an authority that was created `age` days ago.
 fn trusted(id: Id, age: u32) -> Trusted {
     let made = NOW - DAY * age;
     Trusted { id, validity: Validity { from: made, until: made + life().authority }, retired_until: None }
@@ -37,7 +37,7 @@ fn retired(id: Id, age: u32, until: Time) -> Trusted {
     Trusted { retired_until: Some(until), ..trusted(id, age) }
 }
 
-/// A certificate that was made some days ago.
+/// Returns a certificate that was created `age` days ago.
 fn server(issuer: Id, age: u32) -> Server {
     let made = NOW - DAY * age;
     let validity = Validity { from: made, until: made + life().server };
@@ -48,9 +48,9 @@ fn state(trusted: &[Trusted], signing: Option<Id>, next: Option<Id>, server: imp
     State { trusted: trusted.to_vec(), signing, next, server: server.into(), damaged: false }
 }
 
-/// Every bundle has held these for a while.
-fn seen(ids: &[Id], since: Duration) -> Seen {
-    let mut seen = Seen::default();
+/// Every bundle has held these authorities for `since`.
+fn seen(ids: &[Id], since: Duration) -> TrustObservations {
+    let mut seen = TrustObservations::default();
     seen.note(Some(ids.to_vec()), NOW - since);
     seen
 }
@@ -117,7 +117,7 @@ fn a_new_authority_signs_only_after_it_was_seen_everywhere_for_a_minute() {
     let after = |seconds| plan(&waiting, &seen(&[OLD, NEW], Duration::from_secs(seconds)), &names(), NOW, &life());
     assert_eq!(after(59), []);
     assert_eq!(after(60).first(), Some(&Change::Promote));
-    // Out of sight once, it begins anew; so where a bundle could not be read, and where the clock was set back.
+    // An interruption restarts the period: an authority missing once, an unreadable bundle, a clock set back.
     let mut interrupted = seen(&[OLD, NEW], DAY);
     interrupted.note(Some(vec![OLD]), NOW - Duration::from_secs(30));
     interrupted.note(Some(vec![OLD, NEW]), NOW - Duration::from_secs(20));
@@ -141,7 +141,7 @@ fn replicas_of_two_configurations_do_not_take_each_others_names_away() {
     let third = names().and("::1").unwrap();
     let changes = plan(&new, &seen(&[OLD], DAY), &third, NOW, &life());
     assert_eq!(changes, [Change::Issue(more_names().and("::1").unwrap())]);
-    // Names that nobody wants any more go when the certificate is renewed.
+    // Names that no configuration wants any more are dropped at the renewal.
     new.server = Some(Server { names: more_names(), ..server(OLD, 61) });
     assert_eq!(plan(&new, &seen(&[OLD], DAY), &names(), NOW, &life()), [Change::Issue(names())]);
 }

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: a certificate that the API server could verify stays one that it can.
+//! Property: whatever happens, in whatever order, a certificate that the API server can verify stays verifiable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use super::super::{Lifetimes, SelfSigned, Target};
 use super::{CRD, HOOKS, SECRET, TestClock, bundles, crd, hooks, verify};
 use crate::api_server::ApiServer;
 
-/// How long an API server may go on using a `caBundle` that was changed.
+/// How long an API server may keep using the old content of a `caBundle`.
 const LAG: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_hours(1);
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Time passes, then both replicas look, in turn.
+    /// Time passes, then both replicas run a round, in turn.
     Wait(Duration),
-    /// One of them looks.
+    /// One replica runs a round.
     Look(bool),
-    /// Both look at the same time, in one of many orders.
+    /// Both run a round at the same time, in one of many orders.
     Race(u64),
-    /// Somebody writes their own configuration again.
+    /// Another client writes its own configuration again.
     Reset,
-    /// A configuration is deleted, or made.
+    /// A configuration is deleted or created.
     Toggle,
     /// A part of the Secret is lost.
     Damage(&'static str, &'static str),
@@ -67,19 +67,19 @@ struct World {
     server: ApiServer,
     clock: TestClock,
     replicas: [(Keeper, watch::Receiver<Arc<CertifiedKey>>); 2],
-    /// What the bundles were, and since when.
+    /// The contents of the bundles, each with the time from which they held.
     history: Vec<(Time, Vec<Vec<u8>>)>,
 }
 
 impl World {
-    /// A cluster in which all is well.
+    /// A cluster without faults, after the first round.
     async fn new() -> Self {
         let (server, clock) = (ApiServer::new(), TestClock::new());
         server.put(HOOKS, hooks());
         server.put(CRD, crd());
         let targets =
             vec![Target::Mutating("pillion".to_owned()), Target::Conversion("sidecarsets.apps.kruise.io".to_owned())];
-        // A rotation takes a week and a half, so that a run sees some.
+        // A rotation takes a week and a half, so every run sees some.
         let life = Lifetimes { authority: HOUR * 24 * 12, server: HOUR * 24 * 3, ..Lifetimes::default() };
         let options = SelfSigned { life, ..SelfSigned::for_service("pillion", "sys", targets).unwrap() };
         let replica = || {
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// The bundles that an API server may be using now.
+    /// Returns the bundles that an API server may be using now.
     fn in_use(&self) -> impl Iterator<Item = &Vec<u8>> {
         let since = self.clock.now() - LAG;
         let superseded = self.history.iter().take_while(|(from, _)| *from <= since).count();
@@ -111,7 +111,7 @@ impl World {
         [0, 1].map(|index| self.replicas[index].1.borrow().cert[0].clone())
     }
 
-    /// Whether every bundle that may be in use verifies what every replica serves.
+    /// Checks that every bundle that may be in use verifies the certificate of every replica.
     fn is_sound(&self) -> Result<(), String> {
         for bundle in self.in_use() {
             for served in self.served() {
@@ -194,7 +194,7 @@ proptest! {
             prop_assert_eq!(world.is_sound(), Ok(()), "not after three rounds");
             let [one, other] = world.served();
             prop_assert_eq!(one, other, "both serve the same");
-            // And nobody goes on writing.
+            // Afterwards no replica writes any more.
             let before = world.server.object(SECRET);
             world.look().await;
             prop_assert_eq!(world.server.object(SECRET), before);

@@ -7,7 +7,7 @@ use rstest::rstest;
 use super::super::authority::{self, Lifetimes};
 use super::super::contents::Contents;
 use super::super::names::ServerNames;
-use super::super::plan::{Change, Seen, plan};
+use super::super::plan::{Change, TrustObservations, plan};
 use super::super::secret::{NotOurs, new, read, write};
 use super::super::x509::Id;
 use super::NOW;
@@ -21,7 +21,7 @@ fn contents() -> Contents {
     Contents::default().after(&[Change::Create, Change::Issue(names())], NOW, &life).unwrap()
 }
 
-/// One in the middle of a rotation, with an authority that is gone soon.
+/// Contents in the middle of a rotation, with an authority that will soon be dropped.
 fn rotating() -> Contents {
     let life = Lifetimes::default();
     let changes = [Change::Introduce, Change::Promote, Change::Introduce];
@@ -100,8 +100,8 @@ fn of_a_damaged_secret_is_kept_what_can_be_used(#[case] damaged: &[&str], #[case
             assert!(contents.damage.iter().all(|key| told.contains(key)), "{:?}", contents.damage);
             assert!(!contents.damage.is_empty());
         }
-        // Whatever is left, the plan makes something whole of it, and is content with that.
-        let mut seen = Seen::default();
+        // Whatever is left, the plan completes it, and then changes nothing more.
+        let mut seen = TrustObservations::default();
         for round in 0.. {
             assert!(round < 4, "{contents:?}");
             let everywhere: Vec<Id> = contents.trusted.iter().map(|authority| authority.facts.id).collect();

@@ -1,4 +1,4 @@
-//! What a policy is asked about.
+//! The requests that the API server sends to a policy.
 
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Policy;
 use crate::report::Finding;
 
-/// A resource by group and plural, and a subresource behind a slash.
+/// A resource: its group, and its plural with an optional subresource after a slash.
 pub(super) type Resource = (&'static str, &'static str);
 
 pub(super) const EPHEMERAL: Resource = ("", "pods/ephemeralcontainers");
@@ -50,7 +50,7 @@ impl<'a> Asks<'a> {
         Self { rules: json::items(spec, &["rules"]), is_cluster_wide: is_cluster_wide(policy) }
     }
 
-    /// Whether a rule names this operation on this resource, as the API server matches them.
+    /// Whether a rule covers this operation on this resource. Matches like the API server.
     pub(super) fn about(self, (group, resource): Resource, operation: &str) -> bool {
         let has = |rule: &Value, field: &str, is_it: &dyn Fn(&str) -> bool| {
             json::items(rule, &[field]).iter().filter_map(Value::as_str).any(is_it)
@@ -72,17 +72,17 @@ impl<'a> Asks<'a> {
         resources.iter().any(|resource| operations.iter().any(|operation| self.about(*resource, operation)))
     }
 
-    /// Pods that are created.
+    /// Whether the rules cover the creation of Pods.
     pub(super) fn pods(self) -> bool {
         self.about(("", "pods"), "CREATE")
     }
 
-    /// `SidecarSet`s that are created or changed. They are in no namespace.
+    /// Whether the rules cover writes of `SidecarSet`s, which are cluster-scoped.
     pub(super) fn sets(self) -> bool {
         self.is_cluster_wide && self.about_any(&[SETS], &WRITES)
     }
 
-    /// Something that a guard is about.
+    /// Whether the rules cover a request that a guard checks.
     pub(super) fn guarded(self) -> bool {
         self.about(EPHEMERAL, "UPDATE")
             || self.about_any(&[SECRETS], &WRITES)
@@ -90,18 +90,18 @@ impl<'a> Asks<'a> {
             || self.about_any(&ACCOUNTS, &CHANGES)
     }
 
-    /// Shoots, and the other kinds with their settings.
+    /// Whether the rules cover writes of Shoots and the related kinds.
     pub(super) fn shoots(self) -> bool {
         self.about_any(&SHOOTS, &WRITES)
     }
 }
 
-/// Whether a policy is for the whole cluster.
+/// Whether a policy is cluster-wide.
 pub(super) fn is_cluster_wide(policy: &Value) -> bool {
     json::text(policy, &["kind"]) == "ClusterAdmissionPolicy"
 }
 
-/// Rules that leave out what the policy is for. What the twin asks about is looked at with the twin.
+/// Returns a warning about rules that omit what the policy is for. The twin's rules are checked with the twin.
 pub(super) fn check(policy: &Policy<'_>) -> Option<Finding> {
     let asks = policy.asks;
     if !policy.acts() {

@@ -1,18 +1,18 @@
-//! Guards that nobody asks (`serviceaccounts.md` C4, E6, E7, G8).
+//! Warnings about guards without a rule (RUN-3, E6, E7, MRG-8).
 
 use super::Policy;
 use super::asks::{ACCOUNTS, CHANGES, EPHEMERAL, Resource, SECRETS, WORKLOADS, WRITES};
 use crate::report::Finding;
 
-/// What only stays guarded while the policy is asked about it.
+/// A protection that works only if the API server asks a policy about these requests.
 struct Guard {
     resources: &'static [Resource],
     operations: &'static [&'static str],
     /// Whether the settings of this policy need it.
     is_needed: fn(&Policy<'_>) -> bool,
-    /// Whether a policy with the rules has the settings for it, too.
+    /// Whether another policy with such rules also has the settings for the guard.
     is_given: fn(&Policy<'_>) -> bool,
-    /// What may happen without it.
+    /// The consequence of a missing rule.
     without_it: &'static str,
 }
 
@@ -75,12 +75,12 @@ fn protects_default(policy: &Policy<'_>) -> bool {
     policy.settings().service_accounts.protect_default
 }
 
-/// Which accounts are in use, the SidecarSets of the same policy say.
+/// Whether the policy protects accounts in use, which its own SidecarSets determine.
 fn protects_in_use(policy: &Policy<'_>) -> bool {
     policy.settings().service_accounts.protect_in_use && !policy.identities.is_empty()
 }
 
-/// `CREATE, UPDATE and DELETE`.
+/// Joins operations: `CREATE, UPDATE and DELETE`.
 fn listed(operations: &[&str]) -> String {
     match operations.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -89,7 +89,8 @@ fn listed(operations: &[&str]) -> String {
     }
 }
 
-/// Resources as a message lists them; two groups have `StatefulSets` and `DaemonSets`.
+/// Joins resources for a message. Adds the group to `StatefulSets` and `DaemonSets` of OpenKruise, since `apps` has
+/// them, too.
 fn named(resources: &[Resource]) -> String {
     let is_shared = |plural: &str| WORKLOADS.iter().filter(|(_, other)| *other == plural).count() > 1;
     let names = resources.iter().map(|(group, plural)| match *group {
@@ -99,7 +100,7 @@ fn named(resources: &[Resource]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Guards that the settings of a policy need, and that no policy is asked for.
+/// Returns warnings about guards that the settings of a policy need and no policy's rules cover.
 pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for guard in GUARDS.iter().filter(|guard| policy.acts() && (guard.is_needed)(policy)) {

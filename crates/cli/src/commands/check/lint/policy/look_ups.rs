@@ -1,8 +1,8 @@
-//! What a policy reads, and how long it may take.
+//! Warnings about a policy's look-ups and its time limit.
 
 use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::json;
-use pillion_sidecarset::revision::Selection;
+use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
 use super::asks::{ACCOUNTS, SECRETS, WRITES};
@@ -19,12 +19,12 @@ const SERVICE_ACCOUNT: Resource = ("v1", "ServiceAccount");
 const ROLE: Resource = ("rbac.authorization.k8s.io/v1", "Role");
 const ROLE_BINDING: Resource = ("rbac.authorization.k8s.io/v1", "RoleBinding");
 
-/// What happens to most requests whose look-ups fail.
+/// The consequence of a failed look-up for most requests.
 const REFUSED: &str = "such requests are refused with 503";
-/// How long the questions about an author may take, in seconds (P3).
+/// The time limit for the access reviews of an author, in seconds (ESC-3).
 const FOR_AUTHORS: u64 = 10;
 
-/// A resource that these settings make the policy read.
+/// A resource that the policy reads because of its settings.
 struct Need {
     resource: Resource,
     why: String,
@@ -37,7 +37,7 @@ impl Need {
     }
 }
 
-/// Resources that the policy may not read, and time that it does not have.
+/// Returns warnings about resources that the policy may not read, and about a time limit that is too short.
 pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     let mut needs = if policy.asks.pods() { for_pods(policy) } else { Vec::new() };
     if policy.acts() {
@@ -46,7 +46,7 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     if policy.acts() && policy.asks.sets() {
         needs.extend(for_sets(policy, &needs));
     }
-    // The first reason to read something is enough: only the last ones do not always lead to a refusal.
+    // One reason for each resource is enough. Keep the first: only failures of later ones may be tolerated.
     let mut first: Vec<Need> = Vec::new();
     for need in needs {
         if !first.iter().any(|other| other.resource == need.resource) {
@@ -70,8 +70,8 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
         needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
     }
     let revisions = &policy.settings().controller_revisions;
-    let is_elsewhere = |subject: &&Subject<'_>| match Selection::of(&subject.set) {
-        Some(Selection::Name(name)) => !revisions.iter().any(|revision| revision.name() == name),
+    let is_elsewhere = |subject: &&Subject<'_>| match RequestedRevision::of(&subject.set) {
+        Some(RequestedRevision::Name(name)) => !revisions.iter().any(|revision| revision.name() == name),
         _ => false,
     };
     if let Some(subject) = subjects.iter().find(is_elsewhere) {
@@ -89,7 +89,7 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     needs
 }
 
-/// Whether requests fail without it is said in the settings.
+/// Returns the need for the bundle's ConfigMap. The settings decide whether requests fail without it.
 fn of_bundle(policy: &Policy<'_>) -> Option<Need> {
     let source = &policy.settings().bundle_source;
     source.config_map.as_ref()?;
@@ -151,7 +151,7 @@ fn context(policy: &Policy<'_>, needs: &[Need]) -> Vec<Finding> {
         .collect()
 }
 
-/// Two seconds of evaluation, unless told otherwise; look-ups count, and so do questions about rights.
+/// Checks the time limit of evaluation, which is two seconds by default and includes look-ups and access reviews.
 fn time(policy: &Policy<'_>, reads: bool) -> Option<Finding> {
     const PATH: &str = "spec.timeoutEvalSeconds";
     let given = json::at(policy.spec, &["timeoutEvalSeconds"]).filter(|value| !value.is_null());

@@ -1,4 +1,4 @@
-//! How Kubewarden policies run the module.
+//! Warnings about the way in which Kubewarden policies run the module.
 
 mod asks;
 mod guards;
@@ -18,20 +18,20 @@ use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::{Spot, Subject};
 use crate::report::Finding;
 
-/// A policy, and the settings in it.
+/// A policy with its settings.
 pub(super) struct Policy<'a> {
     judged: &'a Judged<'a>,
-    /// The manifest.
+    /// The place of the manifest.
     document: Spot<'a>,
     spec: &'a Value,
-    /// What the API server asks it about.
+    /// The requests that the API server sends to it.
     asks: Asks<'a>,
-    /// The `SidecarSet`s that name an account, where the gate is on.
+    /// The `SidecarSet`s that name an account; empty while the gate is off.
     identities: Vec<(&'a Subject<'a>, Declared)>,
 }
 
 impl<'a> Policy<'a> {
-    /// Nothing for settings outside of a policy, and for members of groups.
+    /// Returns the policy of these settings, or `None` for settings of a group's member or outside a policy.
     fn of(judged: &'a Judged<'a>) -> Option<Self> {
         if judged.spot.base.is_empty() || member(judged).is_some() {
             return None;
@@ -60,22 +60,22 @@ impl<'a> Policy<'a> {
         json::text(self.document.raw, &["metadata", "name"])
     }
 
-    /// Whether it is there to inject and to guard, and not to assert.
+    /// Whether the policy injects and guards, rather than asserts.
     fn acts(&self) -> bool {
         self.settings().role == Role::Inject
     }
 
-    /// Whether `SidecarSet`s may have identities.
+    /// Whether the gate for identities is on.
     fn has_gate(&self) -> bool {
         self.settings().gates.service_account_injection
     }
 
-    /// Whether it is for the whole cluster.
+    /// Whether the policy is cluster-wide.
     fn is_cluster_wide(&self) -> bool {
         asks::is_cluster_wide(self.document.raw)
     }
 
-    /// Two `SidecarSet`s that want one Pod to run under a merged account.
+    /// Returns two `SidecarSet`s whose accounts are merged in Pods that get both.
     fn merging(&self) -> Option<(&'a Subject<'a>, &'a Subject<'a>)> {
         let merge = |declared: &Declared| declared.on_conflict == OnConflict::Merge && declared.mode != Mode::Isolate;
         let merging: Vec<_> = self.identities.iter().filter(|(_, declared)| merge(declared)).collect();
@@ -90,12 +90,12 @@ impl<'a> Policy<'a> {
     }
 }
 
-/// Whether these are the settings of a policy that admits the SidecarSets of the cluster.
+/// Whether these are the settings of a policy that admits the cluster's SidecarSets.
 pub fn admits_sets(judged: &Judged<'_>) -> bool {
     Policy::of(judged).is_some_and(|policy| policy.acts() && policy.asks.sets())
 }
 
-/// What the policies do to the settings in them, each alone and all together.
+/// Returns warnings about each policy, and about all policies together.
 pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
     let policies: Vec<Policy<'_>> = settings.iter().filter_map(Policy::of).collect();
     let mut findings: Vec<Finding> = settings.iter().filter_map(in_group).collect();
@@ -110,7 +110,7 @@ pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// The path of the member of a group that holds these settings.
+/// Returns the path of the member of a group that contains these settings.
 fn member(judged: &Judged<'_>) -> Option<String> {
     let member = judged.spot.base.as_str().strip_prefix("spec.policies.")?;
     Some(format!("spec.policies.{}", member.strip_suffix(".settings").unwrap_or(member)))

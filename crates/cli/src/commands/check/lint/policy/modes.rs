@@ -1,4 +1,4 @@
-//! What becomes of requests when the policy does not answer, only watches, or may not change anything.
+//! Warnings about policies that tolerate failures, only monitor, or may not mutate.
 
 use pillion_kubernetes::json;
 
@@ -6,15 +6,15 @@ use super::Policy;
 use super::asks::{SECRETS, WRITES};
 use crate::report::Finding;
 
-/// Something that a policy does.
+/// A task of a policy.
 struct Job {
-    /// What happens while nobody does it.
+    /// The consequence if the policy does not do it.
     without_it: &'static str,
-    /// What happens where it may not change the object; empty where it never does.
+    /// The consequence if the policy may not change the object; empty if the task changes none.
     without_mutation: &'static str,
 }
 
-/// E12: what a policy does is only done where it can refuse, and where it can change what it is asked about.
+/// E12: a policy works only if it can refuse requests and change objects.
 pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     let Policy { document, spec, .. } = policy;
     let jobs = jobs(policy);
@@ -22,7 +22,7 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     if json::text(spec, &["mode"]) == "monitor" {
         let message = match (policy.acts() && policy.asks.pods(), policy.has_gate()) {
             (true, true) => {
-                "the policy only monitors: nothing is injected, nobody gets an identity, nothing is refused"
+                "the policy only monitors: nothing is injected, no sidecar gets an identity, nothing is refused"
             }
             (true, false) => "the policy only monitors: nothing is injected, nothing is refused",
             (false, _) => "the policy only monitors: nothing is refused",
@@ -43,7 +43,7 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What the policy does, by what it is asked about.
+/// Returns the tasks of a policy according to its rules.
 fn jobs(policy: &Policy<'_>) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut add = |without_it, without_mutation| jobs.push(Job { without_it, without_mutation });
@@ -61,7 +61,7 @@ fn jobs(policy: &Policy<'_>) -> Vec<Job> {
     }
     if asks.sets() {
         let unchecked = "SidecarSets are stored unchecked";
-        let unverified = "SidecarSets are stored whatever they grant and whoever writes them";
+        let unverified = "SidecarSets are stored without a check of their permissions and authors";
         let refused = "every SidecarSet without its defaults and hash is refused";
         add(if has_gate { unverified } else { unchecked }, refused);
     }

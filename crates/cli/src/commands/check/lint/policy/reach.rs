@@ -1,4 +1,4 @@
-//! Selectors of a policy that keep Pods from it, or that do not.
+//! Warnings about selectors of a policy that exclude Pods, or that have no effect.
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Selector, overlap};
@@ -10,7 +10,7 @@ use crate::commands::check::lint::matching::{NAMESPACE_SELECTOR, SELECTOR};
 use crate::commands::check::subject::{Spot, Subject};
 use crate::report::Finding;
 
-/// Labels that Kubewarden drops, and `SidecarSet`s none of whose Pods the policy is asked about.
+/// Returns warnings about labels that Kubewarden drops, and about `SidecarSet`s whose Pods the policy never gets.
 pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     let (document, spec) = (&policy.document, policy.spec);
     let mut findings: Vec<Finding> = dropped_labels(document, spec).into_iter().collect();
@@ -21,7 +21,7 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Kubewarden's controller merges its own exclusions into `matchExpressions` and forgets the rest (kubewarden.md).
+/// Kubewarden's controller keeps only `matchExpressions` when it merges its own exclusions into the selector (HOST-14).
 fn dropped_labels(policy: &Spot<'_>, spec: &Value) -> Option<Finding> {
     let labels = json::object(spec, &["namespaceSelector", "matchLabels"]).filter(|labels| !labels.is_empty());
     if labels.is_none() || is_inside_allowed(spec) {
@@ -38,7 +38,7 @@ fn is_inside_allowed(spec: &Value) -> bool {
     json::flag(spec, &["allowInsideAdmissionControllerNamespace"])
 }
 
-/// A `SidecarSet` none of whose Pods this policy is asked about.
+/// Returns warnings about selectors of a `SidecarSet` that exclude all requests of this policy.
 fn out_of_reach(subject: &Subject<'_>, policy: &Value, spec: &Value) -> Vec<Finding> {
     let of_set = |field: &str| Selector::parse(subject.set.spec(&[field])?).ok();
     let mut findings = Vec::new();
@@ -57,7 +57,7 @@ fn out_of_reach(subject: &Subject<'_>, policy: &Value, spec: &Value) -> Vec<Find
     findings
 }
 
-/// The selector of the namespaces that a policy is asked about.
+/// Returns the selector of the namespaces whose requests a policy gets.
 fn namespaces(policy: &Value, spec: &Value) -> Value {
     if json::text(policy, &["kind"]) == "AdmissionPolicy" {
         let namespace = json::text(policy, &["metadata", "namespace"]);

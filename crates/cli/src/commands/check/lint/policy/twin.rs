@@ -1,4 +1,4 @@
-//! The asserting twin (`serviceaccounts.md` B10), and policies that have none.
+//! Warnings about the asserting twin (TOK-10), and about policies without one.
 
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
@@ -8,7 +8,7 @@ use super::Policy;
 use crate::commands::check::identity::GATE;
 use crate::report::Finding;
 
-/// What keeps a twin from being one, or an injecting policy without one.
+/// Returns warnings about an ineffective twin, or about an injecting policy without a twin.
 pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
     if policy.acts() { alone(policy, all).into_iter().collect() } else { of_twin(policy, all) }
 }
@@ -63,7 +63,7 @@ fn of_twin(twin: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// The settings that decide what a Pod gets, and that differ.
+/// Returns the settings that determine a Pod's identities and differ between the two.
 fn differences(twin: &Settings, other: &Settings) -> Vec<&'static str> {
     let by_name = |settings: &Settings| {
         let mut sets = settings.sidecar_sets.clone();

@@ -1,0 +1,299 @@
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use pillion_identity::decision::{Grant, Token};
+use pillion_kubernetes::lookup::{Answer, ObjectRef};
+use pillion_kubernetes::outcome::Code;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::pod::{Context, PodRequest, admit};
+use crate::settings::Role;
+
+/// A cluster in which every account exists.
+struct Cluster;
+
+impl Lookup for Cluster {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        match object.kind {
+            "ServiceAccount" => Ok(Some(json!({"metadata": {"name": object.name}}))),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A cluster that must not be asked.
+struct Silent;
+
+impl Lookup for Silent {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        panic!("{object:?} is looked up")
+    }
+}
+
+fn set(fields: Value) -> SidecarSet {
+    let mut object = json!({
+        "metadata": {"name": "logs"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "agent", "image": "agent:1"}]},
+    });
+    object["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    SidecarSet::from_decoded(object)
+}
+
+fn pod(spec: Value) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": "p", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    });
+    pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    pod
+}
+
+fn admitted(
+    pod: &Value,
+    set: &SidecarSet,
+    revisions: &[ControllerRevision],
+    gate: bool,
+    lookup: &dyn Lookup,
+) -> Outcome {
+    let context = Context {
+        sidecar_sets: std::slice::from_ref(set),
+        revisions,
+        gates: Gates { service_account_injection: gate, ..Gates::default() },
+        system_namespace: "kruise-system",
+        lookup,
+        now: Timestamp(0),
+        rules: &Rules::default(),
+        role: Role::Inject,
+    };
+    admit(PodRequest { uid: "u", namespace: "web", object: pod }, context)
+}
+
+fn injected(outcome: Outcome) -> Value {
+    let Verdict::Mutated(pod) = outcome.verdict else { panic!("{outcome:?}") };
+    pod
+}
+
+fn messages(reasons: Vec<Reason>) -> Vec<String> {
+    reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
+}
+
+/// IDV-1: identity fields are ignored with a warning, and nothing is looked up.
+#[rstest]
+#[case::account(json!({"serviceAccountName": "x"}), true)]
+#[case::mode(json!({"serviceAccountMode": "Isolate"}), true)]
+#[case::not_even_understood(json!({"serviceAccountName": 7}), true)]
+#[case::nothing(json!({}), false)]
+#[case::null(json!({"serviceAccountName": null}), false)]
+fn idv1_without_the_gate_a_warning_says_so(#[case] fields: Value, #[case] warns: bool) {
+    let outcome = admitted(&pod(json!({})), &set(fields), &[], false, &Silent);
+    let warning = "SidecarSet \"logs\" is injected without its ServiceAccount: the feature gate \
+                   SidecarSetServiceAccountInjection is off";
+    assert_eq!(outcome.warnings, if warns { vec![warning] } else { vec![] });
+    let pod = injected(outcome);
+    assert_eq!(pod["spec"]["containers"].as_array().unwrap().len(), 2);
+    assert_eq!((&pod["spec"]["serviceAccountName"], &pod["spec"]["volumes"]), (&Value::Null, &Value::Null));
+}
+
+/// With the gate, sets that were never validated are refused if they are invalid.
+#[rstest]
+#[case::type_of_a_field(
+    json!({"serviceAccountName": 7}),
+    "403 SidecarSet \"logs\": spec.serviceAccountName: Invalid value: must be a string, found a number; correct the SidecarSet"
+)]
+#[case::idv2_default(
+    json!({"serviceAccountName": "default"}),
+    "403 SidecarSet \"logs\": spec.serviceAccountName: every Pod has \"default\"; name an account of the sidecar's own; correct the SidecarSet"
+)]
+#[case::idv8_mode(
+    json!({"serviceAccountMode": "x"}),
+    "403 SidecarSet \"logs\": spec.serviceAccountMode: Unsupported value: supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\"; correct the SidecarSet"
+)]
+fn sets_that_cannot_be_understood_are_refused(#[case] fields: Value, #[case] message: &str) {
+    let reasons = Identities::of(&[set(fields)], true).unwrap_err();
+    assert_eq!(messages(reasons), [message]);
+}
+
+#[test]
+fn m_holds_the_sets_that_name_an_account() {
+    let mut other = set(json!({"serviceAccountMode": "Isolate"})).into_value();
+    other["metadata"]["name"] = json!("other");
+    let sets =
+        [SidecarSet::from_decoded(other), set(json!({"serviceAccountName": "x", "serviceAccountMode": "Isolate"}))];
+    let identities = Identities::of(&sets, true).unwrap();
+    assert_eq!(identities.warnings, [""; 0]);
+    let asking: Vec<_> = identities.asking.iter().map(|set| (set.sidecar_set.as_str(), set.account.as_str())).collect();
+    assert_eq!(asking, [("logs", "x")]);
+}
+
+/// IDC-9: a stored revision has no identity; the fields are those of the current set.
+#[rstest]
+#[case::added(json!({"serviceAccountName": "x"}), json!({}), Some("x"))]
+#[case::changed(json!({"serviceAccountName": "x"}), json!({"serviceAccountName": "old"}), Some("x"))]
+#[case::given_up(json!({}), json!({"serviceAccountName": "old"}), None)]
+fn idc9_identity_is_read_live(#[case] live: Value, #[case] stored: Value, #[case] account: Option<&str>) {
+    let mut fields = live;
+    fields["injectionStrategy"] = json!({"revision": {"revisionName": "logs-1"}});
+    let mut spec = json!({"containers": [{"name": "agent", "image": "agent:0"}]});
+    spec.as_object_mut().unwrap().extend(stored.as_object().unwrap().clone());
+    let revision = ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "logs-1", "labels": {"kruise.io/sidecarset-name": "logs"}}, "data": {"spec": spec},
+    }))
+    .unwrap();
+    let pod = injected(admitted(&pod(json!({})), &set(fields), &[revision], true, &Cluster));
+    assert_eq!(
+        pod["spec"]["containers"].as_array().unwrap().iter().find(|c| c["name"] == "agent").unwrap()["image"],
+        "agent:0"
+    );
+    assert_eq!(pod["spec"]["serviceAccountName"].as_str(), account);
+}
+
+/// SAP-9, E9: nothing is added to a Pod that a kubelet already runs, whatever the value of the annotation.
+#[rstest]
+#[case::hash(json!("0123"), true)]
+#[case::empty(json!(""), true)]
+#[case::null(json!(null), false)]
+fn sap9_mirror_pods(#[case] annotation: Value, #[case] is: bool) {
+    let mut mirror = pod(json!({}));
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": annotation});
+    assert_eq!(is_mirror(&mirror), is);
+    if is {
+        let outcome = admitted(&mirror, &set(json!({"serviceAccountName": "x"})), &[], true, &Silent);
+        assert_eq!(outcome, Verdict::Unchanged.into());
+    }
+    assert!(!is_mirror(&pod(json!({}))));
+}
+
+/// SAP-3: the field, else its alias.
+#[rstest]
+#[case::neither(json!({}), "")]
+#[case::field(json!({"serviceAccountName": "a"}), "a")]
+#[case::alias(json!({"serviceAccount": "b"}), "b")]
+#[case::both(json!({"serviceAccountName": "a", "serviceAccount": "b"}), "a")]
+#[case::empty_field(json!({"serviceAccountName": "", "serviceAccount": "b"}), "b")]
+fn sap3_the_alias(#[case] spec: Value, #[case] name: &str) {
+    assert_eq!(account(&pod(spec)), name);
+}
+
+#[test]
+fn sap3_an_alias_alone_is_the_pods_own_account_and_both_change_together() {
+    let with_account = set(json!({"serviceAccountName": "x"}));
+    let outcome = admitted(&pod(json!({"serviceAccount": "own"})), &with_account, &[], true, &Cluster);
+    assert_eq!(
+        outcome.warnings,
+        [
+            "SidecarSet \"logs\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
+        ]
+    );
+    let pod = injected(admitted(&pod(json!({"serviceAccount": "default"})), &with_account, &[], true, &Cluster));
+    assert_eq!((&pod["spec"]["serviceAccountName"], &pod["spec"]["serviceAccount"]), (&json!("x"), &json!("x")));
+}
+
+/// The audit event lists which sets get an identity and which do not.
+#[rstest]
+#[case::given("default", "injected-serviceaccounts", "logs/x", "skipped-serviceaccounts")]
+#[case::kept("own", "skipped-serviceaccounts", "logs", "injected-serviceaccounts")]
+fn idp5_identities_are_audited(#[case] account: &str, #[case] key: &str, #[case] value: &str, #[case] absent: &str) {
+    let outcome = admitted(
+        &pod(json!({"serviceAccountName": account})),
+        &set(json!({"serviceAccountName": "x"})),
+        &[],
+        true,
+        &Cluster,
+    );
+    assert_eq!(outcome.audit.get(key).map(String::as_str), Some(value));
+    assert_eq!(outcome.audit.get(absent), None);
+}
+
+/// E6, E4: restrictions for a Pod without identities.
+#[rstest]
+#[case::ordinary(json!({"serviceAccountName": "own"}), &[], &[])]
+#[case::e6_merged(
+    json!({"serviceAccountName": "sidecarset-merged-0123456789abcdef"}),
+    &["403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-0123456789abcdef\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone"],
+    &["403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-0123456789abcdef\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone"]
+)]
+#[case::e6_merged_by_alias(
+    json!({"serviceAccount": "sidecarset-merged-0123456789abcdef"}),
+    &["403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-0123456789abcdef\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone"],
+    &["403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-0123456789abcdef\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone"]
+)]
+#[case::e4_secret(
+    json!({
+        "containers": [{"name": "app", "volumeMounts": [{"name": "t", "mountPath": "/t"}]}],
+        "volumes": [{"name": "t", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}}],
+    }),
+    &["403 spec: container \"app\" mounts the Secret \"sidecarset-token-0123456789abcdef\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token"],
+    &[]
+)]
+fn e4_e6_pods_without_an_identity(#[case] spec: Value, #[case] with_gate: &[&str], #[case] without_gate: &[&str]) {
+    assert_eq!(messages(without(&pod(spec.clone()), true)), with_gate);
+    assert_eq!(messages(without(&pod(spec), false)), without_gate);
+}
+
+#[test]
+fn e6_a_pod_that_no_set_matches_may_not_name_a_merged_account() {
+    let elsewhere = set(json!({"serviceAccountName": "x", "selector": {"matchLabels": {"app": "db"}}}));
+    let merged = pod(json!({"serviceAccountName": "sidecarset-merged-0123456789abcdef"}));
+    for gate in [true, false] {
+        let outcome = admitted(&merged, &elsewhere, &[], gate, &Silent);
+        assert!(
+            matches!(&outcome.verdict, Verdict::Refused(refusal) if refusal.code() == Code::Forbidden),
+            "{outcome:?}"
+        );
+    }
+}
+
+/// TOK-9: containers that can read a token without mounting it.
+#[rstest]
+#[case::nothing(json!({}), &[])]
+#[case::processes(json!({"shareProcessNamespace": true}), &["spec.shareProcessNamespace lets every container of the Pod read the tokens of its sidecars through /proc"])]
+#[case::host(json!({"hostPID": true, "shareProcessNamespace": false}), &["spec.hostPID lets every container of the Pod read the tokens of its sidecars through /proc"])]
+#[case::privileged_app(
+    json!({"containers": [{"name": "app", "securityContext": {"privileged": true}}]}),
+    &["container \"app\" is privileged and can read the tokens of the Pod's sidecars"]
+)]
+#[case::privileged_init(
+    json!({"initContainers": [{"name": "setup", "securityContext": {"privileged": true}}]}),
+    &["container \"setup\" is privileged and can read the tokens of the Pod's sidecars"]
+)]
+#[case::privileged_sidecar(json!({"containers": [{"name": "agent", "securityContext": {"privileged": true}}]}), &[])]
+#[case::unprivileged(json!({"containers": [{"name": "app", "securityContext": {"privileged": false}}]}), &[])]
+fn tok9_tokens_that_others_can_read(#[case] spec: Value, #[case] warnings: &[&str]) {
+    let owners: Owners = [("logs".to_owned(), vec!["agent".to_owned()])].into_iter().collect();
+    let grant = Grant { sidecar_set: "logs".to_owned(), account: "x".to_owned(), token: Token::OfSecret };
+    let decision = Decision { grants: vec![grant], ..Decision::default() };
+    assert_eq!(exposed(&pod(spec.clone()), &decision, &owners), warnings);
+    assert_eq!(exposed(&pod(spec), &Decision::default(), &owners), [""; 0], "without a token there is nothing to read");
+}
+
+/// SAP-8k: a volume of the Pod that the API server adopts gives the sidecar no token.
+#[rstest]
+#[case::none(json!([]), false)]
+#[case::own(json!([{"name": "kube-api-access-own", "emptyDir": {}}]), true)]
+#[case::another_audience(
+    json!([{"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {"path": "token", "audience": "vault"}}]}}]),
+    true
+)]
+#[case::of_the_api_server(
+    json!([{"name": "kube-api-access-x7k2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]),
+    false
+)]
+#[case::the_first_counts(
+    json!([
+        {"name": "kube-api-access-x7k2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+        {"name": "kube-api-access-own", "emptyDir": {}}
+    ]),
+    false
+)]
+fn sap8k_row_same_mounts_where_the_api_server_is_misled(#[case] volumes: Value, #[case] mounts: bool) {
+    let same = pod(json!({"serviceAccountName": "x", "volumes": volumes}));
+    let pod = injected(admitted(&same, &set(json!({"serviceAccountName": "x"})), &[], true, &Cluster));
+    let names: Vec<&str> = json::items(&pod, &["spec", "volumes"]).iter().map(pod::name).collect();
+    assert_eq!(names.contains(&names::token_volume("x").as_str()), mounts, "{names:?}");
+}

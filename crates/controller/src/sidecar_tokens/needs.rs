@@ -1,0 +1,129 @@
+//! Finds which Pods and workloads need a token of which ServiceAccount.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use pillion_identity::names;
+use pillion_plan::demand::Demands;
+use pillion_plan::sidecar_tokens::Needs;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::watch::Subject;
+
+/// The needs of a namespace, and the Pods and workloads behind them.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    pub(super) needs: Needs,
+    /// The Pods and workloads that need a token of each account.
+    subjects: BTreeMap<String, Vec<Arc<Subject>>>,
+    /// The Pods that mount each Secret.
+    mounting: BTreeMap<String, Vec<Arc<Subject>>>,
+}
+
+impl Needed {
+    /// Returns the first Pod and the first workload that need a token of this account. Events on them tell why it is
+    /// missing.
+    pub(super) fn who(&self, account: &str) -> Vec<Arc<Subject>> {
+        let needing = self.subjects.get(account).into_iter().chain(self.mounting.get(&names::token_secret(account)));
+        let mut who: Vec<Arc<Subject>> = Vec::new();
+        for subject in needing.flatten() {
+            if !who.iter().any(|other| is_pod(other) == is_pod(subject)) {
+                who.push(Arc::clone(subject));
+            }
+        }
+        who
+    }
+
+    /// Collects the needs of a namespace's Pods and workloads.
+    fn of(subjects: Vec<Arc<Subject>>, isolated: impl Fn(&Value) -> Vec<String>) -> Self {
+        let mut needed = Self::default();
+        for subject in subjects.into_iter().filter(|subject| !subject.is_finished) {
+            if is_pod(&subject) {
+                for secret in &subject.token_secrets {
+                    needed.needs.mounted.insert(secret.clone());
+                    needed.mounting.entry(secret.clone()).or_default().push(Arc::clone(&subject));
+                }
+                // A Pod keeps the volumes with which it was created, so it needs no other token Secret.
+                if subject.token_secrets.is_empty() {
+                    continue;
+                }
+            }
+            for account in isolated(&subject.pod) {
+                if is_pod(&subject) && !subject.token_secrets.contains(&names::token_secret(&account)) {
+                    continue;
+                }
+                needed.subjects.entry(account.clone()).or_default().push(Arc::clone(&subject));
+                needed.needs.accounts.insert(account);
+            }
+        }
+        needed
+    }
+}
+
+fn is_pod(subject: &Subject) -> bool {
+    subject.kind == "Pod"
+}
+
+/// Returns what a namespace needs; `is_there` tells whether the namespace has an account.
+pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
+    let subjects = context.cluster.subjects(&namespace.name_any());
+    if subjects.is_empty() {
+        return Needed::default();
+    }
+    let (settings, sets) = (context.settings.borrow().clone(), context.sets());
+    let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
+    let demands = Demands::new(&sets.prepared, &settings, &namespace);
+    Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn subject(kind: &'static str, mounts: &[&str], is_finished: bool) -> Arc<Subject> {
+        Arc::new(Subject {
+            kind,
+            namespace: "n".to_owned(),
+            name: format!("a-{kind}"),
+            uid: "u".to_owned(),
+            pod: json!({}),
+            token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
+            injected: Vec::new(),
+            is_finished,
+        })
+    }
+
+    /// Every Pod here asks for `logs`.
+    #[rstest]
+    #[case::workload(subject("Deployment", &[], false), true, false)]
+    #[case::pod_that_mounts_it(subject("Pod", &["logs"], false), true, true)]
+    #[case::pod_from_before_the_sidecar_set(subject("Pod", &[], false), false, false)]
+    #[case::pod_that_mounts_another(subject("Pod", &["metrics"], false), false, false)]
+    #[case::pod_that_has_ended(subject("Pod", &["logs"], true), false, false)]
+    fn tok5_a_namespace_needs_what_its_workloads_and_living_pods_do(
+        #[case] subject: Arc<Subject>,
+        #[case] needs: bool,
+        #[case] mounts: bool,
+    ) {
+        let needed = Needed::of(vec![Arc::clone(&subject)], |_| vec!["logs".to_owned()]);
+
+        assert_eq!(needed.needs.accounts.contains("logs"), needs);
+        assert_eq!(needed.needs.mounted.contains(&names::token_secret("logs")), mounts);
+        assert_eq!(needed.who("logs").len(), usize::from(needs));
+    }
+
+    #[test]
+    fn one_pod_and_one_workload_are_told() {
+        let subjects = ["Pod", "Pod", "Deployment", "Job"].map(|kind| subject(kind, &["logs"], false));
+
+        let needed = Needed::of(subjects.into(), |_| vec!["logs".to_owned()]);
+
+        let kinds: Vec<&str> = needed.who("logs").iter().map(|subject| subject.kind).collect();
+        assert_eq!(kinds, ["Pod", "Deployment"]);
+    }
+}

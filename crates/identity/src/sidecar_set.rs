@@ -1,0 +1,113 @@
+//! Admission of the identity fields of a SidecarSet (IDV-1, ESC-1, E5).
+
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::validation::conflicts::Claims;
+
+use super::author::{self, Inquiry, NAMESPACES_MAX};
+use super::changes;
+use super::conflicts;
+use super::declared::{ACCOUNT, Declared, path};
+use super::existence::{Existence, exists};
+use super::rules::Rules;
+use super::validation::{self, Findings};
+
+/// A request to create or update a SidecarSet.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The new set, defaulted.
+    pub set: &'a SidecarSet,
+    /// The old set, if this is an update.
+    pub old: Option<&'a SidecarSet>,
+    /// The user who sends the request.
+    pub author: &'a Author,
+    /// The other sets, defaulted.
+    pub others: &'a [SidecarSet],
+    /// Whether the set is valid otherwise. Only then are permissions checked and other sets compared (VAL-1).
+    pub is_fine: bool,
+}
+
+/// Returns all problems: first those of the set alone, then those that need questions to the cluster.
+///
+/// The cluster is not asked about an update that changes no field which requires a check of the author (ESC-1).
+pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> Findings {
+    let Asked { set, old, author, others, is_fine } = asked;
+    let (declared, mut findings) = if gate {
+        validation::check(set, rules)
+    } else {
+        let invalid = validation::check_gate(set, old);
+        (Declared::default(), Findings { invalid, ..Findings::default() })
+    };
+    if author::uses_feature(set) || rules.require_create_pods {
+        findings.invalid.extend(field_of_another_version(set));
+    }
+    // Compare with the old object last: the comparison must default it first, which takes time.
+    if !is_fine || !findings.is_fine() || !old.is_none_or(|old| changes::concerns(set, old)) {
+        return findings;
+    }
+    let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
+    findings.refused = author::check(set, &declared, author, rules, &mut inquiry);
+    let Some(account) = &declared.service_account else { return findings };
+    if findings.refused.is_empty() {
+        findings.refused = author::privileged(set, account, rules, &mut inquiry);
+    }
+    if findings.refused.is_empty() {
+        check_existence(set, account, rules, world.lookup, &mut findings);
+        let claims = Claims::of(set);
+        for other in others {
+            if let Ok(theirs) = Declared::of(other) {
+                conflicts::check_claims((&claims, &declared), (&Claims::of(other), &theirs), rules, &mut findings);
+            }
+        }
+    }
+    findings
+}
+
+/// Checks for `spec.namespace` in v1beta1, which has no such field. A CRD that does not convert versions keeps the
+/// field, and readers of v1alpha1 take it for the namespace of the set. That need not be one of the namespaces for
+/// which the author's permissions are checked.
+fn field_of_another_version(set: &SidecarSet) -> Option<FieldError> {
+    let namespace = set.spec(&["namespace"]).filter(|value| !value.is_null() && *value != "")?;
+    let detail = format!(
+        "v1beta1 has no such field, and v1alpha1 would take {} for the only namespace; remove it, and name the namespace in \
+         spec.namespaceSelector by its label kubernetes.io/metadata.name",
+        json::shown(namespace)
+    );
+    Some(FieldError::forbidden("spec.namespace", detail))
+}
+
+/// IDV-3, IDC-1: checks that the account exists in each namespace that the set names. Without a list of namespaces, the
+/// check happens for each Pod.
+fn check_existence(set: &SidecarSet, account: &str, rules: &Rules, lookup: &dyn Lookup, findings: &mut Findings) {
+    let Some(namespaces) = author::closed_list(set) else {
+        findings.warnings.push(format!(
+            "whether ServiceAccount \"{account}\" exists is checked for each Pod, as the namespaces are not named"
+        ));
+        return;
+    };
+    for namespace in namespaces.iter().take(NAMESPACES_MAX) {
+        let (problem, remedy, code) = match exists(account, namespace, lookup) {
+            Existence::There { .. } => continue,
+            Existence::Missing(problem) => (problem, "create it first".to_owned(), Code::Forbidden),
+            Existence::Unknown(problem, remedy) => (problem, remedy, Code::Unavailable),
+        };
+        if rules.strict_existence {
+            findings.refused.push(Reason::new(code, path(ACCOUNT), problem, &remedy).about(set.name()));
+        } else {
+            findings.warnings.push(problem);
+        }
+    }
+    if namespaces.len() > NAMESPACES_MAX {
+        findings.warnings.push(format!(
+            "whether ServiceAccount \"{account}\" exists was checked in the first {NAMESPACES_MAX} namespaces only"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

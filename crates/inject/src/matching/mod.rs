@@ -1,0 +1,169 @@
+//! Selects the `SidecarSet`s for a Pod, and their revisions (docs/spec/matching.md).
+
+pub mod chosen_revision;
+pub mod draw;
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::unique;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
+use serde_json::Value;
+
+/// The Pod and the request for which `SidecarSet`s are selected.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The Pod.
+    pub pod: Pod<'a>,
+    /// The namespace of the Pod: that in its metadata, else that of the request, else `default` (MATCH-3).
+    pub namespace: &'a str,
+    /// The request's uid, the seed for the choice of Partial revisions (INJ-4).
+    pub uid: &'a str,
+}
+
+/// The sources of objects that selection reads.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The ControllerRevisions of the settings.
+    pub revisions: &'a [ControllerRevision],
+    /// The namespace in which other ControllerRevisions are looked up.
+    pub system_namespace: &'a str,
+    /// The lookup of objects of the cluster.
+    pub lookup: &'a dyn Lookup,
+}
+
+/// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (E18).
+const SETS_MAX: usize = 500;
+
+/// Returns the `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
+/// cluster-wide ones, each group sorted by name. Bases with a matching canary are left out (MATCH-8).
+///
+/// Also returns all reasons for which selection failed for other sets: a selector that cannot be parsed, a Namespace or
+/// a revision that cannot be read, or two sets with one name, since the settings and the cluster may have the same
+/// (DIFF-4). If there are reasons, the caller must refuse the Pod; the sets only serve to find further problems.
+pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
+    let mut reasons = Vec::new();
+    let mut bases = BTreeSet::new();
+    let mut matched: Vec<&CompiledSet<'_>> = Vec::new();
+    for set in sets {
+        match is_match(set, query, sources.lookup) {
+            Ok(true) => matched.push(set),
+            Ok(false) => {}
+            Err(more) => {
+                // The canary might match, so leave its base out: it may not be in effect.
+                bases.extend(set.canary_of);
+                reasons.extend(more);
+            }
+        }
+    }
+    matched.sort_by(|one, other| {
+        let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
+        rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
+    });
+
+    let first_of_name = unique::are_first(matched.iter().map(|set| set.name));
+    for (set, is_first) in matched.iter().zip(first_of_name) {
+        if !is_first {
+            reasons.push(
+                Reason::forbidden(
+                    "metadata.name",
+                    "two SidecarSets of this name match the Pod".to_owned(),
+                    "remove it from the policy's settings, or rename one of them",
+                )
+                .about(set.name),
+            );
+        }
+    }
+
+    if matched.len() > SETS_MAX {
+        reasons.push(Reason::forbidden(
+            "metadata.labels",
+            format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
+            "narrow the selectors of the SidecarSets",
+        ));
+        return (Vec::new(), reasons);
+    }
+
+    let mut suitable = Vec::with_capacity(matched.len());
+    for set in matched {
+        bases.extend(set.canary_of);
+        match chosen_revision::suitable(set.open(), query, sources) {
+            Ok(set) => suitable.push(set),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    suitable.retain(|set| !bases.contains(set.name()));
+    (suitable, reasons)
+}
+
+/// Whether a set matches a Pod (MATCH-4 to MATCH-6), regardless of canaries. Checks labels first, because the Namespace
+/// may need a lookup.
+///
+/// # Errors
+/// The Namespace could not be read, or the selector cannot be parsed.
+pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Result<bool, Vec<Reason>> {
+    if set.paused || !set.is_candidate(query.namespace) {
+        return Ok(false);
+    }
+    if set.selector.as_ref().is_ok_and(|selector| !selector.selects(query.pod.labels())) {
+        return Ok(false);
+    }
+    match is_in_namespace(set, query.namespace, lookup) {
+        Ok(true) => {}
+        Ok(false) => return Ok(false),
+        Err(failure) => {
+            let what = format!("Namespace \"{}\"", query.namespace);
+            let reason = Reason::unreadable("spec.namespaceSelector", &what, &failure, ("v1", "Namespace"));
+            return Err(vec![reason.about(set.name)]);
+        }
+    }
+    let Err(errors) = &set.selector else { return Ok(true) };
+    let reason = |error: FieldError| {
+        let problem = format!("{}: {}", error.cause.as_str(), error.detail);
+        Reason::forbidden(error.path, problem, "correct the selector").about(set.name)
+    };
+    Err(errors.iter().cloned().map(|error| reason(error.below("spec.selector"))).collect())
+}
+
+/// Whether Pods of this namespace can get the set, regardless of their labels.
+///
+/// # Errors
+/// The Namespace could not be read.
+pub fn can_be_in(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
+    Ok(set.is_candidate(namespace) && is_in_namespace(set, namespace, lookup)?)
+}
+
+fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
+    match &set.namespaces {
+        Namespaces::All => Ok(true),
+        Namespaces::None => Ok(false),
+        Namespaces::Matching(selector) => match namespace_labels(namespace, lookup)? {
+            None => Ok(false),
+            Some(labels) => Ok(selector.matches_labels(Some(&labels))),
+        },
+    }
+}
+
+/// Returns the labels of a Namespace, or `None` if it does not exist.
+pub fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
+    let Some(found) = lookup.get(&object)? else { return Ok(None) };
+    // An answer with another name is not this Namespace.
+    if json::text(&found, &["metadata", "name"]) != namespace {
+        return Err(Failure::Unavailable);
+    }
+    match json::at(&found, &["metadata", "labels"]) {
+        None | Some(Value::Null) => Ok(Some(Object::new())),
+        Some(Value::Object(labels)) => Ok(Some(labels.clone())),
+        Some(_) => Err(Failure::Unavailable),
+    }
+}
+
+#[cfg(test)]
+mod tests;
