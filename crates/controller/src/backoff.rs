@@ -20,12 +20,15 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    use crate::queue::BACKOFF;
+    use super::*;
+    use crate::controller::Pace;
 
     #[test]
     fn acc6_each_failure_waits_twice_as_long_up_to_five_minutes() {
-        let seconds: Vec<_> = (0..11).map(|failures| BACKOFF.after(failures).as_secs()).collect();
+        let Pace { first_delay, longest_delay, .. } = Pace::default();
+        let backoff = Backoff { first: first_delay, most: longest_delay };
+        let seconds: Vec<_> = (0..11).map(|failures| backoff.after(failures).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(BACKOFF.after(u32::MAX), BACKOFF.most);
+        assert_eq!(backoff.after(u32::MAX), backoff.most);
     }
 }

@@ -44,6 +44,11 @@ impl Bundled {
         let _ = self.0.subscribe().wait_for(|state| !matches!(state, State::Awaited)).await;
     }
 
+    /// Returns a receiver that is notified when the SidecarSets may have changed.
+    pub fn changes(&self) -> watch::Receiver<impl Send + Sync + use<>> {
+        self.0.subscribe()
+    }
+
     /// Records that the contents will be known later, or that there will be no bundle.
     pub(crate) fn await_it(&self) {
         self.0.send_replace(State::Awaited);

@@ -1,4 +1,4 @@
-//! The client of the API server, which counts its requests.
+//! The client of the API server, which counts and limits its requests.
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -7,12 +7,17 @@ use std::time::Duration;
 use http::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
+use tower::limit::RateLimitLayer;
 use tower::{Layer, Service};
 
 use crate::metrics::Metrics;
 
 /// The time limit for connecting to the API server.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The most requests that start within [`PERIOD`]. After a change of a SidecarSet that concerns every namespace, the
+/// other clients of the API server still get their share.
+const REQUESTS: u64 = 40;
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// Returns a client for this configuration, on the current runtime. Watches may be silent for any time; each write has
 /// its own deadline.
@@ -24,7 +29,8 @@ pub fn client(mut config: Config, metrics: Arc<Metrics>) -> Result<Client, kube:
     config.read_timeout = None;
     // Callers decide about retries and their delays.
     config.default_retry = false;
-    Ok(ClientBuilder::try_from(config)?.with_layer(&Counting(metrics)).build())
+    let builder = ClientBuilder::try_from(config)?.with_layer(&RateLimitLayer::new(REQUESTS, PERIOD));
+    Ok(builder.with_layer(&Counting(metrics)).build())
 }
 
 /// Counts requests by verb.

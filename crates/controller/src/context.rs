@@ -8,10 +8,11 @@ use pillion_admission::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
 use tokio::sync::watch;
 
-use crate::events::Events;
+use crate::bundled::Bundled;
+use crate::effects::{Effects, Events, Recorder};
 use crate::metrics::Metrics;
-use crate::sets::{Sets, Sources};
-use crate::watch::{Cluster, Wanted};
+use crate::sets::{Cached, Sets, Sources};
+use crate::store::{Facets, Store};
 
 /// The source of the time. Tests use their own.
 #[derive(Clone)]
@@ -42,8 +43,8 @@ impl Clock {
 pub struct Context {
     /// The client of the API server.
     pub client: Client,
-    /// The watches that the controllers share.
-    pub cluster: Arc<Cluster>,
+    /// The observed state of the cluster.
+    pub store: Arc<Store>,
     /// The policy's settings, always the newest that could be read.
     pub settings: watch::Receiver<Arc<Settings>>,
     /// Events on objects, for people.
@@ -52,32 +53,51 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// The clock.
     pub clock: Clock,
+    /// Follows the writes, for a preview.
+    pub recorder: Option<Arc<dyn Recorder>>,
+    /// The SidecarSets of the bundle that this process keeps.
+    pub bundled: Arc<Bundled>,
+    /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
+    sets: Arc<Cached>,
 }
 
 impl Context {
-    /// Returns a context with its own watches of the `wanted` objects, which start at once. Its metrics do not count
-    /// the requests of `client`, its Events name no instance, and its clock is the system's. To change a part, use
-    /// `Context { clock, ..Context::new(…) }`.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn new(client: Client, wanted: Wanted, settings: watch::Receiver<Arc<Settings>>) -> Self {
+    /// Returns a context that watches nothing yet. Its metrics do not count the requests of `client`, its Events name no
+    /// instance, and its clock is the system's. To change a part, use `Context { clock, ..Context::new(…) }`.
+    pub fn new(client: Client, settings: watch::Receiver<Arc<Settings>>) -> Self {
         Self {
-            cluster: Arc::new(Cluster::watch(&client, wanted)),
+            store: Arc::new(Store::new(client.clone())),
             settings,
             events: Events::new(client.clone(), None),
             metrics: Arc::new(Metrics::new()),
             clock: Clock::system(),
+            recorder: None,
+            bundled: Arc::default(),
+            sets: Arc::default(),
             client,
         }
     }
 
+    /// Returns the current settings.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.borrow())
+    }
+
     /// Returns the current SidecarSets.
     pub fn sets(&self) -> Arc<Sets> {
-        self.cluster.sets.get(Sources {
-            settings: self.settings.borrow().clone(),
-            resources: self.cluster.sidecar_sets.all(),
-            bundled: self.cluster.bundled.sets(),
-        })
+        let resources = self.store.sidecar_sets();
+        let version = resources.count(Facets::CONTENT);
+        self.sets.get(Sources { settings: self.settings(), bundled: self.bundled.sets(), version }, || resources.all())
+    }
+
+    /// Returns the effects of a controller on the cluster.
+    pub fn effects(&self, controller: &'static str) -> Effects {
+        Effects {
+            controller,
+            client: self.client.clone(),
+            store: Arc::clone(&self.store),
+            events: self.events.clone(),
+            recorder: self.recorder.clone(),
+        }
     }
 }

@@ -8,7 +8,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
-use crate::watch::Report;
+use crate::store::Report;
 
 /// Returns the reasons why the controller is not ready, and remarks.
 pub type Readiness = Arc<dyn Fn() -> Report + Send + Sync>;

@@ -14,7 +14,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
-use crate::write::{FIELD_MANAGER, WriteProblem};
+use crate::effects::FIELD_MANAGER;
+use crate::problem::WriteProblem;
 
 /// The timings of leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! The controllers of Pillion. They do the work that a policy cannot do, because a policy cannot write to the cluster.
 //!
-//! Each controller observes objects through [`watch`], makes a plan with a pure function of `pillion_plan`, and carries
-//! it out with [`write`](mod@write). [`run`](mod@run) starts the chosen controllers once this replica holds the Lease.
+//! A [`controller`](controller::Controller) observes objects through the [`store`], names the changes that wake it
+//! ([`wakes`]), makes a plan with a pure function of `pillion_plan`, and carries it out with [`effects`]. The [`queue`]
+//! reconciles its keys. [`registry`] lists all controllers and runs the chosen ones once this replica holds the Lease.
+//! [`preview`] runs the same reconciliations on a [`simulation`] of the cluster.
 
 pub mod authority;
 mod backoff;
@@ -9,24 +11,27 @@ pub mod bundle;
 pub mod bundled;
 pub mod client;
 pub mod context;
+pub mod controller;
 pub mod default_account;
-pub mod dry_run;
-pub mod events;
+pub mod effects;
 pub mod health;
 pub mod leader;
 pub mod legacy_token_cleaner;
 pub mod merged;
 pub mod metrics;
-pub mod preview;
+//PREVIEW
+pub mod problem;
 pub mod queue;
 pub mod read;
+pub mod readiness;
+pub mod registry;
+pub mod rights;
 pub mod root_ca;
-pub mod run;
-pub mod selection;
 pub mod sets;
 pub mod sidecar_tokens;
+//SIM
+pub mod store;
 pub mod token_controller;
-pub mod watch;
-pub mod write;
+pub mod wakes;
 
 pub use context::{Clock, Context};

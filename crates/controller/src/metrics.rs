@@ -1,5 +1,7 @@
-//! The metrics of a controller, for Prometheus. Times are in seconds.
+//! The metrics of the process, for Prometheus. Times are in seconds. A controller registers its own with
+//! [`Metrics::register`].
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -27,30 +29,21 @@ struct Sent {
     verb: &'static str,
 }
 
+/// A kind of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
-    result: &'static str,
+pub struct Kind {
+    /// `Role`, `Secret`, ...
+    pub kind: &'static str,
 }
 
 /// The metrics.
 pub struct Metrics {
-    registry: Registry,
+    registry: Mutex<Registry>,
     leads: Gauge,
     requests: Family<Sent, Counter>,
     reconciliations: Family<Ended, Counter>,
     durations: Family<Of, Histogram>,
     objects: Family<Kind, Gauge>,
-    bundle_delay: Histogram,
-    first_injection: Histogram,
-    bundle_bytes: Gauge,
-    bundle_refused: Gauge,
-    token_expiry: Gauge,
-    token_requests: Family<Answered, Counter>,
 }
 
 impl Default for Metrics {
@@ -75,36 +68,13 @@ impl Metrics {
         registry.register_with_unit("reconciliation", help, Unit::Seconds, durations.clone());
         let objects = Family::default();
         registry.register("objects", "Objects that the controller keeps in the cluster, by kind", objects.clone());
-        let bundle_delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
-        let help = "From a change of a SidecarSet until it is in the bundle";
-        registry.register_with_unit("bundle_delay", help, Unit::Seconds, bundle_delay.clone());
-        let first_injection = Histogram::new(exponential_buckets(0.05, 2.0, 17));
-        let help = "From a change of a SidecarSet until the first Pod is seen that was injected with it";
-        registry.register_with_unit("first_injection_delay", help, Unit::Seconds, first_injection.clone());
-        let bundle_bytes = Gauge::default();
-        registry.register_with_unit("bundle", "The length of the bundle", Unit::Bytes, bundle_bytes.clone());
-        let bundle_refused = Gauge::default();
-        let help = "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
-        registry.register("bundle_refused_sidecarsets", help, bundle_refused.clone());
-        let token_expiry = Gauge::default();
-        let help = "When the first token expires, in seconds since 1970";
-        registry.register_with_unit("token_first_expiry", help, Unit::Seconds, token_expiry.clone());
-        let token_requests = Family::default();
-        let help = "Requests for tokens; result is ok or error";
-        registry.register("token_requests", help, token_requests.clone());
         Self {
-            registry,
+            registry: Mutex::new(registry),
             leads,
             requests,
             reconciliations,
             durations,
             objects,
-            bundle_delay,
-            first_injection,
-            bundle_bytes,
-            bundle_refused,
-            token_expiry,
-            token_requests,
         }
     }
 
@@ -124,42 +94,21 @@ impl Metrics {
         self.durations.get_or_create(&Of { controller }).observe(took.as_secs_f64());
     }
 
-    /// Records how many objects of a kind are kept.
-    pub fn objects(&self, kind: &'static str, count: usize) {
-        self.objects.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Returns the numbers of objects that controllers keep in the cluster, by kind.
+    pub fn kept(&self) -> Family<Kind, Gauge> {
+        self.objects.clone()
     }
 
-    /// Records how long a change of a SidecarSet took to get into the bundle.
-    pub fn bundle_delay(&self, took: Duration) {
-        self.bundle_delay.observe(took.as_secs_f64());
-    }
-
-    /// Records how long a change of a SidecarSet took until the first Pod was injected with it.
-    pub fn first_injection(&self, took: Duration) {
-        self.first_injection.observe(took.as_secs_f64());
-    }
-
-    /// Records the length of the bundle in bytes, and the number of SidecarSets whose current version is not in it.
-    pub fn bundle(&self, bytes: usize, refused: usize) {
-        self.bundle_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        self.bundle_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
-    }
-
-    /// Records when the first token expires, in seconds since 1970; 0 if there is none.
-    pub fn token_expiry(&self, seconds: i64) {
-        self.token_expiry.set(seconds);
-    }
-
-    /// Counts a request for a token: `result` is `ok` or `error`.
-    pub fn token_requested(&self, result: &'static str) {
-        self.token_requests.get_or_create(&Answered { result }).inc();
+    /// Registers metrics of one controller.
+    pub fn register<T>(&self, metrics: impl FnOnce(&mut Registry) -> T) -> T {
+        metrics(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns all metrics as text (`OpenMetrics` 1.0).
     pub fn encoded(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = encode(&mut text, &self.registry);
+        let _ = encode(&mut text, &self.registry.lock().unwrap_or_else(PoisonError::into_inner));
         text
     }
 }

@@ -8,7 +8,8 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::write::{PATIENCE, WriteProblem};
+use crate::effects::PATIENCE;
+use crate::problem::WriteProblem;
 
 /// The maximum number of objects in one answer.
 const PAGE: u32 = 500;

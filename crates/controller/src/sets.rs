@@ -11,6 +11,8 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;
 
+use crate::store::SidecarSetObject;
+
 /// All SidecarSets, and the custom resources that are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Sets {
@@ -111,23 +113,22 @@ impl Sets {
 pub struct Sources {
     /// The policy's settings.
     pub settings: Arc<Settings>,
-    /// The custom resources.
-    pub resources: Vec<Arc<Value>>,
     /// The SidecarSets of the bundle, if this process keeps one.
     pub bundled: Option<Arc<Vec<SidecarSet>>>,
+    /// A number that differs once the content of a custom resource has changed.
+    pub version: u64,
 }
 
 impl Sources {
-    /// Whether each source is the same object as before.
+    /// Whether each source is as before.
     fn are(&self, before: &Self) -> bool {
         Arc::ptr_eq(&self.settings, &before.settings)
             && self.bundled.as_ref().map(Arc::as_ptr) == before.bundled.as_ref().map(Arc::as_ptr)
-            && self.resources.len() == before.resources.len()
-            && self.resources.iter().zip(&before.resources).all(|(one, other)| Arc::ptr_eq(one, other))
+            && self.version == before.version
     }
 
-    fn read(&self) -> Sets {
-        let of_cluster = self.resources.iter().map(AsRef::as_ref);
+    fn read(&self, resources: &[Arc<SidecarSetObject>]) -> Sets {
+        let of_cluster = resources.iter().map(|resource| &*resource.0);
         match &self.bundled {
             Some(bundled) => Sets::with_bundle(&self.settings, bundled, of_cluster),
             None => Sets::union(&self.settings, of_cluster),
@@ -140,13 +141,13 @@ impl Sources {
 pub struct Cached(Mutex<Option<(Sources, Arc<Sets>)>>);
 
 impl Cached {
-    /// Returns the SidecarSets of these sources.
-    pub fn get(&self, sources: Sources) -> Arc<Sets> {
+    /// Returns the SidecarSets of these sources. `resources` returns the custom resources.
+    pub fn get(&self, sources: Sources, resources: impl FnOnce() -> Vec<Arc<SidecarSetObject>>) -> Arc<Sets> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, sets)) = read.as_ref().filter(|(before, _)| sources.are(before)) {
             return Arc::clone(sets);
         }
-        let sets = Arc::new(sources.read());
+        let sets = Arc::new(sources.read(&resources()));
         *read = Some((sources, Arc::clone(&sets)));
         sets
     }

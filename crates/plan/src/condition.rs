@@ -1,8 +1,11 @@
 //! Conditions in the status of a SidecarSet.
 
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
+
+use crate::{Step, Subresource};
 
 /// The condition of a SidecarSet whose permissions the controller does not hold, and the reason of its Events (ESC-6).
 pub const PERMISSION_CEILING_EXCEEDED: &str = "PermissionCeilingExceeded";
@@ -20,14 +23,15 @@ pub struct Condition<'a> {
     pub message: &'a str,
 }
 
-/// Returns a merge patch that puts the condition into the status of an object; `None` if the status has it already.
+/// Returns the step that puts the condition of a SidecarSet into its status; `None` if the status has it already.
 ///
-/// The patch writes the conditions of other types as they were observed, so it needs the observed `resourceVersion`.
-pub fn patch(object: &Value, condition: Condition<'_>, now: Timestamp) -> Option<Value> {
+/// The step writes this condition and nothing else of the status, which other clients write at the same time. Only if
+/// the status has no conditions yet, the SidecarSet must not have changed since it was observed.
+pub fn step(sidecar_set: &Value, condition: Condition<'_>, now: Timestamp) -> Option<Step> {
     let Condition { type_, status, reason, message } = condition;
-    let conditions = json::items(object, &["status", "conditions"]);
-    let is_it = |condition: &&Value| json::text(condition, &["type"]) == type_;
-    let old = conditions.iter().find(is_it).cloned().unwrap_or_default();
+    let conditions = json::at(sidecar_set, &["status", "conditions"]).and_then(Value::as_array);
+    let place = conditions.and_then(|all| all.iter().position(|known| json::text(known, &["type"]) == type_));
+    let old = place.and_then(|index| conditions?.get(index)).cloned().unwrap_or_default();
     let status = if status { "True" } else { "False" };
     let since = match json::text(&old, &["lastTransitionTime"]) {
         time if !time.is_empty() && json::text(&old, &["status"]) == status => time.to_owned(),
@@ -36,13 +40,104 @@ pub fn patch(object: &Value, condition: Condition<'_>, now: Timestamp) -> Option
     let mut new = json!({
         "type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
     });
-    if let (Some(generation), Some(new)) = (json::at(object, &["metadata", "generation"]), new.as_object_mut()) {
+    if let (Some(generation), Some(new)) = (json::at(sidecar_set, &["metadata", "generation"]), new.as_object_mut()) {
         new.insert("observedGeneration".to_owned(), generation.clone());
     }
     if new == old {
         return None;
     }
-    let mut all: Vec<Value> = conditions.iter().filter(|condition| !is_it(condition)).cloned().collect();
-    all.push(new);
-    Some(json!({"status": {"conditions": all}}))
+    let metadata = |key: &str| json!({
+        "op": "test", "path": format!("/metadata/{key}"), "value": json::text(sidecar_set, &["metadata", key]),
+    });
+    let mut operations = vec![metadata("uid")];
+    match (place, conditions) {
+        (Some(index), _) => {
+            let path = format!("/status/conditions/{index}");
+            operations.push(json!({"op": "test", "path": format!("{path}/type"), "value": type_}));
+            operations.push(json!({"op": "replace", "path": path, "value": new}));
+        }
+        (None, Some(_)) => operations.push(json!({"op": "add", "path": "/status/conditions/-", "value": new})),
+        (None, None) => {
+            operations.push(metadata("resourceVersion"));
+            let has_status = sidecar_set.get("status").is_some_and(Value::is_object);
+            operations.push(if has_status {
+                json!({"op": "add", "path": "/status/conditions", "value": [new]})
+            } else {
+                json!({"op": "add", "path": "/status", "value": {"conditions": [new]}})
+            });
+        }
+    }
+    Some(Step::JsonPatch { object: reference(sidecar_set), subresource: Some(Subresource::Status), operations })
+}
+
+/// Returns the reference to a SidecarSet in the API version in which it was observed.
+pub fn reference(sidecar_set: &Value) -> ObjectRef {
+    let is_old = json::text(sidecar_set, &["apiVersion"]).ends_with("/v1alpha1");
+    ObjectRef {
+        api_version: if is_old { "apps.kruise.io/v1alpha1" } else { "apps.kruise.io/v1beta1" },
+        kind: "SidecarSet",
+        namespace: None,
+        name: json::text(sidecar_set, &["metadata", "name"]).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(0);
+    const CONDITION: Condition<'_> = Condition { type_: "InBundle", status: true, reason: "Current", message: "it is" };
+
+    fn written() -> Value {
+        json!({
+            "type": "InBundle", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z", "reason": "Current",
+            "message": "it is", "observedGeneration": 3,
+        })
+    }
+
+    fn set(status: &Value) -> Value {
+        let metadata = json!({"name": "logs", "uid": "u", "resourceVersion": "7", "generation": 3});
+        let mut set = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": metadata});
+        if !status.is_null() {
+            set["status"] = status.clone();
+        }
+        set
+    }
+
+    #[rstest]
+    #[case::no_status(json!(null), &["/metadata/uid", "/metadata/resourceVersion", "/status"])]
+    #[case::no_conditions(json!({"matchedPods": 1}), &["/metadata/uid", "/metadata/resourceVersion", "/status/conditions"])]
+    #[case::those_of_others(json!({"conditions": [{"type": "Ready"}]}), &["/metadata/uid", "/status/conditions/-"])]
+    #[case::an_older_one(
+        json!({"conditions": [{"type": "Ready"}, {"type": "InBundle", "status": "False"}]}),
+        &["/metadata/uid", "/status/conditions/1/type", "/status/conditions/1"]
+    )]
+    fn only_this_condition_is_written(#[case] status: Value, #[case] paths: &[&str]) {
+        let Some(Step::JsonPatch { object, subresource, operations }) = step(&set(&status), CONDITION, NOW) else {
+            panic!("nothing is written");
+        };
+        assert_eq!((object.name.as_str(), subresource), ("logs", Some(Subresource::Status)));
+        assert_eq!(operations.iter().map(|one| json::text(one, &["path"])).collect::<Vec<_>>(), paths);
+        let value = &operations.last().expect("an operation")["value"];
+        assert!(value.to_string().contains(&written().to_string()), "{value}");
+    }
+
+    #[test]
+    fn a_condition_that_is_there_is_not_written() {
+        assert_eq!(step(&set(&json!({"conditions": [written()]})), CONDITION, NOW), None);
+    }
+
+    #[test]
+    fn the_transition_keeps_its_time_while_only_the_message_changes() {
+        let mut old = written();
+        old["message"] = json!("it was");
+        let Some(Step::JsonPatch { operations, .. }) =
+            step(&set(&json!({"conditions": [old]})), CONDITION, Timestamp(60))
+        else {
+            panic!("nothing is written");
+        };
+        assert_eq!(operations.last().expect("an operation")["value"], written());
+    }
 }

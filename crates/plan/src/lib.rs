@@ -38,6 +38,30 @@ pub enum Step {
         /// The patch, without the UID and the resource version.
         patch: Value,
     },
+    /// A JSON Patch (RFC 6902) of the observed object. Its `test` operations hold the values that the plan depends on:
+    /// the API server writes nothing if one of them differs.
+    JsonPatch {
+        /// The object.
+        object: ObjectRef,
+        /// The part of the object that is written, if it is not the main one.
+        subresource: Option<Subresource>,
+        /// The list of operations.
+        operations: Vec<Value>,
+    },
+    /// Evicts a Pod: deletes it unless a PodDisruptionBudget forbids that. It is no error if the Pod is gone.
+    Evict {
+        /// The Pod.
+        object: ObjectRef,
+        /// Its `metadata.uid`. Another Pod of the same name stays.
+        uid: String,
+    },
+    /// Requests a token of a ServiceAccount (`authentication.k8s.io/v1`, TokenRequest).
+    RequestToken {
+        /// The ServiceAccount.
+        account: ObjectRef,
+        /// The TokenRequest.
+        request: Value,
+    },
     /// Deletes the observed object. It is no error if the object is gone.
     Delete {
         /// The object.
@@ -47,4 +71,23 @@ pub enum Step {
         /// Its `metadata.resourceVersion`, if the object must not have changed since it was observed.
         resource_version: Option<String>,
     },
+}
+
+/// A part of an object that the API server writes separately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subresource {
+    /// `status`.
+    Status,
+    /// `resize`: the resources of a Pod's containers.
+    Resize,
+}
+
+impl Subresource {
+    /// Returns the name in the API server's paths.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Resize => "resize",
+        }
+    }
 }

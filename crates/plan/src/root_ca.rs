@@ -27,6 +27,11 @@ pub struct ObservedConfigMap {
 }
 
 impl ObservedConfigMap {
+    /// Whether the ConfigMap differs from the wanted contents.
+    pub fn needs_repair(&self) -> bool {
+        self.repair.is_some()
+    }
+
     /// Compares a ConfigMap with its wanted contents. `data` must contain `authority` (certificates in PEM) and nothing
     /// else. The ConfigMap must have a description, which may be any text.
     pub fn of(config_map: &Value, authority: &str) -> Self {

@@ -3,47 +3,40 @@
 //! [`pillion_plan::bundle`] decides what to write. If a process stops halfway (a shard without its index, an index
 //! whose old shards still exist), the next process completes the work.
 
-mod delay;
-mod preview;
+mod metrics;
 mod say;
 mod sources;
-mod written;
 
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TEXT_MAX;
-use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
-use pillion_plan::bundle::{self as planning, BundleInput, Obstacle, Place, Plan};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
-use tokio::time::sleep;
+use pillion_plan::bundle::{self as planning, BundleInput, Obstacle, Place as Within, Plan, Verdict};
+use tokio::time::timeout;
 
-pub(crate) use self::preview::preview;
-
-use self::delay::Delays;
+use self::metrics::BundleMetrics;
 use self::say::Said;
-use self::sources::{Inputs, Sources};
-use self::written::Written;
-use crate::backoff::Backoff;
+use self::sources::{Inputs, Place, Sources};
 use crate::context::Context;
-use crate::watch::{Change, SIDECAR_SET, SIDECAR_SET_STATUS};
-use crate::write::{self, WriteError};
+use crate::controller::{Controller, Done, Failure, Pace};
+use crate::effects::Effects;
+use crate::problem::WriteError;
+use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
+use crate::store::{Facets, Progress};
+use crate::wakes::{Keys, Wakes};
 
-/// The controller's name, in metrics and logs.
-const CONTROLLER: &str = "bundle";
-/// The kind of a change of the bundle's contents.
-const CHANGE: &str = "Bundle";
 /// The maximum number of plans in one go: a plan that creates an object is made again. More rounds would mean that
 /// another writer keeps undoing the changes.
 const ROUNDS: usize = 4;
-const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(1) };
+/// How long a reconciliation waits for lists before it starts again.
+const LISTING: Duration = Duration::from_secs(2);
 
 /// The controller's options.
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The maximum length of the bundle text in one ConfigMap, in bytes.
     pub max: usize,
@@ -51,278 +44,246 @@ pub struct Options {
     pub debounce: Duration,
     /// The interval between checks of the clock.
     pub tick: Duration,
-    /// Receives the problem with the bundle, if there is one.
-    pub health: Health,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            max: TEXT_MAX,
-            debounce: Duration::from_millis(200),
-            tick: Duration::from_secs(5),
-            health: Health::default(),
-        }
-    }
-}
-
-/// The problem with the bundle, for readiness. An invalid SidecarSet is not a problem.
-#[derive(Clone, Default)]
-pub struct Health(Arc<RwLock<Option<String>>>);
-
-impl Health {
-    /// Returns the current problem.
-    pub fn problem(&self) -> Option<String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, problem: Option<String>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = problem;
+        Self { max: TEXT_MAX, debounce: Duration::from_millis(200), tick: Duration::from_secs(5) }
     }
 }
 
 /// Why the bundle is not in its wanted state.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum Stopped {
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
     Obstacle(#[from] Obstacle),
-    #[error("could not read ControllerRevision \"{name}\": {problem}")]
-    Revision { name: String, problem: write::WriteProblem },
     #[error("the plan was not made: {0}")]
     Planning(#[from] tokio::task::JoinError),
     #[error("another client keeps changing the ConfigMaps of the bundle")]
     Quarrel,
 }
 
-/// The settings that decide which objects to watch. If they change, all watches start again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Where {
-    at: ConfigMapName,
-    system_namespace: String,
-    reads_whitelist: bool,
-}
+/// The key of the controller: there is one bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Whole;
 
-impl Where {
-    fn of(settings: &Settings) -> Option<Self> {
-        Some(Self {
-            at: settings.bundle_source.config_map.clone()?,
-            system_namespace: settings.system_namespace.clone(),
-            reads_whitelist: settings.patch_pod_metadata_whitelist.is_none(),
-        })
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bundle")
     }
 }
 
-/// Works for as long as it is polled. Without a `bundleRef` in the settings, waits for one.
-pub async fn run(context: Context, options: Options) {
-    let mut settings = context.settings.clone();
-    loop {
-        let place = Where::of(&settings.borrow_and_update());
-        let Some(place) = place else {
-            tracing::warn!(controller = CONTROLLER, "the settings have no bundleRef, so there is nothing to keep");
-            options.health.set(None);
-            if context.cluster.bundled.none() {
-                tell(&context);
-            }
-            changed(&mut settings).await;
-            continue;
-        };
-        Keeper::new(&context, &options, place).work(&mut settings).await;
-    }
-}
-
-/// Announces the change to the controllers that prepare the identities of Pods.
-fn tell(context: &Context) {
-    // This fails only if there is no subscriber yet.
-    let _ = context.cluster.notify().send(Change { kind: CHANGE, namespace: None });
-}
-
-/// Waits for other settings. Waits for ever if the settings can no longer change.
-async fn changed(settings: &mut watch::Receiver<Arc<Settings>>) {
-    if settings.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Keeps one bundle.
-struct Keeper {
+/// The controller. Without a `bundleRef` in the settings, it waits for one.
+pub struct BundleKeeper {
     context: Context,
+    effects: Effects,
     options: Options,
-    place: Where,
-    sources: Sources,
-    written: Written,
+    metrics: BundleMetrics,
+    progress: Progress,
+    wakes: OnceLock<Wakes<Whole>>,
+    /// The watches of the bundle that the settings name.
+    sources: Mutex<Option<Arc<Sources>>>,
+}
+
+/// What is remembered about the bundle.
+#[derive(Default)]
+pub struct State {
     said: Said,
-    delays: Delays,
+    /// The verdicts of which a condition could not be written.
+    unsaid: Vec<Verdict>,
     /// The inputs for which the bundle was last correct.
     done: Option<Inputs>,
     /// When the bundle must be checked even if nothing changes.
     look_again: Timestamp,
-    failures: u32,
-    retry: Option<Instant>,
+    /// Whether people were told that the settings name no bundle.
+    is_idle: bool,
 }
 
-impl Keeper {
-    fn new(context: &Context, options: &Options, place: Where) -> Self {
-        Self {
-            sources: Sources::watch(context, &place),
-            written: Written::default(),
-            said: Said::default(),
-            delays: Delays::default(),
-            done: None,
-            look_again: Timestamp::default(),
-            failures: 0,
-            retry: None,
-            context: context.clone(),
-            options: options.clone(),
-            place,
-        }
+impl Controller for BundleKeeper {
+    const NAME: &'static str = "bundle";
+    const IS_ON_BY_DEFAULT: bool = true;
+    /// The contents of the bundle decide about the identities that Pods need.
+    const COMES_FIRST: bool = true;
+
+    type Options = Options;
+    type Key = Whole;
+    type State = State;
+
+    async fn start(context: Context, options: Options) -> Self {
+        let metrics = BundleMetrics::new(&context.metrics);
+        metrics.follow(&context.store);
+        let progress = context.store.progress(Self::NAME.to_owned());
+        context.store.sidecar_sets().listed().await;
+        let (wakes, sources) = (OnceLock::new(), Mutex::default());
+        Self { effects: context.effects(Self::NAME), options, metrics, progress, wakes, sources, context }
     }
 
-    /// Works until the settings name another place for the bundle.
-    async fn work(mut self, settings: &mut watch::Receiver<Arc<Settings>>) {
-        let mut changes = self.context.cluster.changes();
-        if !self.listed(settings).await {
-            return;
-        }
-        loop {
-            let current = Arc::clone(&settings.borrow_and_update());
-            if Where::of(&current).as_ref() != Some(&self.place) {
-                return;
-            }
-            self.reconcile(&current).await;
-            self.wait(&mut changes, settings).await;
-        }
+    fn wakes(&self, wakes: &Wakes<Whole>) {
+        wakes.on(self.context.store.sidecar_sets(), Facets::CONTENT, |_| Keys::One(Whole));
+        wakes.follow(self.context.settings.clone());
+        // This fails only if it is called twice.
+        let _ = self.wakes.set(wakes.clone());
     }
 
-    /// Waits until everything was listed. Returns false if the settings change first.
-    async fn listed(&self, settings: &mut watch::Receiver<Arc<Settings>>) -> bool {
-        let listed = async {
-            self.context.cluster.sidecar_sets.listed().await;
-            self.sources.listed().await;
-        };
-        tokio::select! {
-            () = listed => true,
-            () = changed(settings) => false,
-        }
+    fn keys(&self) -> Vec<Whole> {
+        vec![Whole]
     }
 
-    /// Waits until something may have to be done.
-    async fn wait(&mut self, changes: &mut broadcast::Receiver<Change>, settings: &mut watch::Receiver<Arc<Settings>>) {
-        loop {
-            let is_concerned = tokio::select! {
-                change = changes.recv() => match change {
-                    Ok(change) => self.notice(&change),
-                    Err(RecvError::Lagged(_)) => true,
-                    Err(RecvError::Closed) => std::future::pending().await,
-                },
-                () = changed(settings) => true,
-                () = sleep(self.options.tick) => false,
-            };
-            if is_concerned {
-                break;
-            }
-            let is_due = self.context.clock.now() >= self.look_again;
-            if self.retry.map_or(is_due, |retry| Instant::now() >= retry) {
-                return;
-            }
-        }
-        sleep(self.options.debounce).await;
-        while let Ok(change) = changes.try_recv() {
-            self.notice(&change);
-        }
-    }
-
-    /// Whether a change may affect the bundle.
-    fn notice(&mut self, change: &Change) -> bool {
-        match change.kind {
-            SIDECAR_SET => self.delays.edited(),
-            SIDECAR_SET_STATUS | sources::REVISION => {}
-            sources::CONFIG_MAP => {
-                let namespaces = [&self.place.at.namespace, &self.place.system_namespace];
-                return change.namespace.as_ref().is_none_or(|namespace| namespaces.contains(&namespace));
-            }
-            "Pod" => {
-                self.delays.look(&self.context, change.namespace.as_deref());
-                return false;
-            }
-            _ => return false,
-        }
+    fn exists(&self, _: &Whole) -> bool {
         true
     }
 
-    async fn reconcile(&mut self, settings: &Arc<Settings>) {
-        let started = Instant::now();
-        let result = match self.bring(settings).await {
-            Ok(false) => return,
+    async fn reconcile(&self, _: &Whole, state: &mut State) -> Result<Done, Failure> {
+        let Some(sources) = self.sources() else {
+            self.idle(state);
+            return Ok(Done::Settled);
+        };
+        state.is_idle = false;
+        if timeout(LISTING, sources.listed()).await.is_err() {
+            return Ok(Done::LookAgain(LISTING));
+        }
+        let result = match self.bring(&sources, state).await {
             Ok(true) => {
-                (self.failures, self.retry) = (0, None);
-                self.options.health.set(None);
-                "ok"
+                self.progress.done();
+                Ok(())
             }
-            Err(failure) => {
-                self.fail(&failure).await;
-                "error"
+            Ok(false) => return Ok(self.next(state)),
+            Err(stopped) => {
+                state.done = None;
+                Err(self.failed(&sources, &stopped).await)
             }
         };
-        self.context.metrics.reconciled(CONTROLLER, result, started.elapsed());
-        self.publish(settings).await;
+        self.publish(&sources).await;
+        result.map(|()| self.next(state))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { debounce: self.options.debounce, longest_delay: Duration::from_mins(1), ..Pace::default() }
+    }
+
+    fn rights(situation: &Situation<'_>) -> Vec<Right> {
+        let maps = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose \
+                    names are not known beforehand.";
+        let revisions = "Revisions that SidecarSets ask for, so that the policy need not look them up.";
+        let whitelist = "The whitelist of patchPodMetadata, which the settings do not have.";
+        let pods = "With which versions of SidecarSets Pods are injected, to measure how long a change takes.";
+        let mut all = rights::sidecar_sets();
+        all.push(Right::new(Scope::Cluster, "", &["pods"], WATCH, pods));
+        all.push(Right::new(Scope::Bundle, "", &["configmaps"], KEEP, maps));
+        all.push(Right::new(Scope::System, "apps", &["controllerrevisions"], WATCH, revisions));
+        if situation.reads_whitelist {
+            let names = &["kruise-configuration"];
+            all.push(Right::new(Scope::System, "", &["configmaps"], READ, whitelist).of(names));
+        }
+        all
+    }
+}
+
+impl BundleKeeper {
+    /// Returns the watches of the bundle that the settings name, if they name one.
+    fn sources(&self) -> Option<Arc<Sources>> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::of(&self.context.settings());
+        if sources.as_ref().map(|sources| &sources.place) != place.as_ref() {
+            *sources = None;
+            if let (Some(place), Some(wakes)) = (place, self.wakes.get()) {
+                *sources = Some(Arc::new(Sources::watch(&self.context, place, wakes, &Whole)));
+            }
+        }
+        sources.clone()
+    }
+
+    /// There is no bundle to keep.
+    fn idle(&self, state: &mut State) {
+        if !state.is_idle {
+            *state = State { is_idle: true, ..State::default() };
+            tracing::warn!(controller = Self::NAME, "the settings have no bundleRef, so there is nothing to keep");
+        }
+        let sets = self.context.store.sidecar_sets().len();
+        if sets > 0 {
+            let text =
+                format!("the settings have no bundleRef, so the policy sees none of the cluster's {sets} SidecarSets");
+            self.effects.problem(None, text);
+        }
+        self.progress.done();
+        self.context.bundled.none();
+    }
+
+    /// Returns when to look at the bundle again even if nothing changes.
+    fn next(&self, state: &State) -> Done {
+        let left = state.look_again.0.saturating_sub(self.context.clock.now().0);
+        Done::LookAgain(self.options.tick.min(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1))))
     }
 
     /// Publishes the SidecarSets that the bundle holds now, even if they are not the wanted ones.
-    async fn publish(&mut self, settings: &Arc<Settings>) {
-        let config_maps = self.sources.inputs(&self.context, settings, &mut self.written).config_maps;
-        let at = self.place.at.clone();
+    async fn publish(&self, sources: &Sources) {
+        let config_maps = sources.inputs(&self.context).config_maps;
+        let at = sources.place.at.clone();
         let stored = tokio::task::spawn_blocking(move || planning::stored(&at, &config_maps)).await;
-        if stored.is_ok_and(|sets| self.context.cluster.bundled.put(sets)) {
-            tell(&self.context);
+        if let Ok(sets) = stored {
+            self.context.bundled.put(sets);
         }
     }
 
-    async fn fail(&mut self, failure: &Failure) {
-        let delay = BACKOFF.after(self.failures);
-        self.failures = self.failures.saturating_add(1);
-        self.done = None;
-        self.retry = Some(Instant::now() + delay);
-        tracing::warn!(controller = CONTROLLER, error = %failure, "the bundle is not as it should be");
-        if let Failure::Obstacle(Obstacle::Foreign { name, .. }) = failure
-            && let Some(object) = self.sources.config_map(name)
+    async fn failed(&self, sources: &Sources, stopped: &Stopped) -> Failure {
+        let namespace = &sources.place.at.namespace;
+        self.effects.problem(Some(namespace), stopped.to_string());
+        if let Stopped::Obstacle(Obstacle::Foreign { name, .. }) = stopped
+            && let Some(object) = sources.config_map(name)
         {
-            self.context.events.warning(&object, "KeepBundle", "NotABundle", failure.to_string()).await;
+            self.context.events.warning(&object, "KeepBundle", "NotABundle", stopped.to_string()).await;
         }
-        self.options.health.set(Some(failure.to_string()));
+        self.progress.fail(stopped.to_string());
+        let retry_after = if let Stopped::Write(error) = stopped { error.problem.retry_after() } else { None };
+        Failure { text: stopped.to_string(), retry_after }
     }
 
     /// Brings the bundle to its wanted state. Returns `false` if nothing has changed since the last time.
-    async fn bring(&mut self, settings: &Arc<Settings>) -> Result<bool, Failure> {
+    async fn bring(&self, sources: &Sources, state: &mut State) -> Result<bool, Stopped> {
         for _ in 0..ROUNDS {
-            let mut inputs = self.sources.inputs(&self.context, settings, &mut self.written);
-            let is_due = self.context.clock.now() >= self.look_again;
-            if !is_due && self.done.as_ref() == Some(&inputs) {
+            let mut inputs = sources.inputs(&self.context);
+            let is_due = self.context.clock.now() >= state.look_again;
+            if !is_due && state.done.as_ref() == Some(&inputs) {
+                if !state.unsaid.is_empty() {
+                    let verdicts = std::mem::take(&mut state.unsaid);
+                    self.say(verdicts, &inputs, state).await;
+                }
                 return Ok(false);
             }
-            let plan = self.plan(&inputs).await?;
+            let plan = self.plan(sources, &inputs).await?;
             if let Some(obstacle) = plan.obstacle {
                 return Err(obstacle.into());
             }
+            let within = plan.verdicts.iter().filter(|verdict| verdict.place != Within::Out).count();
+            let why = format!("{within} SidecarSets in {} bytes", plan.length);
             for step in &plan.steps {
-                let answer = write::carry_out(&self.context.client, step).await?;
-                self.written.note(step, answer, &mut inputs.config_maps);
+                let answer = self.effects.carry_out(step, &why).await?;
+                let name = match step {
+                    Step::Create(object) | Step::Apply(object) => json::text(object, &["metadata", "name"]),
+                    Step::Patch { object, .. }
+                    | Step::JsonPatch { object, .. }
+                    | Step::Evict { object, .. }
+                    | Step::RequestToken { account: object, .. }
+                    | Step::Delete { object, .. } => &object.name,
+                };
+                inputs.written(name, answer);
             }
             if plan.steps.iter().all(|step| !matches!(step, Step::Create(_))) {
-                self.finish(&plan, &inputs).await;
-                self.done = Some(inputs);
+                self.finish(&plan, &inputs, state).await;
+                state.done = Some(inputs);
                 return Ok(true);
             }
         }
-        Err(Failure::Quarrel)
+        Err(Stopped::Quarrel)
     }
 
     /// Makes the plan on a separate thread: compiling a thousand SidecarSets takes a while.
-    async fn plan(&mut self, inputs: &Inputs) -> Result<Plan, Failure> {
-        let wanted = planning::wanted_revisions(&inputs.sidecar_sets, &inputs.revisions(), &inputs.settings);
-        let revisions = self.sources.with_data(inputs, &wanted).await?;
-        let (inputs, at) = (inputs.clone(), self.place.at.clone());
+    async fn plan(&self, sources: &Sources, inputs: &Inputs) -> Result<Plan, Stopped> {
+        let wanted = planning::wanted_revisions(&inputs.sidecar_sets, &sources.revisions(), &inputs.settings);
+        let revisions = sources.revisions_with_data(&wanted);
+        let (inputs, at) = (inputs.clone(), sources.place.at.clone());
         let (now, max) = (self.context.clock.now(), self.options.max);
         let planned = tokio::task::spawn_blocking(move || {
             planning::plan(BundleInput {
@@ -339,29 +300,25 @@ impl Keeper {
         Ok(planned.await?)
     }
 
+    /// Reports the verdicts that are new. Those that could not be written are reported again later.
+    async fn say(&self, verdicts: Vec<Verdict>, inputs: &Inputs, state: &mut State) {
+        let is_complete = state.said.say(&self.context, &verdicts, &inputs.sidecar_sets).await;
+        state.unsaid = if is_complete { Vec::new() } else { verdicts };
+    }
+
     /// Reports the result once the bundle is in its wanted state.
-    async fn finish(&mut self, plan: &Plan, inputs: &Inputs) {
-        let refused = plan.verdicts.iter().filter(|verdict| verdict.place != Place::In).count();
-        self.context.metrics.bundle(plan.length, refused);
-        self.look_again = plan.look_again;
+    async fn finish(&self, plan: &Plan, inputs: &Inputs, state: &mut State) {
+        state.look_again = plan.look_again;
         let is_written = plan.steps.iter().any(|step| matches!(step, Step::Apply(_)));
-        self.delays.written(&self.context, &plan.verdicts, is_written);
+        self.metrics.written(&plan.verdicts, plan.length, is_written);
         if is_written {
             let (sets, bytes) = (plan.verdicts.len(), plan.length);
-            tracing::info!(controller = CONTROLLER, sets, refused, bytes, "the bundle was written");
+            tracing::info!(controller = Self::NAME, sets, bytes, "the bundle was written");
         }
-        self.said.say(&self.context, &plan.verdicts, &inputs.sidecar_sets).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Checked here, and not only at the place that spawns it.
-    #[test]
-    fn it_can_be_moved_between_threads() {
-        fn is_send<F: Future + Send>(_: fn(Context, Options) -> F) {}
-        is_send(run);
+        for verdict in plan.verdicts.iter().filter(|verdict| verdict.place != Within::In) {
+            let place = if verdict.place == Within::Kept { "stays as it was" } else { "is left out" };
+            self.effects.problem(None, format!("SidecarSet \"{}\" {place}: {}", verdict.name, verdict.message));
+        }
+        self.say(plan.verdicts.clone(), inputs, state).await;
     }
 }

@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use pillion_kubernetes::json;
 use pillion_plan::bundle::{CONDITION, Place, Verdict, Why, condition};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::BundleKeeper;
 use crate::context::Context;
-use crate::write::{FIELD_MANAGER, WriteProblem};
+use crate::controller::Controller as _;
 
 /// The maximum number of SidecarSets that are written at the same time.
 const CONCURRENCY: usize = 8;
@@ -41,8 +39,8 @@ enum Noted {
 }
 
 impl Said {
-    /// Reports the verdicts that are new.
-    pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) {
+    /// Reports the verdicts that are new. Returns whether all conditions were written.
+    pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) -> bool {
         let mut last = std::mem::take(&mut self.last);
         let mut news = Vec::new();
         for verdict in verdicts {
@@ -64,6 +62,7 @@ impl Said {
             });
         }
         let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(CONCURRENCY).collect().await;
+        let is_complete = !said.iter().any(|(_, _, noted)| matches!(noted, Noted::Failed));
         for (generation, verdict, noted) in said {
             if matches!(noted, Noted::Nowhere) && !self.has_no_conditions {
                 self.has_no_conditions = true;
@@ -73,6 +72,7 @@ impl Said {
                 self.last.insert(verdict.name.clone(), (generation, verdict));
             }
         }
+        is_complete
     }
 }
 
@@ -122,29 +122,15 @@ async fn tell(context: &Context, object: &Value, verdict: &Verdict, before: Opti
 
 /// Writes the condition, if the status does not have it yet.
 async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
-    let Some(mut patch) = condition(object, verdict, context.clock.now()) else { return Noted::Already };
-    if let Some(patch) = patch.as_object_mut() {
-        let text = |key: &str| json::text(object, &["metadata", key]);
-        let metadata = json!({"uid": text("uid"), "resourceVersion": text("resourceVersion")});
-        patch.insert("metadata".to_owned(), metadata);
-    }
-    let (group, version) = json::text(object, &["apiVersion"]).split_once('/').unwrap_or_default();
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "SidecarSet"));
-    let api = Api::<DynamicObject>::all_with(context.client.clone(), &resource);
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    match api.patch_status(&verdict.name, &params, &Patch::Merge(patch)).await {
-        Ok(stored) => {
-            let conditions = json::items(&stored.data, &["status", "conditions"]);
-            let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == CONDITION);
-            if is_kept { Noted::Now } else { Noted::Nowhere }
+    let current = context.store.sidecar_sets().get("", &verdict.name);
+    let object = current.as_ref().map_or(object, |current| &current.0);
+    let Some(step) = condition(object, verdict, context.clock.now()) else { return Noted::Already };
+    match context.effects(BundleKeeper::NAME).condition(&step, CONDITION).await {
+        Ok(true) => Noted::Now,
+        Ok(false) => Noted::Nowhere,
+        Err(error) => {
+            tracing::warn!(sidecar_set = verdict.name, problem = %error.problem, "its condition was not written");
+            Noted::Failed
         }
-        Err(error) => match WriteProblem::of(&error) {
-            // The CustomResourceDefinition of OpenKruise requires Pod counts beside conditions.
-            WriteProblem::Invalid(_) => Noted::Nowhere,
-            problem => {
-                tracing::warn!(sidecar_set = verdict.name, %problem, "its condition was not written");
-                Noted::Failed
-            }
-        },
     }
 }

@@ -4,7 +4,8 @@
 //! It runs once a day, so it lists the objects that it needs in pages, instead of watching them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::fmt;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret as SecretObject, ServiceAccount};
 use kube::api::ListParams;
@@ -14,17 +15,16 @@ use pillion_plan::legacy_token_cleaner::{
 };
 use pillion_plan::token_controller::{Account, TOKEN_TYPE};
 use serde_json::json;
-use tokio::time::sleep;
 
-use crate::backoff::Backoff;
 use crate::context::Context;
-use crate::preview::Preview;
+use crate::controller::{Controller, Done, Failure, Pace};
+use crate::problem::WriteProblem;
 use crate::read::{one, pages};
-use crate::selection::Name;
-use crate::write::{WriteProblem, carry_out};
+use crate::rights::{Right, Scope, Situation};
+use crate::store::Progress;
+use crate::wakes::Wakes;
 
-/// The controller's name.
-pub const CONTROLLER: &str = "legacy-token-cleaner";
+const CONTROLLER: &str = LegacyTokenCleaner::NAME;
 /// The first delay after a failed round.
 const RETRY: Duration = Duration::from_mins(1);
 
@@ -44,25 +44,75 @@ impl Default for Options {
     }
 }
 
-/// Works for as long as it is polled.
-pub async fn run(context: Context, options: Options) {
-    let mut failures = 0_u32;
-    let progress = context.cluster.progress(CONTROLLER, "the last round");
-    loop {
-        let started = Instant::now();
-        let problem = clean(&context, options.period).await.err();
-        let result = if problem.is_some() { "error" } else { "ok" };
-        context.metrics.reconciled(CONTROLLER, result, started.elapsed());
-        let Some(problem) = problem else {
-            failures = 0;
-            progress.done();
-            sleep(options.interval).await;
-            continue;
-        };
-        tracing::warn!(controller = CONTROLLER, %problem, "a round was not completed");
-        progress.fail(format!("not completed: {problem}"));
-        sleep(Backoff { first: RETRY, most: options.interval }.after(failures)).await;
-        failures = failures.saturating_add(1);
+/// The controller. Its only key is [`Round`].
+pub struct LegacyTokenCleaner {
+    context: Context,
+    options: Options,
+    progress: Progress,
+}
+
+/// The round through all token Secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Round;
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the round")
+    }
+}
+
+impl Controller for LegacyTokenCleaner {
+    const NAME: &'static str = "legacy-token-cleaner";
+    const IS_ON_BY_DEFAULT: bool = false;
+
+    type Options = Options;
+    type Key = Round;
+    type State = ();
+
+    async fn start(context: Context, options: Options) -> Self {
+        let progress = context.store.progress(format!("{}: the last round", Self::NAME));
+        Self { context, options, progress }
+    }
+
+    /// The controller depends on the time alone.
+    fn wakes(&self, _: &Wakes<Round>) {}
+
+    fn keys(&self) -> Vec<Round> {
+        vec![Round]
+    }
+
+    fn exists(&self, _: &Round) -> bool {
+        true
+    }
+
+    async fn reconcile(&self, _: &Round, (): &mut ()) -> Result<Done, Failure> {
+        match clean(&self.context, self.options.period).await {
+            Ok(()) => {
+                self.progress.done();
+                Ok(Done::LookAgain(self.options.interval))
+            }
+            Err(problem) => {
+                self.progress.fail(format!("not completed: {problem}"));
+                let retry_after = problem.retry_after();
+                Err(Failure { text: format!("a round was not completed: {problem}"), retry_after })
+            }
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { first_delay: RETRY, longest_delay: self.options.interval, ..Pace::default() }
+    }
+
+    fn rights(_: &Situation<'_>) -> Vec<Right> {
+        let secrets = "Unused token Secrets, once a day.";
+        let account = "Which ServiceAccount refers to them.";
+        let tracking = "Since when the API server has written down which tokens are used.";
+        vec![
+            Right::new(Scope::EverySecret, "", &["secrets"], &["list", "patch", "delete"], secrets),
+            Right::new(Scope::EverySecret, "", &["serviceaccounts"], &["get"], account),
+            Right::new(Scope::EverySecret, "", &["pods"], &["list"], "Whether a Pod mounts them."),
+            Right::new(Scope::KubeSystem, "", &["configmaps"], &["get"], tracking).of(&[TRACKING]),
+        ]
     }
 }
 
@@ -87,25 +137,6 @@ pub async fn clean(context: &Context, period: Duration) -> Result<(), WriteProbl
         }
     }
     first.map_or(Ok(()), Err)
-}
-
-/// Adds the steps that are due now (`pillion plan`).
-///
-/// # Errors
-/// An object that the decision depends on could not be read.
-pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) -> Result<(), WriteProblem> {
-    for (namespace, secrets) in unused(context, options.period).await? {
-        for (secret, verdict) in judged(context, &namespace, secrets, options.period).await? {
-            let (step, why) = match verdict {
-                Verdict::Kept(_) => continue,
-                Verdict::Invalidate(step) => (step, "was not used, and becomes invalid"),
-                Verdict::Delete(step) => (step, "was invalid for long"),
-            };
-            let why = format!("the token of ServiceAccount \"{}\" {why}", secret.account);
-            all.steps(Name::LegacyTokenCleaner, &[step], &why);
-        }
-    }
-    Ok(())
 }
 
 fn seconds(period: Duration) -> i64 {
@@ -173,17 +204,21 @@ async fn carry_out_verdict(context: &Context, secret: &Secret, verdict: &Verdict
         Verdict::Delete(step) => (step, "LegacyTokenDeleted", "its token was invalid for long and is gone now"),
     };
     let Secret { namespace, name, account, .. } = secret;
-    match carry_out(&context.client, step).await {
-        Ok(_) => {
+    let why = match verdict {
+        Verdict::Delete(_) => format!("the token of ServiceAccount \"{account}\" was invalid for long"),
+        _ => format!("the token of ServiceAccount \"{account}\" was not used, and becomes invalid"),
+    };
+    match context.effects(CONTROLLER).settle(step, &why).await {
+        Ok(true) => {
             tracing::info!(controller = CONTROLLER, namespace, secret = name, account, reason, "cleaned");
             let object = json!({
                 "apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": {"name": account, "namespace": namespace, "uid": secret.account_uid}
             });
-            context.events.warning(&object, "Clean", reason, format!("Secret \"{name}\": {what}")).await;
+            context.events.normal(&object, "Clean", reason, format!("Secret \"{name}\": {what}")).await;
             Ok(())
         }
-        Err(error) if error.problem.is_overtaken() => Ok(()),
+        Ok(false) => Ok(()),
         Err(error) => {
             tracing::warn!(controller = CONTROLLER, namespace, secret = name, %error, "not cleaned");
             Err(error.problem)

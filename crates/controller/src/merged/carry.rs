@@ -9,9 +9,11 @@ use pillion_plan::condition::PERMISSION_CEILING_EXCEEDED;
 use pillion_plan::merged::{Group, KINDS, Notice, is_ours};
 use serde_json::Value;
 
-use super::watches::{resource, whole};
+use crate::controller::Failure;
+use crate::effects::Effects;
+use crate::problem::{WriteError, WriteProblem};
 use crate::read;
-use crate::write::{self, WriteError, WriteProblem};
+use crate::store::{resource, whole};
 
 /// The result of carrying out a group.
 #[derive(Debug, Default)]
@@ -24,7 +26,7 @@ pub struct Outcome {
 
 /// Why a group was not carried out completely.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum Stopped {
     /// The namespace is being deleted and accepts no new objects.
     #[error("the namespace is being deleted")]
     NamespaceTerminating,
@@ -44,7 +46,7 @@ pub enum Failure {
     },
 }
 
-impl From<WriteError> for Failure {
+impl From<WriteError> for Stopped {
     fn from(error: WriteError) -> Self {
         if error.problem == WriteProblem::NamespaceTerminating {
             Self::NamespaceTerminating
@@ -54,7 +56,7 @@ impl From<WriteError> for Failure {
     }
 }
 
-impl Failure {
+impl Stopped {
     pub(super) fn read(what: &str, problem: WriteProblem) -> Self {
         Self::Read { what: what.to_owned(), problem }
     }
@@ -99,44 +101,37 @@ impl Failure {
 }
 
 /// Carries out a group, up to the first failure.
-pub async fn carry_out(client: &Client, namespace: &str, group: &Group) -> Result<Outcome, Failure> {
-    all(client, group, &group.steps).await?;
+pub async fn carry_out(effects: &Effects, namespace: &str, group: &Group) -> Result<Outcome, Stopped> {
+    all(effects, group, &group.steps).await?;
     let mut outcome = Outcome::default();
     if group.asks_for_pods() {
-        outcome.is_used = is_used(client, namespace, &group.name).await?;
+        outcome.is_used = is_used(&effects.client, namespace, &group.name).await?;
         if outcome.is_used {
-            all(client, group, &group.if_used).await?;
+            all(effects, group, &group.if_used).await?;
             outcome.notice.clone_from(&group.notice_if_used);
         } else {
-            all(client, group, &group.if_unused).await?;
+            all(effects, group, &group.if_unused).await?;
         }
     }
     Ok(outcome)
 }
 
-/// Returns the steps that a run would carry out, and the notice for people.
-pub async fn preview(client: &Client, namespace: &str, group: &Group) -> Result<(Vec<Step>, Option<Notice>), Failure> {
-    let (mut planned, mut notice) = (group.steps.clone(), None);
-    if group.asks_for_pods() {
-        let is_used = is_used(client, namespace, &group.name).await?;
-        planned.extend_from_slice(if is_used { &group.if_used } else { &group.if_unused });
-        notice = group.notice_if_used.clone().filter(|_| is_used);
-    }
-    let mut steps = Vec::with_capacity(planned.len());
-    for step in planned {
-        // An existing object that the watch has not shown is applied but not created.
-        let is_there = match &step {
-            Step::Create(object) => there(client, group, object).await?.is_some(),
-            _ => false,
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        let retry_after = match &stopped {
+            Stopped::Write(error) => error.problem.retry_after(),
+            Stopped::Read { problem, .. } => problem.retry_after(),
+            Stopped::NamespaceTerminating | Stopped::Foreign(_) => None,
         };
-        if !is_there {
-            steps.push(step);
-        }
+        Self { text: stopped.to_string(), retry_after }
     }
-    Ok((steps, notice))
 }
 
-async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failure> {
+fn why(sets: &[String]) -> String {
+    if sets.is_empty() { "not needed any more".to_owned() } else { format!("for the SidecarSets {}", sets.join(", ")) }
+}
+
+async fn all(effects: &Effects, group: &Group, steps: &[Step]) -> Result<(), Stopped> {
     // The object that the previous step created.
     let mut made: Option<Value> = None;
     for step in steps {
@@ -150,12 +145,12 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
             }
             (step, _) => step.clone(),
         };
-        match write::carry_out(client, &step).await {
+        match effects.carry_out(&step, &why(&group.sets)).await {
             Ok(answer) => made = answer.filter(|_| matches!(step, Step::Create(_))),
             Err(error) => match (&step, &error.problem) {
                 (Step::Create(object), WriteProblem::AlreadyExists) => {
-                    let there = there(client, group, object).await?;
-                    made = Some(there.ok_or_else(|| Failure::read(&error.kind, WriteProblem::NotFound))?);
+                    let there = there(&effects.client, group, object).await?;
+                    made = Some(there.ok_or_else(|| Stopped::read(&error.kind, WriteProblem::NotFound))?);
                 }
                 _ => return Err(error.into()),
             },
@@ -166,26 +161,26 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
 
 /// Returns the existing object that a `Create` would collide with. The watch has not shown it: it lost its label or is
 /// new. It is Pillion's only if its annotation says so (MRG-2).
-async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<Value>, Failure> {
+async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<Value>, Stopped> {
     let text = |path: &[&str]| json::text(object, path).to_owned();
     let (api_version, kind) = (text(&["apiVersion"]), text(&["kind"]));
     let resource = resource(&api_version, &kind);
     let api: Api<kube::api::DynamicObject> =
         Api::namespaced_with(client.clone(), &text(&["metadata", "namespace"]), &resource);
-    let found = read::one(&api, &group.name).await.map_err(|problem| Failure::read(&kind, problem))?;
+    let found = read::one(&api, &group.name).await.map_err(|problem| Stopped::read(&kind, problem))?;
     let Some(found) = found.map(|found| whole(found, &api_version, &kind)) else { return Ok(None) };
     if is_ours(&found) && json::at(&found, &["roleRef"]) == json::at(object, &["roleRef"]) {
         return Ok(Some(found));
     }
     let kind = KINDS.into_iter().map(|(_, known)| known).find(|known| *known == kind).unwrap_or_default();
-    Err(Failure::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))
+    Err(Stopped::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))
 }
 
 /// Asks the API server whether a Pod runs or will run under an account (MRG-10). One Pod is enough.
-pub async fn is_used(client: &Client, namespace: &str, account: &str) -> Result<bool, Failure> {
+pub async fn is_used(client: &Client, namespace: &str, account: &str) -> Result<bool, Stopped> {
     let fields = format!("spec.serviceAccountName={account},status.phase!=Succeeded,status.phase!=Failed");
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let some = read::in_time(pods.list_metadata(&ListParams::default().fields(&fields).limit(1))).await;
-    let some = some.map_err(|problem| Failure::read("Pods", problem))?;
+    let some = some.map_err(|problem| Stopped::read("Pods", problem))?;
     Ok(!some.items.is_empty() || some.metadata.continue_.is_some_and(|more| !more.is_empty()))
 }

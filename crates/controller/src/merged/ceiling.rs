@@ -1,19 +1,15 @@
 //! `PermissionCeilingExceeded`: the controller cannot grant permissions that its own role does not hold (ESC-6).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::runtime::reflector::Lookup as _;
 use pillion_kubernetes::json;
-use pillion_plan::condition::{Condition, PERMISSION_CEILING_EXCEEDED, patch};
-use serde_json::{Value, json};
+use pillion_plan::Step;
+use pillion_plan::condition::{Condition, PERMISSION_CEILING_EXCEEDED, step};
+use serde_json::Value;
 
-use super::lock;
-use super::watches::resource;
 use crate::context::Context;
-use crate::write::{FIELD_MANAGER, WriteProblem};
+use crate::effects::Effects;
 
 /// The refused grants, by the name of the merged account: its SidecarSets, and the API server's text.
 pub type Refused = BTreeMap<String, (Vec<String>, String)>;
@@ -45,35 +41,34 @@ impl State {
         }
     }
 
-    /// Returns the SidecarSets whose conditions must change, with the patches. For nearly every namespace there is
+    /// Returns the conditions to write, each with the name of its SidecarSet. For nearly every namespace there is
     /// nothing to report; then only the existing conditions are checked.
-    fn verdicts(&self, context: &Context) -> Vec<(Arc<Value>, Value)> {
-        let mut objects = context.cluster.sidecar_sets.all();
-        objects.retain(|object| !self.refused.is_empty() || says_so(object));
+    fn verdicts(&self, context: &Context) -> Vec<(String, Step)> {
+        let mut objects = context.store.sidecar_sets().all();
+        objects.retain(|object| !self.refused.is_empty() || says_so(&object.0));
         if objects.is_empty() {
             return Vec::new();
         }
-        let namespaces = context.cluster.namespaces.state();
-        let mut staying = namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
-        let is_complete = staying.all(|one| one.name().is_some_and(|name| self.seen.contains(&*name)));
-        let verdict = |object: Arc<Value>| {
-            let name = json::text(&object, &["metadata", "name"]);
-            let (exceeded, message) = self.verdict(name, says_so(&object), is_complete)?;
+        let namespaces = context.store.namespaces().all();
+        let mut staying = namespaces.iter().filter(|namespace| !namespace.is_terminating());
+        let is_complete = staying.all(|namespace| self.seen.contains(namespace.name()));
+        let verdict = |object: &Value| {
+            let name = json::text(object, &["metadata", "name"]);
+            let (exceeded, message) = self.verdict(name, says_so(object), is_complete)?;
             let reason = if exceeded { "Escalation" } else { "Granted" };
             let condition =
                 Condition { type_: PERMISSION_CEILING_EXCEEDED, status: exceeded, reason, message: &message };
-            let patch = patch(&object, condition, context.clock.now())?;
-            Some((object, patch))
+            Some((name.to_owned(), step(object, condition, context.clock.now())?))
         };
-        objects.into_iter().filter_map(verdict).collect()
+        objects.iter().filter_map(|object| verdict(&object.0)).collect()
     }
 }
 
 impl Ceiling {
     /// Records the refused grants of a namespace, and writes the conditions that change.
-    pub async fn update(&self, context: &Context, namespace: &str, refused: Refused) {
+    pub async fn update(&self, context: &Context, effects: &Effects, namespace: &str, refused: Refused) {
         let verdicts = {
-            let mut state = lock(&self.0);
+            let mut state = self.lock();
             state.seen.insert(namespace.to_owned());
             if refused.is_empty() {
                 state.refused.remove(namespace);
@@ -82,16 +77,23 @@ impl Ceiling {
             }
             state.verdicts(context)
         };
-        for (object, patch) in verdicts {
-            write(context, &object, patch).await;
+        for (sidecar_set, step) in verdicts {
+            // The definition of OpenKruise keeps no conditions; there, people only get the Event.
+            if let Err(error) = effects.condition(&step, PERMISSION_CEILING_EXCEEDED).await {
+                tracing::warn!(sidecar_set, problem = %error.problem, "its condition was not written");
+            }
         }
     }
 
-    /// Forgets a namespace that is being deleted.
+    /// Forgets a namespace that is gone or being deleted.
     pub fn forget(&self, namespace: &str) {
-        let mut state = lock(&self.0);
+        let mut state = self.lock();
         state.seen.remove(namespace);
         state.refused.remove(namespace);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -100,21 +102,6 @@ fn says_so(object: &Value) -> bool {
     json::items(object, &["status", "conditions"]).iter().any(|condition| {
         json::text(condition, &["type"]) == PERMISSION_CEILING_EXCEEDED && json::text(condition, &["status"]) == "True"
     })
-}
-
-/// Writes the condition. The CustomResourceDefinition of OpenKruise drops conditions; there, people only get the Event.
-async fn write(context: &Context, object: &Value, mut patch: Value) {
-    let text = |path: &[&str]| json::text(object, path);
-    let (name, version) = (text(&["metadata", "name"]), text(&["metadata", "resourceVersion"]));
-    if let Some(patch) = patch.as_object_mut() {
-        patch.insert("metadata".to_owned(), json!({"uid": text(&["metadata", "uid"]), "resourceVersion": version}));
-    }
-    let resource = resource(text(&["apiVersion"]), "SidecarSet");
-    let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    if let Err(error) = api.patch_status(name, &params, &Patch::Merge(patch)).await {
-        tracing::warn!(sidecar_set = name, problem = %WriteProblem::of(&error), "its condition was not written");
-    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use pillion_plan::merged::Group;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use crate::problem::WriteProblem;
 use crate::read;
 use crate::sets::Sets;
-use crate::write::WriteProblem;
 
 /// The reason of the Events.
 pub(super) const REASON: &str = "PermissionsNotMerged";

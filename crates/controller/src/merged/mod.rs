@@ -7,36 +7,35 @@
 mod carry;
 mod ceiling;
 mod lost;
-mod preview;
 mod uninstall;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::demand::Demands;
-use pillion_plan::merged::{Group, MergedInput, Needed, Notice, Plan, Times, is_going, needed, plan};
+use pillion_plan::merged::{Group, KINDS, MergedInput, Needed, Notice, Plan, Times, is_going, needed, plan};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::Value;
-use tokio::task::JoinSet;
 
-use self::carry::Failure;
+use self::carry::Stopped;
 use self::ceiling::Ceiling;
-use self::watches::MergedWatches;
+use self::watches::MergedObject;
 use crate::context::Context;
-use crate::queue::{ByNamespace, Done};
+use crate::controller::{Controller, Done, Failure};
+use crate::effects::{Effects, Journal};
+use crate::metrics::Kind;
+use crate::rights::{self, KEEP, Right, Scope, Situation};
 use crate::sets::Sets;
-use crate::watch::{Change, SIDECAR_SET_STATUS, Subject};
+use crate::store::{Facets, Subject, Watched};
+use crate::wakes::{Keys, Wakes, its_name, its_namespace};
 
-pub(crate) use preview::preview;
 pub use uninstall::{Uninstalled, uninstall};
-
-/// The controller's name.
-pub const CONTROLLER: &str = "merged-serviceaccounts";
 
 /// The controller's options.
 #[derive(Clone, Debug, Default)]
@@ -45,200 +44,249 @@ pub struct Options {
     pub times: Times,
 }
 
-/// Works for as long as it is polled. If it is dropped halfway through a change, the next run completes the change.
-pub async fn run(context: Context, options: Options) {
-    // The task ends when this function is dropped.
-    let mut tasks = JoinSet::new();
-    let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
-    tasks.spawn(async move {
-        while settings.changed().await.is_ok() {
-            let _ = changes.send(Change { kind: SETTINGS, namespace: None });
-        }
-    });
-    let controller = Arc::new(Controller::new(context.clone(), options).await);
-    context.cluster.bundled.known().await;
-    let reconcile = move |namespace: Arc<Namespace>| {
-        let controller = Arc::clone(&controller);
-        async move { controller.reconcile(&namespace).await }
-    };
-    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
-}
-
-const SETTINGS: &str = "Settings";
-
-fn is_concerned(change: &Change) -> bool {
-    // All changes except those of objects that only other controllers need.
-    !matches!(change.kind, SIDECAR_SET_STATUS | "Secret" | "ConfigMap" | "ControllerRevision" | "Lease")
-}
-
-type ByName<T> = Mutex<BTreeMap<String, T>>;
-
-struct Controller {
+/// The controller. Its keys are namespaces. If it is dropped halfway through a change, the next run completes the
+/// change.
+pub struct MergedAccounts {
     context: Context,
+    effects: Effects,
     options: Options,
-    watched: MergedWatches,
+    roles: Watched<MergedObject>,
+    bindings: Watched<MergedObject>,
     ceiling: Ceiling,
-    /// The objects that are neither needed nor used, by namespace and name, each with the time since when.
-    idle: ByName<BTreeMap<String, Timestamp>>,
-    /// The texts that were reported, by namespace, so that each is reported once.
-    told: ByName<BTreeSet<String>>,
+    kept: Family<Kind, Gauge>,
 }
 
-impl Controller {
-    /// Returns a controller whose watches have listed everything.
-    async fn new(context: Context, options: Options) -> Self {
-        let watched = MergedWatches::start(&context);
-        watched.listed().await;
-        Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
+/// What is remembered about a namespace.
+#[derive(Default)]
+pub struct State {
+    /// The objects that are neither needed nor used, by name, each with the time since when.
+    idle: BTreeMap<String, Timestamp>,
+    /// What people were told.
+    journal: Journal,
+}
+
+impl Controller for MergedAccounts {
+    const NAME: &'static str = "merged-serviceaccounts";
+    const IS_ON_BY_DEFAULT: bool = true;
+
+    type Options = Options;
+    type Key = String;
+    type State = State;
+
+    async fn start(context: Context, options: Options) -> Self {
+        let [_, role, binding] = KINDS;
+        let (roles, bindings) = (watches::merged(&context, role), watches::merged(&context, binding));
+        roles.listed().await;
+        bindings.listed().await;
+        let store = &context.store;
+        store.accounts().listed().await;
+        store.namespaces().listed().await;
+        store.sidecar_sets().listed().await;
+        store.subjects_listed().await;
+        context.bundled.known().await;
+        let effects = context.effects(Self::NAME);
+        let kept = context.metrics.kept();
+        Self { effects, options, roles, bindings, ceiling: Ceiling::default(), kept, context }
     }
 
-    async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
-        let namespace = serde_json::to_value(namespace).unwrap_or_default();
-        let name = json::text(&namespace, &["metadata", "name"]).to_owned();
-        let sets = self.context.sets();
-        let plan = self.plan(&namespace, &name, &sets);
-        self.idles(&name, plan.idle.clone());
-        self.context.metrics.objects("Role", self.watched.roles.len());
-        self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
+    fn wakes(&self, wakes: &Wakes<String>) {
+        let store = &self.context.store;
+        wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
+        wakes.on(store.sidecar_sets(), Facets::CONTENT | Facets::CEILING, |_| Keys::All);
+        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
+            wakes.on(subjects, Facets::IDENTITY, its_namespace);
+        }
+        // The version of an account that is not merged does not matter, nor do the Secrets that it names.
+        wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
+        wakes.on(store.accounts(), Facets::CONTENT, |change| {
+            let is_merged = names::is_merged(&change.name);
+            if is_merged { Keys::One(change.namespace.clone()) } else { Keys::None }
+        });
+        wakes.on(&self.roles, Facets::CONTENT, its_namespace);
+        wakes.on(&self.bindings, Facets::CONTENT, its_namespace);
+        wakes.follow(self.context.settings.clone());
+        wakes.follow(self.context.bundled.changes());
+    }
 
-        let mut notices = plan.notices;
+    fn keys(&self) -> Vec<String> {
+        self.context.store.namespaces().names()
+    }
+
+    fn exists(&self, namespace: &String) -> bool {
+        self.context.store.namespaces().get("", namespace).is_some()
+    }
+
+    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+        let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
+        let namespace = &*namespace.0;
+        let sets = self.context.sets();
+        let plan = self.plan(namespace, name, &sets, &state.idle);
+        state.idle.clone_from(&plan.idle);
+        for (kind, objects) in [("Role", &self.roles), ("RoleBinding", &self.bindings)] {
+            self.kept.get_or_create(&Kind { kind }).set(i64::try_from(objects.len()).unwrap_or(i64::MAX));
+        }
+        let mut reports = Reports { controller: self, namespace, name, journal: &mut state.journal };
         let mut failure = None;
         let mut refused = BTreeMap::new();
         for group in &plan.groups {
-            let done = carry::carry_out(&self.context.client, &name, group).await;
-            match done {
+            match carry::carry_out(&self.effects, name, group).await {
                 Ok(outcome) => {
                     if outcome.is_used {
                         // The idle time starts again now; the API server is asked again once it has passed.
-                        let mut idle = lock(&self.idle);
-                        let idle = idle.entry(name.clone()).or_default();
-                        idle.insert(group.name.clone(), self.context.clock.now());
+                        state.idle.insert(group.name.clone(), self.context.clock.now());
                     }
-                    notices.extend(outcome.notice);
+                    if let Some(notice) = &outcome.notice {
+                        reports.notice(notice).await;
+                    }
                     if lost::is_about(group) {
-                        self.tell_of_lost(&namespace, &name, group, &sets).await;
+                        reports.lost(group, &sets).await;
                     }
                 }
                 // The next change of the Namespace shows that it is being deleted.
-                Err(Failure::NamespaceTerminating) => {}
+                Err(Stopped::NamespaceTerminating) => {}
                 Err(error) => {
                     if let Some(problem) = error.escalation() {
                         refused.insert(group.name.clone(), (group.sets.clone(), problem));
                     }
-                    notices.extend(error.notice());
-                    if let Some(text) = error.told() {
-                        self.tell(&namespace, &group.sets, error.reason(), &text, &name).await;
+                    if let Some(notice) = error.notice() {
+                        reports.notice(&notice).await;
+                    } else if let Some(text) = error.told() {
+                        reports.tell(&group.sets, error.reason(), &text).await;
+                    } else {
+                        self.effects.problem(Some(name), error.to_string());
                     }
                     failure.get_or_insert(error);
                 }
             }
         }
-        self.say(&namespace, &name, &notices, failure.is_none()).await;
-        if is_going(&namespace) {
-            lock(&self.idle).remove(&name);
-            lock(&self.told).remove(&name);
-            self.ceiling.forget(&name);
+        for notice in &plan.notices {
+            reports.notice(notice).await;
+        }
+        state.journal.end(failure.is_none());
+        self.foresee(name, &plan);
+        if is_going(namespace) {
+            *state = State::default();
+            self.forget(name);
         } else {
-            self.ceiling.update(&self.context, &name, refused).await;
+            self.ceiling.update(&self.context, &self.effects, name, refused).await;
         }
         match failure {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(failure.into()),
             None => Ok(plan.look_again.map_or(Done::Settled, |seconds| {
                 Done::LookAgain(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
             })),
         }
     }
 
-    /// Records the idle objects of a namespace. Drops the entry if there are none.
-    fn idles(&self, namespace: &str, idle: BTreeMap<String, Timestamp>) {
-        let mut all = lock(&self.idle);
-        if idle.is_empty() {
-            all.remove(namespace);
-        } else {
-            all.insert(namespace.to_owned(), idle);
-        }
+    fn forget(&self, namespace: &String) {
+        self.ceiling.forget(namespace);
     }
 
-    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
-        let settings = self.context.settings.borrow().clone();
+    fn rights(_: &Situation<'_>) -> Vec<Right> {
+        let accounts = "Merged ServiceAccounts. RBAC cannot say \"names that start with sidecarset-merged-\"; no other \
+                        is written.";
+        let roles = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server allows the \
+                     controller no grant beyond its own permissions.";
+        let own = [
+            Right::new(Scope::Cluster, "", &["serviceaccounts"], KEEP, accounts),
+            Right::new(Scope::Cluster, rights::RBAC, &["rolebindings", "roles"], KEEP, roles),
+        ];
+        let shared = std::iter::once(rights::namespaces()).chain(rights::sidecar_sets()).chain(rights::subjects());
+        shared.chain(own).collect()
+    }
+}
+
+impl MergedAccounts {
+    fn plan(&self, namespace: &Value, name: &str, sets: &Sets, idle: &BTreeMap<String, Timestamp>) -> Plan {
+        let settings = self.context.settings();
         let demands = Demands::new(&sets.prepared, &settings, namespace);
-        let subjects = self.context.cluster.subjects(name);
+        let store = &self.context.store;
+        let subjects = store.subjects(name);
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
-        let is_there = |account: &str| self.watched.has_account(name, account);
+        let is_there = |account: &str| watches::has_account(store, name, account);
         let needed: Needed = needed(&demands, namespace, active.iter().map(|subject| &subject.pod), &is_there);
         let pods = active.iter().filter(|subject| subject.kind == "Pod");
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
-        let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
         plan(&MergedInput {
             namespace,
             demands: &demands,
             needed: &needed,
             used: &used,
-            objects: &self.watched.objects(name),
+            objects: &watches::objects(store, name, &self.roles, &self.bindings),
             is_unknown: &|set| sets.is_unknown(set),
             rules: &settings.service_accounts,
-            idle: &idle,
+            idle,
             now: self.context.clock.now(),
             times: self.options.times,
         })
     }
 
+    /// Tells a preview what is collected later.
+    fn foresee(&self, namespace: &str, plan: &Plan) {
+        let after = self.options.times.idle;
+        // An object that is being collected has a step, or waits with a mark.
+        for idle in plan.idle.keys().filter(|idle| plan.groups.iter().all(|group| group.name != **idle)) {
+            let text = format!("\"{idle}\" is not needed: it is collected {after} s after the controller saw that");
+            self.effects.later(Some(namespace), text);
+        }
+    }
+}
+
+/// Reports about one namespace to people. Each is told once.
+struct Reports<'a> {
+    controller: &'a MergedAccounts,
+    namespace: &'a Value,
+    name: &'a str,
+    journal: &'a mut Journal,
+}
+
+impl Reports<'_> {
+    async fn notice(&mut self, notice: &Notice) {
+        self.tell(notice.sets(), notice.reason(), &notice.to_string()).await;
+    }
+
     /// Reports the permissions that are bound to the accounts of a group and that the merged account does not get. A
     /// failure here does not stop other work.
-    async fn tell_of_lost(&self, namespace: &Value, name: &str, group: &Group, sets: &Sets) {
-        match lost::told(&self.context.client, name, group, sets).await {
+    async fn lost(&mut self, group: &Group, sets: &Sets) {
+        match lost::told(&self.controller.context.client, self.name, group, sets).await {
             Ok(told) => {
                 for (set, text) in told {
-                    self.tell(namespace, &[set], lost::REASON, &text, name).await;
+                    self.tell(&[set], lost::REASON, &text).await;
                 }
             }
             Err(problem) => {
-                tracing::warn!(controller = CONTROLLER, namespace = name, %problem, "RoleBindings were not looked at");
+                let namespace = self.name;
+                tracing::warn!(
+                    controller = MergedAccounts::NAME,
+                    namespace,
+                    %problem,
+                    "RoleBindings were not looked at"
+                );
             }
         }
     }
 
-    /// Reports the notices that are new. A notice that no longer holds may be reported again later.
-    async fn say(&self, namespace: &Value, name: &str, notices: &[Notice], is_complete: bool) {
-        for notice in notices {
-            self.tell(namespace, notice.sets(), notice.reason(), &notice.to_string(), name).await;
-        }
-        if is_complete {
-            let texts: BTreeSet<String> = notices.iter().map(ToString::to_string).collect();
-            let mut all = lock(&self.told);
-            if let Some(told) = all.get_mut(name) {
-                told.retain(|text| texts.contains(text));
-                if told.is_empty() {
-                    all.remove(name);
-                }
-            }
-        }
-    }
-
-    /// Reports a text once: an Event on each of these SidecarSets that is in the cluster, or on the Namespace if none
-    /// is.
-    async fn tell(&self, namespace: &Value, sets: &[String], reason: &str, text: &str, name: &str) {
-        if !lock(&self.told).entry(name.to_owned()).or_default().insert(text.to_owned()) {
+    /// Reports a text: an Event on each of these SidecarSets that is in the cluster, or on the Namespace if none is.
+    async fn tell(&mut self, sets: &[String], reason: &str, text: &str) {
+        let Self { controller: MergedAccounts { context, effects, .. }, namespace, name, .. } = *self;
+        if !self.journal.is_news(text) {
             return;
         }
-        let resources: Vec<Arc<Value>> =
-            sets.iter().filter_map(|set| self.context.cluster.sidecar_sets.get("", set)).collect();
+        effects.problem(Some(name), text);
         let note = format!("namespace \"{name}\": {text}");
-        tracing::warn!(controller = CONTROLLER, namespace = name, reason, "{text}");
+        tracing::warn!(controller = MergedAccounts::NAME, namespace = name, reason, "{text}");
+        let resources = context.store.sidecar_sets();
+        let resources: Vec<_> = sets.iter().filter_map(|set| resources.get("", set)).collect();
         if resources.is_empty() {
-            self.context.events.warning(namespace, ACTION, reason, note).await;
+            context.events.warning(namespace, ACTION, reason, note).await;
             return;
         }
         for resource in resources {
-            self.context.events.warning(&resource, ACTION, reason, note.clone()).await;
+            context.events.warning(&resource.0, ACTION, reason, note.clone()).await;
         }
     }
 }
 
 /// The action in Events.
 const ACTION: &str = "MergeServiceAccounts";
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

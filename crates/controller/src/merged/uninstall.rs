@@ -11,10 +11,13 @@ use pillion_plan::Step;
 use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
 use serde_json::Value;
 
-use super::carry::{Failure, is_used};
-use super::watches::{api, whole};
+use super::carry::{Stopped, is_used};
+use super::watches::api;
+use crate::effects::Effects;
 use crate::read::pages;
-use crate::write;
+use crate::store::whole;
+
+const WHY: &str = "the controller is uninstalled";
 
 /// The result of an uninstallation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +36,8 @@ pub struct Uninstalled {
 ///
 /// # Errors
 /// The first write or read that fails.
-pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
+pub async fn uninstall(effects: &Effects) -> Result<Uninstalled, Stopped> {
+    let client = &effects.client;
     let mut done = Uninstalled::default();
     let mut used: BTreeMap<(String, String), bool> = BTreeMap::new();
     for kind in KINDS.into_iter().rev() {
@@ -41,7 +45,7 @@ pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
             let text = |key| json::text(&object, &["metadata", key]).to_owned();
             let (namespace, name) = (text("namespace"), text("name"));
             if let Some(step) = without_finalizers(&object) {
-                write::carry_out(client, &step).await?;
+                effects.carry_out(&step, WHY).await?;
                 done.released += 1;
             }
             let key = (namespace, name);
@@ -56,7 +60,8 @@ pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
             }
             let (namespace, name) = key;
             let object = ObjectRef { api_version: kind.0, kind: kind.1, namespace: Some(namespace), name };
-            write::carry_out(client, &Step::Delete { object, uid: text("uid"), resource_version: None }).await?;
+            let step = Step::Delete { object, uid: text("uid"), resource_version: None };
+            effects.carry_out(&step, WHY).await?;
             done.deleted += 1;
         }
     }
@@ -64,11 +69,11 @@ pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
 }
 
 /// Lists the merged objects of a kind.
-async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Failure> {
+async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Stopped> {
     let mut objects = Vec::new();
     let labelled = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}"));
     let see = |object| objects.push(whole(object, kind.0, kind.1));
-    pages(&api(client, kind), labelled, see).await.map_err(|problem| Failure::read(kind.1, problem))?;
+    pages(&api(client, kind), labelled, see).await.map_err(|problem| Stopped::read(kind.1, problem))?;
     objects.retain(is_ours);
     Ok(objects)
 }

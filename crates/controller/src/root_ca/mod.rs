@@ -3,61 +3,89 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, ResourceExt as _};
-use pillion_plan::Step;
-use pillion_plan::root_ca::{NAME, ObservedConfigMap, plan};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use pillion_plan::root_ca::{NAME as CONFIG_MAP, ObservedConfigMap, plan};
 
 use crate::authority::Authority;
 use crate::context::Context;
-use crate::preview::{Preview, namespaces};
-use crate::queue::{ByNamespace, settle};
-use crate::selection::Name;
-use crate::watch::{Change, Kept, Own, Watch, phase};
-
-/// The controller's name.
-pub const CONTROLLER: &str = "root-ca-publisher";
+use crate::controller::{Controller, Done, Failure};
+use crate::rights::{self, Right, Scope, Situation};
+use crate::store::{Facets, Projection, Watch, Watched};
+use crate::wakes::{Wakes, its_name, its_namespace};
 
 /// The controller's options.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The certificates to publish.
-    pub authority: Authority,
+    /// The certificates to publish. Without them, the controller publishes nothing.
+    pub authority: Option<Authority>,
 }
 
-/// Works for as long as it is polled. Writes a ConfigMap only if it differs from the wanted state.
-pub async fn run(context: Context, options: Options) {
-    let authority: Arc<str> = options.authority.as_pem().into();
-    let maps = maps(&context, &authority).await;
-    let client = context.client.clone();
-    let reconcile = move |namespace: Arc<Namespace>| {
-        let (client, maps, authority) = (client.clone(), Arc::clone(&maps), Arc::clone(&authority));
-        async move { settle(&client, step(&namespace, &maps, &authority)).await }
-    };
-    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ConfigMap");
-    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+/// The controller. It writes a ConfigMap only if it differs from the wanted state.
+pub struct RootCaPublisher {
+    context: Context,
+    authority: Arc<str>,
+    maps: Watched<ObservedConfigMap>,
 }
 
-/// Watches the ConfigMaps and compares them with their wanted contents. Returns once all were listed.
-async fn maps(context: &Context, authority: &Arc<str>) -> Arc<Own<ObservedConfigMap>> {
-    let wanted = Arc::clone(authority);
-    let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::of(&map, &wanted));
-    let watch = Watch::new(Api::all(context.client.clone()), "ConfigMap").fields(&format!("metadata.name={NAME}"));
-    let maps = Arc::new(context.cluster.keep(CONTROLLER, watch, see));
-    maps.listed().await;
-    maps
+impl Projection for ObservedConfigMap {
+    fn differences(&self, next: &Self) -> Facets {
+        if self.needs_repair() || next.needs_repair() { Facets::CONTENT } else { Facets::empty() }
+    }
 }
 
-fn step(namespace: &Namespace, maps: &Kept<ObservedConfigMap>, authority: &str) -> Option<Step> {
-    let name = namespace.name_any();
-    plan(&name, phase(namespace), authority, maps.get(&name, NAME).as_deref())
-}
+impl Controller for RootCaPublisher {
+    const NAME: &'static str = "root-ca-publisher";
+    const IS_ON_BY_DEFAULT: bool = false;
 
-/// Adds the steps that are due now in every namespace (`pillion plan`).
-pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
-    let authority: Arc<str> = options.authority.as_pem().into();
-    let maps = maps(context, &authority).await;
-    let steps =
-        namespaces(context).iter().filter_map(|namespace| step(namespace, &maps, &authority)).collect::<Vec<_>>();
-    all.steps(Name::RootCaPublisher, &steps, "the certificate of the API server's authority");
+    type Options = Options;
+    type Key = String;
+    type State = ();
+
+    async fn start(context: Context, options: Options) -> Self {
+        let authority: Arc<str> = options.authority.as_ref().map_or("", Authority::as_pem).into();
+        let wanted = Arc::clone(&authority);
+        let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::of(&map, &wanted));
+        let watch = Watch::new(Api::<ConfigMap>::all(context.client.clone()), "ConfigMap");
+        let maps = context.store.keep(Self::NAME, watch.field("metadata.name", CONFIG_MAP), see);
+        maps.listed().await;
+        context.store.namespaces().listed().await;
+        Self { context, authority, maps }
+    }
+
+    fn wakes(&self, wakes: &Wakes<String>) {
+        wakes.on(self.context.store.namespaces(), Facets::PHASE, its_name);
+        wakes.on(&self.maps, Facets::CONTENT, its_namespace);
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.context.store.namespaces().names()
+    }
+
+    fn exists(&self, namespace: &String) -> bool {
+        self.context.store.namespaces().get("", namespace).is_some()
+    }
+
+    async fn reconcile(&self, name: &String, (): &mut ()) -> Result<Done, Failure> {
+        let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
+        if self.authority.is_empty() {
+            return Ok(Done::Settled);
+        }
+        let map = self.maps.get(name, CONFIG_MAP);
+        if let Some(step) = plan(name, namespace.phase(), &self.authority, map.as_deref()) {
+            let effects = self.context.effects(Self::NAME);
+            effects.settle(&step, "the certificate of the API server's authority").await?;
+        }
+        Ok(Done::Settled)
+    }
+
+    fn rights(_: &Situation<'_>) -> Vec<Right> {
+        let create = "RBAC cannot say by which name something is created.";
+        let why = "The ConfigMap kube-root-ca.crt of each namespace.";
+        vec![
+            rights::namespaces(),
+            Right::new(Scope::Cluster, "", &["configmaps"], &["create"], create),
+            Right::new(Scope::Cluster, "", &["configmaps"], &["list", "watch", "patch"], why).of(&[CONFIG_MAP]),
+        ]
+    }
 }

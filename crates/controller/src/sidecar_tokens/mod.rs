@@ -8,43 +8,39 @@
 
 mod blocked;
 mod memory;
+mod metrics;
 mod needs;
-mod preview;
 mod report;
 mod requests;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::ResourceExt as _;
-use pillion_plan::sidecar_tokens::{self as plan, LIFETIME, LIFETIME_MIN, Move, Plan, Secret};
+use pillion_plan::sidecar_tokens::{self as plan, LIFETIME, LIFETIME_MIN, LINGER, Move, Plan, Secret};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
-use crate::queue::{ByNamespace, Done};
-use crate::watch::{Change, SIDECAR_SET_STATUS, phase};
+use crate::controller::{Controller, Done, Failure};
+use crate::effects::{Effects, Journal};
+use crate::rights::{self, KEEP, Right, Scope, Situation};
+use crate::store::Facets;
+use crate::wakes::{Keys, Wakes, its_name, its_namespace};
 use blocked::Blocked;
 use memory::{Attempt, Memory};
+use metrics::TokenMetrics;
 use needs::{Needed, needed};
 use report::Trouble;
-use requests::Stopped;
-use watches::{Place, TokenWatches};
+use requests::{Requests, Stopped};
+use watches::{Place, TokenSecrets, accounts_of, is_there};
 
-pub(crate) use preview::preview;
-
-/// The controller's name, in metrics and logs.
-pub const NAME: &str = "sidecar-tokens";
-/// The kind of a change of the settings, which may concern every namespace.
-const SETTINGS: &str = "Settings";
 /// The interval between updates of the metrics.
 const MEASURE: Duration = Duration::from_secs(10);
-
 /// The interval between reports while Secrets cannot be listed.
 const LIST_AGAIN: Duration = Duration::from_secs(30);
+/// The interval between checks for a list that is on its way.
+const LIST_SOON: Duration = Duration::from_secs(1);
 
 /// The controller's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,82 +58,108 @@ impl Default for Options {
     }
 }
 
-/// Keeps tokens for as long as it is polled. If it is dropped halfway through a change, the next start completes the
+/// The controller. Its keys are namespaces. If it is dropped halfway through a change, the next start completes the
 /// change.
-pub async fn run(context: Context, options: Options) {
-    let seen = TokenWatches::watch(&context, options.namespaces);
-    // Until accounts are listed, a missing account may exist.
-    seen.accounts.listed().await;
-    context.cluster.bundled.known().await;
-    let tokens = Arc::new(Tokens {
-        context: context.clone(),
-        lifetime: options.lifetime.max(LIFETIME_MIN),
-        seen,
-        memory: Mutex::default(),
-        blocked: Mutex::default(),
-    });
-    let measured = Arc::clone(&tokens);
-    let reconcile = move |namespace: Arc<Namespace>| {
-        let tokens = Arc::clone(&tokens);
-        async move { Ok::<_, std::convert::Infallible>(tokens.reconcile(&namespace).await) }
-    };
-    let work = ByNamespace { controller: NAME, is_concerned, reconcile };
-    tokio::join!(work.run(context.clone()), tell_of_settings(&context), measured.measure());
-}
-
-fn is_concerned(change: &Change) -> bool {
-    // `watch` already reports the workloads that create Pods. The excluded kinds are those that only other controllers
-    // need.
-    !matches!(change.kind, SIDECAR_SET_STATUS | "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
-}
-
-async fn tell_of_settings(context: &Context) {
-    let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
-    while settings.changed().await.is_ok() {
-        // This fails only if there is no subscriber yet.
-        let _ = changes.send(Change { kind: SETTINGS, namespace: None });
-    }
-    pending::<()>().await;
-}
-
-struct Tokens {
+pub struct SidecarTokens {
     context: Context,
+    effects: Effects,
+    requests: Requests,
     lifetime: u32,
-    seen: TokenWatches,
-    memory: Mutex<Memory>,
-    blocked: Mutex<Blocked>,
+    secrets: TokenSecrets,
+    metrics: TokenMetrics,
+    /// Wakes a namespace when a foreign Secret in it is gone.
+    wakes: OnceLock<Wakes<String>>,
 }
 
-impl Tokens {
-    /// Compares a namespace with its plan. This never fails as a whole: a problem with one account does not delay the
-    /// others.
-    async fn reconcile(&self, namespace: &Namespace) -> Done {
-        let name = namespace.name_any();
-        if is_terminating(namespace) {
-            // The namespace accepts no new objects, and its contents are deleted with it.
-            self.forget(&name);
-            return Done::Settled;
+/// What is remembered about a namespace.
+#[derive(Default)]
+pub struct State {
+    memory: Memory,
+    blocked: Blocked,
+    journal: Journal,
+}
+
+impl Controller for SidecarTokens {
+    const NAME: &'static str = "sidecar-tokens";
+    const IS_ON_BY_DEFAULT: bool = true;
+
+    type Options = Options;
+    type Key = String;
+    type State = State;
+
+    async fn start(context: Context, options: Options) -> Self {
+        let secrets = TokenSecrets::watch(&context, options.namespaces);
+        let store = &context.store;
+        // Until accounts are listed, a missing account may exist.
+        store.accounts().listed().await;
+        store.namespaces().listed().await;
+        store.sidecar_sets().listed().await;
+        store.subjects_listed().await;
+        context.bundled.known().await;
+        if context.recorder.is_some() {
+            secrets.listed().await;
         }
-        let needed = needed(&self.context, namespace, &|account| self.seen.is_there(&name, account));
-        let secrets = match self.seen.secrets(&name) {
+        let effects = context.effects(Self::NAME);
+        let metrics = TokenMetrics::new(&context.metrics);
+        let lifetime = options.lifetime.max(LIFETIME_MIN);
+        let requests =
+            Requests { effects: effects.clone(), clock: context.clock.clone(), metrics: metrics.clone(), lifetime };
+        Self { effects, requests, lifetime, secrets, metrics, wakes: OnceLock::new(), context }
+    }
+
+    fn wakes(&self, wakes: &Wakes<String>) {
+        let store = &self.context.store;
+        wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
+        wakes.on(store.sidecar_sets(), Facets::CONTENT, |_| Keys::All);
+        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
+            wakes.on(subjects, Facets::IDENTITY, its_namespace);
+        }
+        wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
+        self.secrets.wakes(wakes);
+        wakes.follow(self.context.settings.clone());
+        wakes.follow(self.context.bundled.changes());
+        // This fails only if it is called twice.
+        let _ = self.wakes.set(wakes.clone());
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.context.store.namespaces().names()
+    }
+
+    fn exists(&self, namespace: &String) -> bool {
+        self.context.store.namespaces().get("", namespace).is_some()
+    }
+
+    /// A problem with one account does not delay the others, so this never fails as a whole.
+    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+        let store = &self.context.store;
+        let namespace = store.namespaces().get("", name).filter(|namespace| !namespace.is_terminating());
+        let Some(namespace) = namespace else {
+            // The namespace accepts no new objects, and its contents are deleted with it.
+            *state = State::default();
+            return Ok(Done::Settled);
+        };
+        let needed = needed(&self.context, &namespace, &|account| is_there(store, name, account));
+        let secrets = match self.secrets.secrets(name) {
             Place::Listed(secrets) => secrets,
-            Place::NotListed(problem) => {
-                // The completed list is announced as a change.
-                let Some(problem) = problem else { return Done::Settled };
-                self.tell_all(&name, &needed, &Trouble::NotListed(problem)).await;
-                return Done::LookAgain(LIST_AGAIN);
+            Place::NotListed(None) => return Ok(Done::LookAgain(LIST_SOON)),
+            Place::NotListed(Some(problem)) => {
+                self.tell_all(name, &needed, &Trouble::NotListed(problem), &mut state.journal).await;
+                state.journal.end(true);
+                return Ok(Done::LookAgain(LIST_AGAIN));
             }
             Place::NotGiven => {
-                self.tell_all(&name, &needed, &Trouble::NotGiven).await;
-                return Done::Settled;
+                self.tell_all(name, &needed, &Trouble::NotGiven, &mut state.journal).await;
+                state.journal.end(true);
+                return Ok(Done::Settled);
             }
         };
         if needed.needs.accounts.is_empty() && secrets.is_empty() {
-            self.forget(&name);
-            return Done::Settled;
+            *state = State::default();
+            return Ok(Done::Settled);
         }
         let now = self.context.clock.now();
-        let plan = plan_of(&self.context, &self.seen, &name, &needed, &secrets);
+        let plan = self.plan(name, &needed, &secrets);
 
         // Look again after a tenth of the lifetime even if the clock is wrong or the machine was suspended.
         let mut again = Duration::from_secs(u64::from(self.lifetime / 10));
@@ -145,121 +167,123 @@ impl Tokens {
             again =
                 again.min(Duration::from_secs(u64::try_from(next.0.saturating_sub(now.0)).unwrap_or_default().max(1)));
         }
-        if let Some(retry) = self.carry_out(&name, &needed, &plan).await {
+        if let Some(retry) = self.carry_out(name, &needed, &plan, state).await {
             again = again.min(retry);
         }
-        self.settle(&name, &plan, secrets.values().map(|secret| &secret.account).chain(&needed.needs.accounts));
-        Done::LookAgain(again)
+        self.foresee(name, &plan, &secrets);
+        let all = secrets.values().map(|secret| &secret.account).chain(&needed.needs.accounts);
+        state.memory.settle(&all.map(String::as_str).collect());
+        let missing = plan.moves.iter().filter(|(_, what)| matches!(what, Move::Create { .. }));
+        state.blocked.settle(&missing.map(|(account, _)| account.as_str()).collect());
+        Ok(Done::LookAgain(again))
     }
 
-    /// Carries out the plan. Returns when to retry moves that failed or whose result the watch has not shown yet.
-    async fn carry_out(&self, namespace: &str, needed: &Needed, plan: &Plan) -> Option<Duration> {
-        let mut again: Option<Duration> = None;
-        let mut wait = |duration: Duration| again = Some(again.map_or(duration, |again| again.min(duration)));
+    async fn beside(&self) {
+        loop {
+            let (count, first) = self.secrets.measure();
+            self.metrics.measured(count, first);
+            sleep(MEASURE).await;
+        }
+    }
+
+    fn rights(_: &Situation<'_>) -> Vec<Right> {
+        let secrets = "The Secrets with the tokens. RBAC cannot say \"names that start with sidecarset-token-\"; no \
+                       other is written, and only those with Pillion's label are read.";
+        let own = [
+            rights::accounts(),
+            Right::new(Scope::Tokens, "", &["secrets"], KEEP, secrets),
+            Right::new(Scope::Tokens, "", &["serviceaccounts/token"], &["create"], "The tokens."),
+        ];
+        let shared = std::iter::once(rights::namespaces()).chain(rights::sidecar_sets()).chain(rights::subjects());
+        shared.chain(own).collect()
+    }
+}
+
+impl SidecarTokens {
+    /// Plans for a namespace with these Secrets of Pillion's.
+    fn plan(&self, namespace: &str, needed: &Needed, secrets: &BTreeMap<String, Secret>) -> Plan {
+        let all = needed.needs.accounts.iter().chain(secrets.values().map(|secret| &secret.account));
+        let accounts = accounts_of(&self.context.store, namespace, all.map(String::as_str));
+        let seen = plan::SidecarTokenInput { namespace, needs: &needed.needs, accounts: &accounts, secrets };
+        plan::plan(&seen, &self.context.settings().service_accounts, self.context.clock.now())
+    }
+
+    /// Carries out the plan. Returns when to retry moves that failed or came too early.
+    async fn carry_out(&self, namespace: &str, needed: &Needed, plan: &Plan, state: &mut State) -> Option<Duration> {
+        let State { memory, blocked, journal } = state;
+        let mut waits: Vec<Duration> = Vec::new();
         for (account, what) in &plan.moves {
-            let attempt = Attempt::of(what);
-            if self.blocked().is_gone(namespace, account) {
-                self.remember(|memory| memory.free(namespace, account));
+            if blocked.is_gone(account) {
+                memory.free(account);
             }
-            if let Err(duration) = self.remember(|memory| memory.may(namespace, account, &attempt, Instant::now())) {
-                wait(duration);
+            if let Err(duration) = memory.may(account, Attempt::of(what), Instant::now()) {
+                waits.push(duration);
                 continue;
             }
-            match requests::carry_out(&self.context, namespace, account, what, self.lifetime).await {
+            let stopped = match self.requests.carry_out(namespace, account, what).await {
                 Ok(is_filled) => {
-                    self.remember(|memory| memory.wrote(namespace, account, attempt, is_filled, Instant::now()));
+                    memory.wrote(account, is_filled, Instant::now());
+                    continue;
                 }
-                Err(Stopped::Terminating) => {}
-                Err(Stopped::NotSeenYet(problem)) => {
-                    tracing::debug!(controller = NAME, namespace, account, %problem, "to be looked at again");
-                    wait(self.remember(|memory| memory.not_seen_yet(namespace, account, Instant::now())));
+                Err(stopped) => stopped,
+            };
+            match stopped {
+                Stopped::Terminating => {}
+                Stopped::NotSeenYet(problem) => {
+                    tracing::debug!(controller = Self::NAME, namespace, account, %problem, "to be looked at again");
+                    waits.push(memory.not_seen_yet(account, Instant::now()));
                 }
-                Err(Stopped::InUse) => {
-                    wait(self.remember(|memory| memory.in_use(namespace, account, Instant::now())));
+                Stopped::InUse => waits.push(memory.in_use(account, Instant::now())),
+                Stopped::Foreign(foreign) => {
+                    waits.push(memory.foreign(account, Instant::now()));
+                    if let Some(wakes) = self.wakes.get() {
+                        blocked.add(&self.context, wakes, namespace, account);
+                    }
+                    self.tell(namespace, account, needed, &Trouble::Foreign(foreign), journal).await;
                 }
-                Err(Stopped::Foreign(foreign)) => {
-                    wait(self.remember(|memory| memory.foreign(namespace, account, Instant::now())));
-                    self.blocked().add(&self.context, namespace, account);
-                    self.tell(namespace, account, needed, &Trouble::Foreign(foreign)).await;
-                }
-                Err(Stopped::Failed(error)) => {
-                    tracing::warn!(controller = NAME, namespace, account, %error, "a token is not as it should be");
-                    wait(self.remember(|memory| memory.failed(namespace, account, Instant::now())));
-                    if let Some(trouble) = Trouble::of(&error) {
-                        self.tell(namespace, account, needed, &trouble).await;
+                Stopped::Failed(error) => {
+                    tracing::warn!(controller = Self::NAME, namespace, account, %error, "a token is not as it should be");
+                    waits.push(memory.failed(account, error.problem.retry_after(), Instant::now()));
+                    match Trouble::of(&error) {
+                        Some(trouble) => self.tell(namespace, account, needed, &trouble, journal).await,
+                        None => self.effects.problem(Some(namespace), error.to_string()),
                     }
                 }
             }
         }
         for (account, lack) in &plan.lacks {
-            self.tell(namespace, account, needed, &Trouble::Lack(*lack)).await;
+            self.tell(namespace, account, needed, &Trouble::Lack(*lack), journal).await;
         }
-        again
+        // An account that waits may still be in the trouble that people were told of.
+        journal.end(waits.is_empty());
+        waits.into_iter().min()
     }
 
-    /// Forgets the notes about accounts that have recovered, and everything about accounts that are no longer relevant.
-    fn settle<'a>(&self, namespace: &str, plan: &Plan, accounts: impl Iterator<Item = &'a String>) {
-        let all: BTreeSet<&str> = accounts.map(String::as_str).collect();
-        let ailing = plan.moves.iter().map(|(account, _)| account).chain(plan.lacks.keys());
-        let ailing: BTreeSet<&str> = ailing.map(String::as_str).collect();
-        let missing = plan.moves.iter().filter(|(_, what)| matches!(what, Move::Create { .. }));
-        self.blocked().settle(namespace, &missing.map(|(account, _)| account.as_str()).collect());
-        self.remember(|memory| memory.settle(namespace, &all, &ailing));
-    }
-
-    async fn tell_all(&self, namespace: &str, needed: &Needed, trouble: &Trouble) {
+    async fn tell_all(&self, namespace: &str, needed: &Needed, trouble: &Trouble, journal: &mut Journal) {
         for account in &needed.needs.accounts {
-            self.tell(namespace, account, needed, trouble).await;
+            self.tell(namespace, account, needed, trouble, journal).await;
         }
     }
 
     /// Reports each trouble once, until it is over or changes.
-    async fn tell(&self, namespace: &str, account: &str, needed: &Needed, trouble: &Trouble) {
+    async fn tell(&self, namespace: &str, account: &str, needed: &Needed, trouble: &Trouble, journal: &mut Journal) {
         let note = trouble.note(account);
-        if self.remember(|memory| memory.tell(namespace, account, &note)) {
-            tracing::info!(controller = NAME, namespace, account, reason = trouble.reason(), note);
+        if journal.is_news(&note) {
+            tracing::info!(controller = Self::NAME, namespace, account, reason = trouble.reason(), note);
+            self.effects.problem(Some(namespace), note.clone());
             report::publish(&self.context.events, &needed.who(account), trouble.reason(), &note).await;
         }
     }
 
-    fn forget(&self, namespace: &str) {
-        self.remember(|memory| memory.forget(namespace));
-        self.blocked().forget(namespace);
-    }
-
-    fn blocked(&self) -> MutexGuard<'_, Blocked> {
-        self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember<T>(&self, with: impl FnOnce(&mut Memory) -> T) -> T {
-        with(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    async fn measure(&self) {
-        loop {
-            let (count, first) = self.seen.measure();
-            self.context.metrics.objects("Secret", count);
-            self.context.metrics.token_expiry(first.map_or(0, |first| first.0));
-            sleep(MEASURE).await;
+    /// Tells a preview which Secrets are deleted later.
+    fn foresee(&self, namespace: &str, plan: &Plan, secrets: &BTreeMap<String, Secret>) {
+        for secret in secrets.values() {
+            let is_left = plan.moves.iter().all(|(account, _)| *account != secret.account);
+            if let Some(since) = secret.unneeded_since.filter(|_| is_left) {
+                let name = &secret.name;
+                let text = format!("Secret \"{name}\" is not needed since {since}: it is deleted {LINGER} s later");
+                self.effects.later(Some(namespace), text);
+            }
         }
     }
-}
-
-/// Plans for a namespace with these Secrets of Pillion's.
-fn plan_of(
-    context: &Context,
-    seen: &TokenWatches,
-    namespace: &str,
-    needed: &Needed,
-    secrets: &BTreeMap<String, Secret>,
-) -> Plan {
-    let all = needed.needs.accounts.iter().chain(secrets.values().map(|secret| &secret.account));
-    let accounts = seen.accounts_of(namespace, all.map(String::as_str));
-    let seen = plan::SidecarTokenInput { namespace, needs: &needed.needs, accounts: &accounts, secrets };
-    let settings = context.settings.borrow().clone();
-    plan::plan(&seen, &settings.service_accounts, context.clock.now())
-}
-
-fn is_terminating(namespace: &Namespace) -> bool {
-    namespace.metadata.deletion_timestamp.is_some() || phase(namespace) == "Terminating"
 }

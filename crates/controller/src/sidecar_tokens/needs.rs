@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::ResourceExt as _;
 use pillion_identity::names;
 use pillion_plan::demand::Demands;
 use pillion_plan::sidecar_tokens::Needs;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::context::Context;
-use crate::watch::Subject;
+use crate::store::{Namespace, Subject};
 
 /// The needs of a namespace, and the Pods and workloads behind them.
 #[derive(Debug, Default)]
@@ -69,21 +67,22 @@ fn is_pod(subject: &Subject) -> bool {
 
 /// Returns what a namespace needs; `is_there` tells whether the namespace has an account.
 pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
-    let subjects = context.cluster.subjects(&namespace.name_any());
+    let subjects = context.store.subjects(namespace.name());
     if subjects.is_empty() {
         return Needed::default();
     }
-    let (settings, sets) = (context.settings.borrow().clone(), context.sets());
-    let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
-    let demands = Demands::new(&sets.prepared, &settings, &namespace);
+    let (settings, sets) = (context.settings(), context.sets());
+    let demands = Demands::new(&sets.prepared, &settings, &namespace.0);
     Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
+    use crate::store::Readiness;
 
     fn subject(kind: &'static str, mounts: &[&str], is_finished: bool) -> Arc<Subject> {
         Arc::new(Subject {
@@ -95,6 +94,7 @@ mod tests {
             token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
             injected: Vec::new(),
             is_finished,
+            readiness: Readiness::default(),
         })
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pillion_plan::sidecar_tokens::{Foreign, Lack};
 use serde_json::json;
 
-use crate::events::Events;
-use crate::watch::Subject;
-use crate::write::{WriteError, WriteProblem};
+use crate::effects::Events;
+use crate::problem::{WriteError, WriteProblem};
+use crate::store::Subject;
 
 /// Why there is no token.
 #[derive(Debug)]

@@ -2,38 +2,34 @@
 //! ServiceAccounts (TKN-1, RUN-5), for clusters in which kube-controller-manager does not do so.
 
 mod claims;
-mod preview;
 mod retries;
 mod signing;
 mod start;
 mod watches;
 mod work;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::ResourceExt as _;
-use pillion_kubernetes::time::Timestamp;
 use pillion_plan::default_account::ACTIVE;
-use pillion_plan::token_controller::{Fill, Plan, Secret, Task, TokenControllerInput, plan};
+use pillion_plan::token_controller::rival::LEASE;
+use pillion_plan::token_controller::{Fill, Secret, Task, TokenControllerInput, plan};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::authority::Authority;
 use crate::context::Context;
-use crate::queue::{ByNamespace, Done};
-use crate::watch::{Change, phase};
-use crate::write::WriteError;
+use crate::controller::{Controller, Done, Failure};
+use crate::effects::Effects;
+use crate::problem::{WriteError, WriteProblem};
+use crate::rights::{self, Right, Scope, Situation};
+use crate::store::{Facets, Watched};
+use crate::wakes::{Wakes, its_name, its_namespace};
 use retries::{After, Retries};
-use watches::TokenSecretWatches;
+use watches::Deleted;
 
-pub(crate) use preview::preview;
 pub use signing::{KeyError, SigningKey};
 pub use start::{Refusal, check};
 
-/// The controller's name.
-pub const CONTROLLER: &str = "serviceaccount-token";
 /// The shortest lifetime that the API server gives a token (TOK-6).
 pub const SHORTEST: Duration = Duration::from_mins(10);
 /// The intervals between checks of kube-controller-manager: while it is running, and if its Lease could not be read.
@@ -63,11 +59,11 @@ impl Default for Options {
 
 /// Why a task was not carried out. It contains nothing secret.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum Stopped {
     #[error("could not look at {0}: {1}")]
-    Read(String, crate::write::WriteProblem),
+    Read(String, WriteProblem),
     #[error("could not get a token of ServiceAccount \"{0}\": {1}")]
-    Token(String, crate::write::WriteProblem),
+    Token(String, WriteProblem),
     #[error("the API server gave a token of ServiceAccount \"{0}\" that is not bound to the Secret")]
     NotBound(String),
     #[error(transparent)]
@@ -76,72 +72,89 @@ enum Failure {
     Write(#[from] WriteError),
 }
 
-/// The number of tasks in a namespace that must be retried. Each failure was logged.
-#[derive(Debug, thiserror::Error)]
-#[error("{0} to be tried again")]
-struct TryAgain(usize);
-
-/// Works for as long as it is polled. While kube-controller-manager is running, it only waits, unless `force` is set.
-/// It starts with every namespace, and removes references that became stale during a pause (TKN-9).
-pub async fn run(context: Context, options: Options) {
-    let may_work = context.cluster.progress(CONTROLLER, "Lease");
-    while !options.force
-        && let Err(refusal) = check(&context.client, context.clock.now()).await
-    {
-        may_work.fail(refusal.to_string());
-        tracing::error!(controller = CONTROLLER, %refusal, "not started");
-        context.metrics.reconciled(CONTROLLER, "waiting", Duration::ZERO);
-        sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
-    }
-    may_work.done();
-    let seen = Arc::new(TokenSecretWatches::watch(&context, options.authority.clone()).await);
-    let looker = Looker { context: context.clone(), options: Arc::new(options), seen, retries: Arc::default() };
-    let reconcile = move |namespace: Arc<Namespace>| {
-        let looker = looker.clone();
-        async move { looker.look(&namespace).await }
-    };
-    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ServiceAccount" | "Secret");
-    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
-}
-
-/// Plans for a namespace.
-fn plan_of(seen: &TokenSecretWatches, namespace: &Namespace, now: Timestamp) -> Plan {
-    let name = namespace.name_any();
-    let (accounts, secrets) = (seen.accounts.of(&name), seen.secrets.of(&name));
-    let there = TokenControllerInput {
-        is_active: phase(namespace) == ACTIVE,
-        accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-        secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-        gone: &seen.gone(&name),
-        sweeps: seen.is_first_look(&name),
-    };
-    plan(&there, now)
-}
-
-#[derive(Clone)]
-struct Looker {
+/// The controller. Its keys are namespaces. It starts with every namespace, and removes references that became stale
+/// during a pause (TKN-9).
+pub struct TokenController {
     context: Context,
-    options: Arc<Options>,
-    seen: Arc<TokenSecretWatches>,
-    retries: Arc<Retries>,
+    effects: Effects,
+    options: Options,
+    secrets: Watched<Secret>,
+    deleted: Deleted,
+    /// Whether another controller does the work. Then a preview has nothing to show.
+    is_idle: bool,
 }
 
-impl Looker {
-    /// Compares a namespace with its wanted state. A failed task does not stop the others.
-    async fn look(&self, namespace: &Namespace) -> Result<Done, TryAgain> {
-        let (name, now) = (namespace.name_any(), self.context.clock.now());
-        self.retries.forget_gone(&name, |secret| self.seen.secrets.get(&name, secret).is_none());
-        let plan = plan_of(&self.seen, namespace, now);
-        let (mut next, mut again) = (plan.next, 0);
-        let mut sooner = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
+/// What is remembered about a namespace.
+#[derive(Default)]
+pub struct State {
+    /// Whether the references that became stale before the start were removed.
+    is_swept: bool,
+    retries: Retries,
+}
+
+impl Controller for TokenController {
+    const NAME: &'static str = "serviceaccount-token";
+    const IS_ON_BY_DEFAULT: bool = false;
+
+    type Options = Options;
+    type Key = String;
+    type State = State;
+
+    /// While kube-controller-manager is running, only waits, unless `force` is set.
+    async fn start(context: Context, options: Options) -> Self {
+        let effects = context.effects(Self::NAME);
+        let is_idle = !options.force && !may_work(&context, &effects).await;
+        let secrets = watches::secrets(&context, options.authority.clone());
+        if !is_idle {
+            secrets.listed().await;
+            context.store.accounts().listed().await;
+            context.store.namespaces().listed().await;
+        }
+        Self { context, effects, options, secrets, deleted: Deleted::default(), is_idle }
+    }
+
+    fn wakes(&self, wakes: &Wakes<String>) {
+        self.deleted.follow(&self.secrets);
+        wakes.on(self.context.store.namespaces(), Facets::PHASE, its_name);
+        wakes.on(self.context.store.accounts(), Facets::CONTENT, its_namespace);
+        wakes.on(&self.secrets, Facets::CONTENT, its_namespace);
+    }
+
+    fn keys(&self) -> Vec<String> {
+        if self.is_idle { Vec::new() } else { self.context.store.namespaces().names() }
+    }
+
+    fn exists(&self, namespace: &String) -> bool {
+        self.context.store.namespaces().get("", namespace).is_some()
+    }
+
+    /// A failed task does not stop the others.
+    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+        let store = &self.context.store;
+        let Some(namespace) = store.namespaces().get("", name) else { return Ok(Done::Settled) };
+        let now = self.context.clock.now();
+        let (accounts, secrets) = (store.accounts().of(name), self.secrets.of(name));
+        state.retries.keep(|secret| secrets.iter().any(|known| known.name == secret));
+        let plan = plan(
+            &TokenControllerInput {
+                is_active: namespace.phase() == ACTIVE,
+                accounts: &accounts.iter().map(|account| &account.known).collect::<Vec<_>>(),
+                secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+                gone: &self.deleted.take(name),
+                sweeps: !state.is_swept,
+            },
+            now,
+        );
+        let (mut next, mut again, mut retry_after) = (plan.next, 0_usize, None);
+        let mut sooner = |time| next = Some(next.map_or(time, |next| time.min(next)));
         for task in &plan.tasks {
             let (secret, done) = match task {
                 Task::Dereference { account, account_uid, secret } => {
-                    self.dereference(&name, (account, account_uid), secret).await;
+                    self.dereference(name, (account, account_uid), secret).await;
                     continue;
                 }
                 Task::Delete(secret) | Task::Fill(Fill { secret, .. })
-                    if let Some(until) = self.retries.dropped(&name, &secret.name, &secret.resource_version, now) =>
+                    if let Some(until) = state.retries.dropped(&secret.name, &secret.resource_version, now) =>
                 {
                     sooner(until);
                     continue;
@@ -149,16 +162,27 @@ impl Looker {
                 Task::Delete(secret) => (secret, self.delete(secret).await),
                 Task::Fill(fill) => (&fill.secret, self.fill(fill).await),
             };
-            match done {
-                Ok(()) => self.retries.succeeded(&name, &secret.name),
-                Err(failure) => match self.failed(secret, &failure, now).await {
-                    After::Again => again += 1,
-                    After::Dropped(until) => sooner(until),
-                },
+            let Err(stopped) = done else {
+                state.retries.succeeded(&secret.name);
+                continue;
+            };
+            retry_after = retry_after.max(stopped.retry_after());
+            match state.retries.failed(&secret.name, &secret.resource_version, now) {
+                After::Again => {
+                    again += 1;
+                    let secret = &secret.name;
+                    tracing::warn!(controller = Self::NAME, namespace = name, secret, error = %stopped, "to be tried again");
+                    self.effects.problem(Some(name), stopped.to_string());
+                }
+                After::Dropped(until) => {
+                    sooner(until);
+                    self.tell(secret, &stopped).await;
+                }
             }
         }
+        state.is_swept = true;
         match next {
-            _ if again > 0 => Err(TryAgain(again)),
+            _ if again > 0 => Err(Failure { text: format!("{again} to be tried again"), retry_after }),
             None => Ok(Done::Settled),
             Some(next) => {
                 let seconds = u64::try_from(next.0.saturating_sub(now.0)).unwrap_or_default();
@@ -167,19 +191,65 @@ impl Looker {
         }
     }
 
-    /// Records a failure of a Secret. If the Secret is dropped, an Event on it tells why.
-    async fn failed(&self, secret: &Secret, failure: &Failure, now: Timestamp) -> After {
-        let Secret { namespace, name, resource_version, uid, .. } = secret;
-        let after = self.retries.failed(namespace, name, resource_version, now);
-        let After::Dropped(_) = after else {
-            tracing::warn!(controller = CONTROLLER, namespace, secret = name, error = %failure, "to be tried again");
-            return after;
-        };
-        tracing::error!(controller = CONTROLLER, namespace, secret = name, error = %failure, "tried too often, dropped");
+    fn forget(&self, namespace: &String) {
+        self.deleted.take(namespace);
+    }
+
+    fn rights(_: &Situation<'_>) -> Vec<Right> {
+        let secrets = "Token Secrets: what is missing in them, those whose ServiceAccount is gone, and whether one is \
+                       gone that a ServiceAccount names.";
+        let lease = "Whether kube-controller-manager is running: two controllers that create tokens would interfere with \
+                     each other.";
+        let references = "References to token Secrets that are gone.";
+        let keep = &["get", "list", "watch", "patch", "delete"];
+        vec![
+            rights::namespaces(),
+            rights::accounts(),
+            Right::new(Scope::Cluster, "", &["serviceaccounts"], &["patch"], references),
+            Right::new(Scope::Cluster, "", &["serviceaccounts/token"], &["create"], "Tokens for token Secrets."),
+            Right::new(Scope::EverySecret, "", &["secrets"], keep, secrets),
+            Right::new(Scope::KubeSystem, "coordination.k8s.io", &["leases"], &["get"], lease).of(&[LEASE]),
+        ]
+    }
+}
+
+/// Waits until no other controller fills token Secrets. A preview does not wait, but says so; then returns false.
+async fn may_work(context: &Context, effects: &Effects) -> bool {
+    let progress = context.store.progress(format!("{}: Lease", TokenController::NAME));
+    while let Err(refusal) = check(&context.client, context.clock.now()).await {
+        if context.recorder.is_some() {
+            effects.problem(None, format!("nothing is done: {refusal}"));
+            progress.done();
+            return false;
+        }
+        progress.fail(refusal.to_string());
+        tracing::error!(controller = TokenController::NAME, %refusal, "not started");
+        context.metrics.reconciled(TokenController::NAME, "waiting", Duration::ZERO);
+        sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
+    }
+    progress.done();
+    true
+}
+
+impl TokenController {
+    /// Reports that a Secret is not tried again for a while, as an Event on it.
+    async fn tell(&self, secret: &Secret, stopped: &Stopped) {
+        let Secret { namespace, name, uid, .. } = secret;
+        tracing::error!(controller = Self::NAME, namespace, secret = name, error = %stopped, "tried too often, dropped");
         let object = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace, "uid": uid}
         });
-        self.context.events.warning(&object, "Fill", "TokenSecretDropped", failure.to_string()).await;
-        after
+        self.context.events.warning(&object, "Fill", "TokenSecretDropped", stopped.to_string()).await;
+    }
+}
+
+impl Stopped {
+    /// Returns how long the API server asks to wait, if it does.
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Read(_, problem) | Self::Token(_, problem) => problem.retry_after(),
+            Self::Write(error) => error.problem.retry_after(),
+            Self::NotBound(_) | Self::Key(_) => None,
+        }
     }
 }

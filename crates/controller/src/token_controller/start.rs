@@ -5,8 +5,8 @@ use kube::{Api, Client};
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::token_controller::rival::{LEASE, NAMESPACE, Rival, rival};
 
+use crate::problem::WriteProblem;
 use crate::read::one;
-use crate::write::WriteProblem;
 
 /// Why the controller does nothing.
 #[derive(Debug, thiserror::Error)]

@@ -1,100 +1,54 @@
-//! Watches of token Secrets and ServiceAccounts.
+//! The watch of token Secrets.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
-use kube::{Api, ResourceExt as _};
-use pillion_plan::token_controller::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
+use k8s_openapi::api::core::v1::Secret as SecretObject;
+use kube::Api;
+use pillion_plan::token_controller::{ACCOUNT, ACCOUNT_UID, Gone, Secret, TOKEN_TYPE};
 
-use super::{CONTROLLER, claims};
+use super::{TokenController, claims};
 use crate::authority::Authority;
 use crate::context::Context;
-use crate::watch::{Own, Watch};
+use crate::controller::Controller as _;
+use crate::store::{Facets, Projection, Table, Watch, Watched};
 
-/// The observed token Secrets and ServiceAccounts, and a memory of earlier token Secrets.
-pub(super) struct TokenSecretWatches {
-    pub(super) accounts: Own<Account>,
-    pub(super) secrets: Own<Secret>,
-    memory: Memory,
+impl Projection for Secret {
+    fn differences(&self, next: &Self) -> Facets {
+        let is_same = *self == Self { resource_version: self.resource_version.clone(), ..next.clone() };
+        if is_same { Facets::empty() } else { Facets::CONTENT }
+    }
 }
 
-/// The token Secrets that have existed.
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Remembered>>);
+/// Starts to watch the token Secrets. No secret data is kept.
+pub(super) fn secrets(context: &Context, authority: Option<Authority>) -> Watched<Secret> {
+    let watch = Watch::new(Api::<SecretObject>::all(context.client.clone()), "Secret").field("type", TOKEN_TYPE);
+    context.store.keep(TokenController::NAME, watch, move |secret| Some(view(secret, authority.as_ref())))
+}
 
+/// The token Secrets that have been deleted since their namespaces were last compared.
 #[derive(Default)]
-struct Remembered {
-    /// The Secrets, by namespace and name.
-    secrets: BTreeMap<String, BTreeMap<String, Gone>>,
-    /// The namespaces that have not been checked yet for changes missed before the start.
-    unswept: BTreeSet<String>,
-}
+pub(super) struct Deleted(Arc<Mutex<BTreeMap<String, Vec<Gone>>>>);
 
-impl TokenSecretWatches {
-    /// Starts the watches and waits until everything was listed. Keeps no secret data.
-    pub(super) async fn watch(context: &Context, authority: Option<Authority>) -> Self {
-        let all = Watch::new(Api::<ServiceAccount>::all(context.client.clone()), "ServiceAccount");
-        let account = |account| serde_json::to_value(account).ok().map(|account| Account::of(&account));
-        let accounts = context.cluster.keep(CONTROLLER, all, account);
-        let memory = Memory::default();
-        let all = Watch::new(Api::<SecretObject>::all(context.client.clone()), "Secret");
-        let remembers = memory.clone();
-        let secret = move |secret| {
-            let secret = view(secret, authority.as_ref());
-            remembers.add(&secret);
-            Some(secret)
-        };
-        let secrets = context.cluster.keep(CONTROLLER, all.fields(&format!("type={TOKEN_TYPE}")), secret);
-        let seen = Self { accounts, secrets, memory };
-        seen.accounts.listed().await;
-        seen.secrets.listed().await;
-        context.cluster.listed().await;
-        seen.memory.sweep(context.cluster.namespaces.state().iter().map(|namespace| namespace.name_any()));
-        seen
+impl Deleted {
+    /// Follows the deletions from now on.
+    pub(super) fn follow(&self, secrets: &Table<Secret>) {
+        let deleted = Arc::clone(&self.0);
+        secrets.subscribe(move |change| {
+            if let Some(Secret { name, account, account_uid, .. }) = change.before.as_deref()
+                && change.after.is_none()
+            {
+                let gone =
+                    Gone { secret: name.clone(), account: account.clone(), account_uid: account_uid.clone() };
+                let mut deleted = deleted.lock().unwrap_or_else(PoisonError::into_inner);
+                deleted.entry(change.namespace.clone()).or_default().push(gone);
+            }
+        });
     }
 
-    /// Returns the token Secrets that have disappeared from a namespace. Each is returned once.
-    pub(super) fn gone(&self, namespace: &str) -> Vec<Gone> {
-        self.memory.gone(namespace, |name| self.secrets.get(namespace, name).is_some())
-    }
-
-    /// Whether this is the first check of a namespace that existed before the start. Returns true once.
-    pub(super) fn is_first_look(&self, namespace: &str) -> bool {
-        self.memory.is_first_look(namespace)
-    }
-}
-
-impl Memory {
-    fn sweep(&self, namespaces: impl Iterator<Item = String>) {
-        self.lock().unswept.extend(namespaces);
-    }
-
-    fn add(&self, secret: &Secret) {
-        let gone = Gone {
-            secret: secret.name.clone(),
-            account: secret.account.clone(),
-            account_uid: secret.account_uid.clone(),
-        };
-        self.lock().secrets.entry(secret.namespace.clone()).or_default().insert(secret.name.clone(), gone);
-    }
-
-    fn gone(&self, namespace: &str, is_there: impl Fn(&str) -> bool) -> Vec<Gone> {
-        let mut memory = self.lock();
-        let Some(known) = memory.secrets.get_mut(namespace) else { return Vec::new() };
-        let gone = known.extract_if(.., |name, _| !is_there(name)).map(|(_, gone)| gone).collect();
-        if known.is_empty() {
-            memory.secrets.remove(namespace);
-        }
-        gone
-    }
-
-    fn is_first_look(&self, namespace: &str) -> bool {
-        self.lock().unswept.remove(namespace)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns those of a namespace, each once.
+    pub(super) fn take(&self, namespace: &str) -> Vec<Gone> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace).unwrap_or_default()
     }
 }
 

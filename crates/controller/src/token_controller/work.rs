@@ -5,42 +5,45 @@ use std::time::Duration;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
 use kube::Api;
-use kube::api::{PartialObjectMeta, PostParams};
+use kube::api::PartialObjectMeta;
+use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use pillion_plan::token_controller::write::{self, NewToken};
 use pillion_plan::token_controller::{Fill, Secret, Token, share};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{CONTROLLER, Failure, Looker, SHORTEST, claims};
+use super::{SHORTEST, Stopped, TokenController, claims};
 use crate::authority::Authority;
+use crate::controller::Controller as _;
+use crate::problem::WriteProblem;
 use crate::read::{in_time, one};
-use crate::write::{WriteProblem, carry_out};
 
 /// Attempts to remove a name from a ServiceAccount, which other clients write too, and the minimum pause between
 /// attempts. Up to the same time is added to the pause (TKN-4).
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-impl Looker {
+impl TokenController {
     fn accounts(&self, namespace: &str) -> Api<ServiceAccount> {
         Api::namespaced(self.context.client.clone(), namespace)
     }
 
-    async fn account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+    async fn account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Stopped> {
         let account = one(&self.accounts(namespace), name).await;
-        let account = account.map_err(|problem| Failure::Read(format!("ServiceAccount \"{name}\""), problem))?;
+        let account = account.map_err(|problem| Stopped::Read(format!("ServiceAccount \"{name}\""), problem))?;
         Ok(account.and_then(|account| serde_json::to_value(account).ok()))
     }
 
     /// Deletes a Secret if its ServiceAccount is gone or replaced (TKN-3, TKN-5).
-    pub(super) async fn delete(&self, secret: &Secret) -> Result<(), Failure> {
+    pub(super) async fn delete(&self, secret: &Secret) -> Result<(), Stopped> {
         let live = self.account(&secret.namespace, &secret.account).await?;
         let Some(step) = write::delete(secret, live.as_ref()) else { return Ok(()) };
-        self.write(&step).await?;
         let Secret { namespace, name, account, .. } = secret;
+        let why = format!("ServiceAccount \"{account}\" is gone, or another one by now");
+        self.effects.settle(&step, &why).await?;
         tracing::info!(
-            controller = CONTROLLER,
+            controller = Self::NAME,
             namespace,
             secret = name,
             account,
@@ -50,27 +53,24 @@ impl Looker {
     }
 
     /// Fills a Secret. The write applies only if the Secret has not changed since it was observed (TKN-6, TKN-7).
-    pub(super) async fn fill(&self, fill: &Fill) -> Result<(), Failure> {
+    pub(super) async fn fill(&self, fill: &Fill) -> Result<(), Stopped> {
         let token = if fill.token { self.token(fill).await? } else { None };
         if fill.token && token.is_none() {
             return Ok(());
         }
         let authority = self.options.authority.as_ref().map(Authority::as_pem);
-        self.write(&write::fill(fill, authority, token.as_ref())).await
-    }
-
-    /// Carries out a step. It is no failure if another client was faster: the watch shows the change, and the next plan
-    /// covers it.
-    async fn write(&self, step: &Step) -> Result<(), Failure> {
-        match carry_out(&self.context.client, step).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.problem.is_overtaken() => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let account = &fill.secret.account;
+        let why = if fill.token {
+            format!("a token of ServiceAccount \"{account}\"")
+        } else {
+            format!("what the token of ServiceAccount \"{account}\" needs beside it")
+        };
+        self.effects.settle(&write::fill(fill, authority, token.as_ref()), &why).await?;
+        Ok(())
     }
 
     /// Returns a new token; `None` if the Secret or its ServiceAccount is gone.
-    async fn token(&self, fill: &Fill) -> Result<Option<NewToken>, Failure> {
+    async fn token(&self, fill: &Fill) -> Result<Option<NewToken>, Stopped> {
         let Fill { secret, account_uid, .. } = fill;
         let Secret { namespace, account, name, uid, .. } = secret;
         if let Some(key) = &self.options.key {
@@ -78,24 +78,29 @@ impl Looker {
             return Ok(Some(NewToken { token, expires: None }));
         }
         let seconds = i64::try_from(self.options.life.max(SHORTEST).as_secs()).unwrap_or(i64::MAX);
-        let refused = |problem| Failure::Token(account.clone(), problem);
-        let request: TokenRequest = serde_json::from_value(write::request(secret, seconds))
-            .map_err(|error| refused(WriteProblem::Invalid(error.to_string())))?;
-        let params = PostParams::default();
-        let accounts = self.accounts(namespace);
-        let answer = match in_time(accounts.create_token_request(account, &params, &request)).await {
-            Ok(answer) => answer,
-            Err(problem) if problem.is_overtaken() => return Ok(None),
-            Err(problem) => return Err(refused(problem)),
+        let step = Step::RequestToken {
+            account: ObjectRef {
+                api_version: "v1",
+                kind: "ServiceAccount",
+                namespace: Some(namespace.clone()),
+                name: account.clone(),
+            },
+            request: write::request(secret, seconds),
         };
-        let token = answer.status.and_then(|status| status.token).unwrap_or_default();
+        let answer = match self.effects.carry_out(&step, &format!("a token of ServiceAccount \"{account}\"")).await {
+            Ok(answer) => answer.unwrap_or_default(),
+            Err(error) if error.problem.is_overtaken() => return Ok(None),
+            Err(error) => return Err(Stopped::Token(account.clone(), error.problem)),
+        };
+        let answer: Option<TokenRequest> = serde_json::from_value(answer).ok();
+        let token = answer.and_then(|answer| answer.status?.token).unwrap_or_default();
         // The returned token decides: the API server may grant a shorter lifetime (TOK-7), or may issue the token for a
         // ServiceAccount that was created again since it was observed.
         match claims::token(token.as_bytes(), uid) {
             Token::Bound(life) if life.account_uid == *account_uid => {
                 Ok(Some(NewToken { token, expires: Some(life.expires) }))
             }
-            _ => Err(Failure::NotBound(account.clone())),
+            _ => Err(Stopped::NotBound(account.clone())),
         }
     }
 
@@ -103,7 +108,7 @@ impl Looker {
     pub(super) async fn dereference(&self, namespace: &str, (account, uid): (&str, &str), secret: &str) {
         for attempt in 0..TRIES {
             let Err(problem) = self.try_to_dereference(namespace, (account, uid), secret).await else { return };
-            tracing::warn!(controller = CONTROLLER, namespace, account, secret, %problem, attempt, "is still named");
+            tracing::warn!(controller = Self::NAME, namespace, account, secret, %problem, attempt, "is still named");
             let more = u64::try_from((100 * share(&format!("{uid}{attempt}"))) >> 32).unwrap_or_default();
             sleep(PAUSE + Duration::from_millis(more)).await;
         }
@@ -114,17 +119,18 @@ impl Looker {
         namespace: &str,
         (account, uid): (&str, &str),
         secret: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Stopped> {
         let secrets = Api::<PartialObjectMeta<SecretObject>>::namespaced(self.context.client.clone(), namespace);
         let there = in_time(secrets.get_metadata_opt(secret)).await;
-        if there.map_err(|problem| Failure::Read(format!("Secret \"{secret}\""), problem))?.is_some() {
+        if there.map_err(|problem| Stopped::Read(format!("Secret \"{secret}\""), problem))?.is_some() {
             return Ok(());
         }
         let Some(live) = self.account(namespace, account).await? else { return Ok(()) };
         let Some(step) = write::dereference(&live, uid, secret) else { return Ok(()) };
-        match carry_out(&self.context.client, &step).await {
+        let why = format!("names the Secret \"{secret}\", which is gone");
+        match self.effects.carry_out(&step, &why).await {
             Ok(_) => {
-                tracing::info!(controller = CONTROLLER, namespace, account, secret, "is gone, not named any more");
+                tracing::info!(controller = Self::NAME, namespace, account, secret, "is gone, not named any more");
                 Ok(())
             }
             Err(error) if error.problem == WriteProblem::NotFound => Ok(()),

@@ -4,18 +4,17 @@ use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use super::{Place, Verdict};
+use crate::Step;
 use crate::condition::{self, Condition};
 
 /// The type of the condition. It is true if Pods are injected with this version of the SidecarSet once the bundle is
 /// written.
 pub const CONDITION: &str = "InBundle";
 
-/// Returns a merge patch that puts the condition into the status of a SidecarSet; `None` if the status has it already.
-///
-/// The patch writes the conditions of other types as they were observed, so it needs the observed `resourceVersion`.
-pub fn condition(sidecar_set: &Value, verdict: &Verdict, now: Timestamp) -> Option<Value> {
+/// Returns the step that writes the condition of a SidecarSet; `None` if its status has the condition already.
+pub fn condition(sidecar_set: &Value, verdict: &Verdict, now: Timestamp) -> Option<Step> {
     let status = verdict.place == Place::In;
-    condition::patch(
+    condition::step(
         sidecar_set,
         Condition { type_: CONDITION, status, reason: verdict.why.as_str(), message: &verdict.message },
         now,

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::write::FIELD_MANAGER;
+use super::send::FIELD_MANAGER;
 
 /// The maximum length of a note, in bytes. The API server accepts 1,024.
 const NOTE_MAX: usize = 1000;

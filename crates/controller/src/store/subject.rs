@@ -11,6 +11,8 @@ use pillion_sidecarset::names as stored;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::change::{Facets, Projection};
+
 /// A Pod, or the Pods that a workload will create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
@@ -33,6 +35,51 @@ pub struct Subject {
     pub injected: Vec<u64>,
     /// Whether the Pod has terminated. Always false for workloads.
     pub is_finished: bool,
+    /// The state of the Pod and its containers; that of a workload is empty.
+    pub readiness: Readiness,
+}
+
+/// The state of a Pod and its containers, from its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// `status.phase`.
+    pub phase: String,
+    /// Whether the condition `Ready` is true.
+    pub is_ready: bool,
+    /// The containers that have a status, init containers first.
+    pub containers: Vec<ContainerState>,
+}
+
+/// The state of a container, from its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerState {
+    /// The name of the container.
+    pub name: String,
+    /// The image that it runs.
+    pub image: String,
+    /// The digest of that image, as the container runtime has it.
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    /// Whether it is ready.
+    #[serde(rename = "ready")]
+    pub is_ready: bool,
+    /// Whether its startup probe has succeeded; `None` before the kubelet says so.
+    pub started: Option<bool>,
+}
+
+impl Projection for Subject {
+    fn differences(&self, next: &Self) -> Facets {
+        let identity = |subject: &Self| (subject.uid.clone(), subject.is_finished);
+        let mut facets = Facets::empty();
+        facets.set(
+            Facets::IDENTITY,
+            identity(self) != identity(next) || self.pod != next.pod || self.token_secrets != next.token_secrets,
+        );
+        facets.set(Facets::INJECTION, self.injected != next.injected);
+        facets.set(Facets::READINESS, self.readiness != next.readiness);
+        facets
+    }
 }
 
 /// The fields that are read from a Pod.
@@ -65,9 +112,32 @@ struct Mount {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodStatus {
     phase: Option<String>,
+    conditions: Option<Vec<Condition>>,
+    init_container_statuses: Option<Vec<ContainerState>>,
+    container_statuses: Option<Vec<ContainerState>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+impl PodStatus {
+    fn readiness(self) -> Readiness {
+        let is_ready = |condition: &Condition| condition.type_ == "Ready" && condition.status == "True";
+        let statuses = [self.init_container_statuses, self.container_statuses];
+        Readiness {
+            phase: self.phase.unwrap_or_default(),
+            is_ready: self.conditions.iter().flatten().any(is_ready),
+            containers: statuses.into_iter().flatten().flatten().collect(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -141,11 +211,11 @@ struct Template {
 
 impl Subject {
     pub(crate) fn of_pod(pod: PodObject) -> Self {
-        let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
-        let is_finished = matches!(phase.as_str(), "Succeeded" | "Failed");
+        let readiness = pod.status.unwrap_or_default().readiness();
+        let is_finished = matches!(readiness.phase.as_str(), "Succeeded" | "Failed");
         let labels = pod.metadata.labels.clone();
         let injected = injected(pod.metadata.annotations.as_ref());
-        Self { injected, is_finished, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+        Self { injected, is_finished, readiness, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
     }
 
     /// Returns a hash of a SidecarSet's name and hash that identifies the version in eight bytes. There may be many
@@ -197,7 +267,17 @@ impl Subject {
         token_secrets.sort_unstable();
         token_secrets.dedup();
         let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
-        Self { kind, namespace, name, uid, pod, token_secrets, injected: Vec::new(), is_finished: false }
+        Self {
+            kind,
+            namespace,
+            name,
+            uid,
+            pod,
+            token_secrets,
+            injected: Vec::new(),
+            is_finished: false,
+            readiness: Readiness::default(),
+        }
     }
 }
 

@@ -1,0 +1,119 @@
+//! The effects of the controllers on the cluster: every write and every Event goes through here.
+//!
+//! A write is a [`Step`] of a plan, and the reason for it. [`Effects`] sends it, puts the answer into the store, so that
+//! the next plan sees it, and tells the [`Recorder`] of a preview.
+
+mod events;
+mod journal;
+mod send;
+
+use std::sync::Arc;
+
+use kube::Client;
+use pillion_kubernetes::json;
+use pillion_plan::Step;
+use serde_json::{Value, json};
+
+pub use events::Events;
+pub use journal::Journal;
+pub use send::FIELD_MANAGER;
+pub(crate) use send::PATIENCE;
+
+use crate::problem::{WriteError, WriteProblem};
+use crate::store::Store;
+use send::{Answer, Target};
+
+/// Follows what a controller does, for a preview.
+pub trait Recorder: Send + Sync {
+    /// A write was carried out; `why` tells its purpose in a few words.
+    fn wrote(&self, controller: &'static str, why: &str);
+    /// Some work cannot be done, or needs attention. `text` is a sentence without a full stop.
+    fn problem(&self, controller: &'static str, namespace: Option<&str>, text: String);
+    /// Some work is due later if nothing changes until then.
+    fn later(&self, controller: &'static str, namespace: Option<&str>, text: String);
+}
+
+/// The effects of one controller on the cluster. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Effects {
+    pub(crate) controller: &'static str,
+    pub(crate) client: Client,
+    pub(crate) store: Arc<Store>,
+    pub(crate) events: Events,
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl Effects {
+    /// Carries out one step, whose purpose is `why`. Returns the object after the write; `None` if it is gone, and for
+    /// an eviction. For [`Step::RequestToken`], returns the TokenRequest with its status.
+    ///
+    /// # Errors
+    /// [`WriteError`]. Deleting or evicting an object that is gone is no error.
+    pub async fn carry_out(&self, step: &Step, why: &str) -> Result<Option<Value>, WriteError> {
+        let answer = send::send(&self.client, step).await?;
+        if let Some(recorder) = &self.recorder {
+            recorder.wrote(self.controller, why);
+        }
+        match answer {
+            Answer::Object(mut object) => {
+                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.remove("managedFields");
+                }
+                self.store.written(&object);
+                Ok(Some(object))
+            }
+            Answer::Gone(uid) => {
+                let Target { api_version, kind, namespace, name } = Target::of(step);
+                let metadata = json!({"namespace": namespace.unwrap_or_default(), "name": name, "uid": uid});
+                self.store.deleted(&json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}));
+                Ok(None)
+            }
+            Answer::Evicted => Ok(None),
+            Answer::Token(request) => Ok(Some(request)),
+        }
+    }
+
+    /// Carries out a step that another client may have made superfluous: then the watch shows that as a change, and the
+    /// next plan covers it. Returns whether the step was carried out.
+    ///
+    /// # Errors
+    /// As [`Effects::carry_out`], but it is no error if another client was faster.
+    pub async fn settle(&self, step: &Step, why: &str) -> Result<bool, WriteError> {
+        match self.carry_out(step, why).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.problem.is_overtaken() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a condition of a SidecarSet. Returns whether the API server keeps conditions: the
+    /// CustomResourceDefinition of OpenKruise drops them, or requires counts of Pods beside them.
+    ///
+    /// # Errors
+    /// As [`Effects::carry_out`]. [`WriteProblem::Conflict`] if the SidecarSet has changed.
+    pub async fn condition(&self, step: &Step, type_: &str) -> Result<bool, WriteError> {
+        match self.carry_out(step, "people see it in the status").await {
+            Ok(stored) => {
+                let stored = stored.unwrap_or_default();
+                let conditions = json::items(&stored, &["status", "conditions"]);
+                Ok(conditions.iter().any(|condition| json::text(condition, &["type"]) == type_))
+            }
+            Err(WriteError { problem: WriteProblem::Invalid(_), .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports work that cannot be done, or that needs attention, to a preview.
+    pub fn problem(&self, namespace: Option<&str>, text: impl Into<String>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.problem(self.controller, namespace, text.into());
+        }
+    }
+
+    /// Reports work that is due later to a preview.
+    pub fn later(&self, namespace: Option<&str>, text: impl Into<String>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.later(self.controller, namespace, text.into());
+        }
+    }
+}

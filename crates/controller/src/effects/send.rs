@@ -1,0 +1,198 @@
+//! The requests of steps.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, DynamicObject, EvictParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_plan::Step;
+use serde_json::{Value, json};
+
+use crate::problem::{WriteError, WriteProblem};
+use crate::store::resource;
+
+/// The field manager of every field that the controllers write.
+pub const FIELD_MANAGER: &str = "pillion-controller";
+/// The time limit of one request.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The object that a step writes.
+pub(super) struct Target {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+}
+
+/// The answer to a step.
+pub(super) enum Answer {
+    /// The object after the write.
+    Object(Value),
+    /// The object is gone. Holds its UID.
+    Gone(String),
+    /// The Pod will go, in its own time.
+    Evicted,
+    /// The TokenRequest with its status.
+    Token(Value),
+}
+
+impl Target {
+    /// Returns the object that a step writes.
+    pub(super) fn of(step: &Step) -> Self {
+        match step {
+            Step::Create(object) | Step::Apply(object) => Self::of_object(object),
+            Step::Patch { object, .. }
+            | Step::JsonPatch { object, .. }
+            | Step::Evict { object, .. }
+            | Step::RequestToken { account: object, .. }
+            | Step::Delete { object, .. } => Self::of_reference(object),
+        }
+    }
+
+    fn of_object(object: &Value) -> Self {
+        let text = |path: &[&str]| json::text(object, path).to_owned();
+        let namespace = text(&["metadata", "namespace"]);
+        Self {
+            api_version: text(&["apiVersion"]),
+            kind: text(&["kind"]),
+            namespace: (!namespace.is_empty()).then_some(namespace),
+            name: text(&["metadata", "name"]),
+        }
+    }
+
+    fn of_reference(object: &ObjectRef) -> Self {
+        let ObjectRef { api_version, kind, namespace, name } = object;
+        Self {
+            api_version: (*api_version).to_owned(),
+            kind: (*kind).to_owned(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+        }
+    }
+
+    fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let resource = resource(&self.api_version, &self.kind);
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        }
+    }
+}
+
+/// Sends a step. Deleting or evicting an object that is gone is no error.
+pub(super) async fn send(client: &Client, step: &Step) -> Result<Answer, WriteError> {
+    let target = Target::of(step);
+    let problem = match tokio::time::timeout(PATIENCE, request(client, step, &target)).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(problem)) => problem,
+        Err(_) => WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+    };
+    let (verb, kind) = match step {
+        Step::Create(_) => ("create", target.kind),
+        Step::Apply(_) => ("apply", target.kind),
+        Step::Patch { .. } | Step::JsonPatch { .. } => ("patch", target.kind),
+        Step::Delete { .. } => ("delete", target.kind),
+        Step::Evict { .. } => ("evict", target.kind),
+        Step::RequestToken { .. } => ("create", "TokenRequest".to_owned()),
+    };
+    Err(WriteError { verb, kind, namespace: target.namespace, name: target.name, problem })
+}
+
+async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer, WriteProblem> {
+    let (api, name) = (target.api(client), &target.name);
+    let post = || PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let patching = || PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let failed = |error: kube::Error| WriteProblem::of(&error);
+    let answer = match step {
+        Step::Create(body) => api.create(&post(), &typed(body.clone())?).await.map_err(failed)?,
+        Step::Apply(body) => {
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            api.patch(name, &params, &Patch::Apply(body)).await.map_err(failed)?
+        }
+        Step::Patch { uid, resource_version, patch, .. } => {
+            let mut precondition = json!({"metadata": {"uid": uid}});
+            if let Some(version) = resource_version {
+                precondition = json!({"metadata": {"uid": uid, "resourceVersion": version}});
+            }
+            let mut body = patch.clone();
+            merge(&mut body, precondition);
+            api.patch(name, &patching(), &Patch::Merge(body)).await.map_err(failed)?
+        }
+        Step::JsonPatch { subresource, operations, .. } => {
+            let operations = serde_json::from_value(Value::Array(operations.clone())).map_err(unusable)?;
+            let patch = Patch::<Value>::Json(operations);
+            let answer = match subresource {
+                Some(part) => api.patch_subresource(part.as_str(), name, &patching(), &patch).await,
+                None => api.patch(name, &patching(), &patch).await,
+            };
+            answer.map_err(|error| of_json_patch(&error))?
+        }
+        Step::Delete { uid, resource_version, .. } => {
+            let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            return match api.delete(name, &params).await.map_err(failed) {
+                // A finalizer, or the kubelet, keeps the object for a while.
+                Ok(either) => Ok(either.left().map_or_else(
+                    || Ok(Answer::Gone(uid.clone())),
+                    |object| serde_json::to_value(object).map(Answer::Object).map_err(unusable),
+                )?),
+                Err(WriteProblem::NotFound) => Ok(Answer::Gone(uid.clone())),
+                Err(problem) => Err(problem),
+            };
+        }
+        Step::Evict { uid, .. } => {
+            let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
+            let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
+            let url = api.resource_url().to_owned();
+            let request = kube::core::Request::new(url).evict(name, &params);
+            let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
+            return match client.request::<Value>(request).await.map_err(failed) {
+                Ok(_) | Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
+                Err(problem) => Err(problem),
+            };
+        }
+        Step::RequestToken { request, .. } => {
+            let body = serde_json::to_vec(request).map_err(unusable)?;
+            let request = kube::core::Request::new(api.resource_url());
+            let request = request.create_subresource("token", name, &PostParams::default(), body);
+            let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
+            return client.request(request).await.map(Answer::Token).map_err(failed);
+        }
+    };
+    serde_json::to_value(answer).map(Answer::Object).map_err(unusable)
+}
+
+/// Classifies the refusal of a JSON Patch. The API server answers 422 without causes if a `test` fails: the object has
+/// changed since it was observed.
+fn of_json_patch(error: &kube::Error) -> WriteProblem {
+    match error {
+        kube::Error::Api(status)
+            if status.code == 422 && status.details.as_ref().is_none_or(|details| details.causes.is_empty()) =>
+        {
+            WriteProblem::Conflict
+        }
+        error => WriteProblem::of(error),
+    }
+}
+
+fn typed(body: Value) -> Result<DynamicObject, WriteProblem> {
+    serde_json::from_value(body).map_err(|error| WriteProblem::Invalid(error.to_string()))
+}
+
+fn unusable(error: serde_json::Error) -> WriteProblem {
+    WriteProblem::Failed(error.to_string())
+}
+
+/// Merges `more` into an object.
+fn merge(body: &mut Value, more: Value) {
+    match (body, more) {
+        (Value::Object(body), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(body.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (body, more) => *body = more,
+    }
+}

@@ -1,0 +1,134 @@
+//! Problems with requests to the API server.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why a step was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {verb} {kind} \"{}{name}\": {problem}", .namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default())]
+pub struct WriteError {
+    /// `create`, `apply`, `patch`, `delete`, `evict`.
+    pub verb: &'static str,
+    /// The kind of the object.
+    pub kind: String,
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// The problem.
+    pub problem: WriteProblem,
+}
+
+/// The problem with a write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteProblem {
+    /// An object of this name exists already. The next plan sees it.
+    #[error("it is there already")]
+    AlreadyExists,
+    /// The object has changed since it was observed. The next plan sees its current state.
+    #[error("it was changed since it was read")]
+    Conflict,
+    /// The object or its namespace is gone.
+    #[error("it is not there")]
+    NotFound,
+    /// The namespace is being deleted and accepts no new objects.
+    #[error("its namespace is being deleted")]
+    NamespaceTerminating,
+    /// The controller tried to grant a permission that it does not hold itself; the API server refuses that (ESC-6).
+    #[error("{0}")]
+    Escalation(String),
+    /// The controller lacks the permission for this write.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The object is invalid; a retry does not help.
+    #[error("{0}")]
+    Invalid(String),
+    /// The API server is overloaded and says when to come back (HTTP 429 or 503 with `retryAfterSeconds`).
+    #[error("{message}")]
+    Later {
+        /// The API server's text.
+        message: String,
+        /// How long to wait.
+        after: Duration,
+    },
+    /// Anything else: no connection, no answer in time, an error of the API server.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl WriteProblem {
+    /// Classifies an error of the client. Texts come from the API server and contain no values of Secrets.
+    pub fn of(error: &kube::Error) -> Self {
+        let kube::Error::Api(status) = error else { return Self::Failed(error.to_string()) };
+        Self::of_status(status)
+    }
+
+    fn of_status(status: &Status) -> Self {
+        let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        let cause = |reason: &str| {
+            status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+        };
+        match (status.code, status.reason.as_str()) {
+            (409, "AlreadyExists") => Self::AlreadyExists,
+            (409, _) => Self::Conflict,
+            (404, _) => Self::NotFound,
+            (403, _) if cause("NamespaceTerminating") => Self::NamespaceTerminating,
+            // The API server has no reason code for this.
+            (403, _) if status.message.contains("attempting to grant RBAC permissions not currently held") => {
+                Self::Escalation(status.message.clone())
+            }
+            (403, _) => Self::Forbidden(status.message.clone()),
+            (429 | 500..600, _) if after > 0 => {
+                Self::Later { message: status.message.clone(), after: Duration::from_secs(after.into()) }
+            }
+            (400 | 422, _) => Self::Invalid(status.message.clone()),
+            _ => Self::Failed(status.message.clone()),
+        }
+    }
+
+    /// Returns how long the API server asks to wait, if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        if let Self::Later { after, .. } = self { Some(*after) } else { None }
+    }
+
+    /// Whether another client was faster. The watch shows the current state and the next plan covers it, so no retry is
+    /// needed.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::StatusDetails;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn status(code: u16, reason: &str, retry_after_seconds: u32) -> kube::Error {
+        let details = StatusDetails { retry_after_seconds, ..StatusDetails::default() };
+        kube::Error::Api(Box::new(Status { code, details: Some(details), ..Status::failure("no", reason) }))
+    }
+
+    #[rstest]
+    #[case::too_many_requests(429, 7, Some(7))]
+    #[case::not_ready(503, 1, Some(1))]
+    #[case::without_a_time(429, 0, None)]
+    #[case::invalid(422, 7, None)]
+    fn the_api_server_says_when_to_come_back(#[case] code: u16, #[case] after: u32, #[case] expected: Option<u64>) {
+        let problem = WriteProblem::of(&status(code, "Any", after));
+        assert_eq!(problem.retry_after().map(|after| after.as_secs()), expected);
+    }
+
+    #[rstest]
+    #[case::exists(409, "AlreadyExists", true)]
+    #[case::changed(409, "Conflict", true)]
+    #[case::gone(404, "NotFound", true)]
+    #[case::forbidden(403, "Forbidden", false)]
+    #[case::invalid(422, "Invalid", false)]
+    #[case::broken(500, "InternalError", false)]
+    fn another_client_may_be_faster(#[case] code: u16, #[case] reason: &str, #[case] expected: bool) {
+        assert_eq!(WriteProblem::of(&status(code, reason, 0)).is_overtaken(), expected);
+    }
+}

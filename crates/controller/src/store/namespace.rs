@@ -1,0 +1,55 @@
+//! A Namespace.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use pillion_kubernetes::json;
+use serde_json::{Value, json};
+
+use super::change::{Facets, Projection};
+
+/// A Namespace: name, UID, labels, phase, and whether it is being deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Namespace(pub Arc<Value>);
+
+impl Namespace {
+    pub(super) fn of(object: NamespaceObject) -> Option<Self> {
+        let NamespaceObject { metadata, status, .. } = object;
+        let mut kept = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": metadata.name?, "uid": metadata.uid, "labels": metadata.labels.unwrap_or_default()},
+            "status": {"phase": status.and_then(|status| status.phase).unwrap_or_default()},
+        });
+        if let Some(time) = metadata.deletion_timestamp {
+            let time = serde_json::to_value(time).ok()?;
+            kept.pointer_mut("/metadata")?.as_object_mut()?.insert("deletionTimestamp".to_owned(), time);
+        }
+        Some(Self(Arc::new(kept)))
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        json::text(&self.0, &["metadata", "name"])
+    }
+
+    /// Returns the phase (`status.phase`), or `""` if there is none yet.
+    pub fn phase(&self) -> &str {
+        json::text(&self.0, &["status", "phase"])
+    }
+
+    /// Whether the namespace is being deleted: it accepts no new objects, and its contents go with it.
+    pub fn is_terminating(&self) -> bool {
+        json::at(&self.0, &["metadata", "deletionTimestamp"]).is_some() || self.phase() == "Terminating"
+    }
+}
+
+impl Projection for Namespace {
+    fn differences(&self, next: &Self) -> Facets {
+        let labels = |namespace: &Self| json::at(&namespace.0, &["metadata", "labels"]).cloned();
+        let mut facets = Facets::empty();
+        facets.set(Facets::LABELS, labels(self) != labels(next));
+        let phase = |namespace: &Self| (namespace.phase().to_owned(), namespace.is_terminating());
+        facets.set(Facets::PHASE, phase(self) != phase(next));
+        facets
+    }
+}

@@ -1,0 +1,306 @@
+//! The objects of one kind, in their newest known versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
+
+use super::change::{Change, Facets, Projection};
+use super::progress::Progress;
+
+/// The identity and the version of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    pub(crate) uid: String,
+    /// `metadata.resourceVersion`. The API server's versions of one kind are numbers that grow; `None` if this one is
+    /// none, which then counts as new.
+    pub(crate) number: Option<u64>,
+}
+
+impl Version {
+    /// Reads the version of an object.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let number = metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
+        Self { uid: metadata.uid.clone().unwrap_or_default(), number }
+    }
+
+    /// Whether this is a later version of the same object, or another object.
+    fn is_newer_than(&self, known: &Self) -> bool {
+        self.uid != known.uid || self.number.is_none() || self.number > known.number
+    }
+}
+
+/// Where an object is: its namespace, empty if it has none, and its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// Returns the place of an object.
+    pub fn of<K: kube::Resource>(object: &K) -> Self {
+        Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+    }
+}
+
+struct Entry<T> {
+    version: Version,
+    object: Arc<T>,
+}
+
+type Entries<T> = BTreeMap<String, BTreeMap<String, Entry<T>>>;
+
+/// The objects of one kind, by namespace (`""` for cluster-scoped objects) and name.
+///
+/// A table has the newest version of each object that is known, from a watch or from the answer to a write of this
+/// process. So no plan is made from a state that this process has already changed.
+pub struct Table<T> {
+    state: RwLock<State<T>>,
+    subscribers: RwLock<Vec<Subscriber<T>>>,
+    progress: Progress,
+}
+
+type Subscriber<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
+
+struct State<T> {
+    entries: Entries<T>,
+    /// The objects of a list that is not complete yet.
+    coming: Option<Entries<T>>,
+    /// The UIDs of objects that this process deleted and that the watch may still show.
+    gone: BTreeSet<String>,
+    /// How often each facet has changed.
+    counts: BTreeMap<u16, u64>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        let state =
+            State { entries: BTreeMap::new(), coming: None, gone: BTreeSet::new(), counts: BTreeMap::new() };
+        Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Returns one object.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        self.read().entries.get(namespace)?.get(name).map(|entry| Arc::clone(&entry.object))
+    }
+
+    /// Returns the objects of a namespace, sorted by name.
+    pub fn of(&self, namespace: &str) -> Vec<Arc<T>> {
+        let state = self.read();
+        state.entries.get(namespace).into_iter().flat_map(objects).collect()
+    }
+
+    /// Returns all objects, sorted by namespace and name.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.read().entries.values().flat_map(objects).collect()
+    }
+
+    /// Returns the names of all objects, sorted by namespace and name.
+    pub fn names(&self) -> Vec<String> {
+        self.read().entries.values().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// Returns the number of objects.
+    pub fn len(&self) -> usize {
+        self.read().entries.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.read().entries.is_empty()
+    }
+
+    /// Returns a number that differs once one of these facets of an object has changed.
+    pub fn count(&self, facets: Facets) -> u64 {
+        let state = self.read();
+        facets.iter().filter_map(|facet| state.counts.get(&facet.bits())).sum()
+    }
+
+    /// Whether all objects were listed once. Before that, the absence of an object proves nothing.
+    pub fn is_listed(&self) -> bool {
+        self.progress.is_complete()
+    }
+
+    /// Waits until all objects were listed once.
+    pub async fn listed(&self) {
+        self.progress.complete().await;
+    }
+
+    /// Returns why the watch shows nothing, if known.
+    pub fn problem(&self) -> Option<String> {
+        self.progress.problem()
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn objects<T>(entries: &BTreeMap<String, Entry<T>>) -> impl Iterator<Item = Arc<T>> {
+    entries.values().map(|entry| Arc::clone(&entry.object))
+}
+
+impl<T: Projection> Table<T> {
+    /// Calls this function with every later change.
+    pub fn subscribe(&self, subscriber: impl Fn(&Change<T>) + Send + Sync + 'static) {
+        self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(subscriber));
+    }
+
+    pub(super) fn start_list(&self) {
+        self.write().coming = Some(BTreeMap::new());
+    }
+
+    pub(super) fn add_to_list(&self, place: Place, version: Version, object: T) {
+        let mut state = self.write();
+        let is_gone = state.gone.contains(&version.uid);
+        if let Some(coming) = state.coming.as_mut().filter(|_| !is_gone) {
+            let entry = Entry { version, object: Arc::new(object) };
+            coming.entry(place.namespace).or_default().insert(place.name, entry);
+        }
+    }
+
+    /// Replaces the objects with those of the list, except those that are known in a newer version.
+    pub(super) fn end_list(&self) {
+        let changes = {
+            let mut state = self.write();
+            let mut coming = state.coming.take().unwrap_or_default();
+            let known = std::mem::take(&mut state.entries);
+            // The list no longer has the objects that this process deleted before it began.
+            state.gone.clear();
+            let (mut changes, mut seen) = (Vec::new(), BTreeSet::new());
+            for (namespace, entries) in known {
+                for (name, old) in entries {
+                    seen.insert((namespace.clone(), name.clone()));
+                    let listed = coming.get_mut(&namespace).and_then(|entries| entries.get_mut(&name));
+                    let (namespace, before) = (namespace.clone(), Some(Arc::clone(&old.object)));
+                    match listed {
+                        Some(entry) if !entry.version.is_newer_than(&old.version) => *entry = old,
+                        Some(entry) => {
+                            let after = Some(Arc::clone(&entry.object));
+                            changes.push(Change { namespace, name, before, after });
+                        }
+                        None => changes.push(Change { namespace, name, before, after: None }),
+                    }
+                }
+            }
+            for (namespace, entries) in &coming {
+                for (name, entry) in entries {
+                    if !seen.contains(&(namespace.clone(), name.clone())) {
+                        let (namespace, name) = (namespace.clone(), name.clone());
+                        changes.push(Change { namespace, name, before: None, after: Some(Arc::clone(&entry.object)) });
+                    }
+                }
+            }
+            state.entries = coming;
+            for change in &changes {
+                state.counted(change.facets());
+            }
+            changes
+        };
+        self.progress.done();
+        changes.iter().for_each(|change| self.tell(change));
+    }
+
+    /// Takes an object, unless a newer version of it is known or this process has deleted it.
+    pub(crate) fn put(&self, place: Place, version: Version, object: T) {
+        let change = self.write().put(place, version, object);
+        if let Some(change) = change {
+            self.tell(&change);
+        }
+    }
+
+    /// Removes an object that a watch has shown to be deleted, or that has left the selection of the watch.
+    pub(super) fn remove(&self, place: Place, uid: &str) {
+        let change = {
+            let mut state = self.write();
+            state.gone.remove(uid);
+            state.remove(place, uid)
+        };
+        if let Some(change) = change {
+            self.tell(&change);
+        }
+    }
+
+    /// Removes an object that this process has deleted. The watch may show it for a while; it stays away.
+    pub(crate) fn forget(&self, place: Place, uid: &str) {
+        let change = {
+            let mut state = self.write();
+            let change = state.remove(place, uid);
+            if change.is_some() {
+                state.gone.insert(uid.to_owned());
+            }
+            change
+        };
+        if let Some(change) = change {
+            self.tell(&change);
+        }
+    }
+
+    fn tell(&self, change: &Change<T>) {
+        let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        subscribers.iter().for_each(|subscriber| subscriber(change));
+    }
+}
+
+impl<T: Projection> State<T> {
+    fn put(&mut self, place: Place, version: Version, object: T) -> Option<Change<T>> {
+        if self.gone.contains(&version.uid) {
+            return None;
+        }
+        let Place { namespace, name } = place;
+        let object = Arc::new(object);
+        if let Some(coming) = &mut self.coming {
+            // An answer to a write may be newer than a list that is under way.
+            let entry = Entry { version: version.clone(), object: Arc::clone(&object) };
+            let listed = coming.entry(namespace.clone()).or_default();
+            if listed.get(&name).is_none_or(|known| version.is_newer_than(&known.version)) {
+                listed.insert(name.clone(), entry);
+            }
+        }
+        let entries = self.entries.entry(namespace.clone()).or_default();
+        if entries.get(&name).is_some_and(|known| !version.is_newer_than(&known.version)) {
+            return None;
+        }
+        let before = entries.insert(name.clone(), Entry { version, object: Arc::clone(&object) });
+        let change = Change { namespace, name, before: before.map(|entry| entry.object), after: Some(object) };
+        self.counted(change.facets());
+        Some(change)
+    }
+
+    fn remove(&mut self, place: Place, uid: &str) -> Option<Change<T>> {
+        let Place { namespace, name } = place;
+        if let Some(coming) = self.coming.as_mut().and_then(|coming| coming.get_mut(&namespace)) {
+            coming.retain(|_, entry| entry.version.uid != uid);
+        }
+        let entries = self.entries.get_mut(&namespace)?;
+        let entry = entries.remove(&name)?;
+        if entry.version.uid != uid && !uid.is_empty() {
+            entries.insert(name, entry);
+            return None;
+        }
+        if entries.is_empty() {
+            self.entries.remove(&namespace);
+        }
+        let change = Change { namespace, name, before: Some(entry.object), after: None };
+        self.counted(change.facets());
+        Some(change)
+    }
+
+    fn counted(&mut self, facets: Facets) {
+        for facet in facets.iter() {
+            *self.counts.entry(facet.bits()).or_default() += 1;
+        }
+    }
+}
