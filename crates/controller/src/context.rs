@@ -96,7 +96,6 @@ impl Context {
             controller,
             client: self.client.clone(),
             store: Arc::clone(&self.store),
-            events: self.events.clone(),
             recorder: self.recorder.clone(),
         }
     }

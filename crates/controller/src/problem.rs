@@ -101,14 +101,13 @@ impl WriteProblem {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::response::StatusDetails;
     use rstest::rstest;
 
     use super::*;
 
     fn status(code: u16, reason: &str, retry_after_seconds: u32) -> kube::Error {
-        let details = StatusDetails { retry_after_seconds, ..StatusDetails::default() };
-        kube::Error::Api(Box::new(Status { code, details: Some(details), ..Status::failure("no", reason) }))
+        let details = serde_json::from_value(serde_json::json!({"retryAfterSeconds": retry_after_seconds}));
+        kube::Error::Api(Box::new(Status { code, details: details.ok(), ..Status::failure("no", reason) }))
     }
 
     #[rstest]

@@ -94,3 +94,44 @@ pub fn its_namespace<T>(change: &Change<T>) -> Keys<String> {
 pub fn its_name<T>(change: &Change<T>) -> Keys<String> {
     Keys::One(change.name.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Facets, Projection, Table};
+
+    impl Projection for (u8, u8) {
+        fn differences(&self, next: &Self) -> Facets {
+            let mut facets = Facets::empty();
+            facets.set(Facets::CONTENT, self.0 != next.0);
+            facets.set(Facets::STATUS, self.1 != next.1);
+            facets
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_but_the_facets_that_concern_a_controller_wakes_it() {
+        let table = Table::<(u8, u8)>::default();
+        let (wakes, mut keys) = Wakes::new();
+        wakes.on(&table, Facets::CONTENT, its_namespace);
+        let mut put = |version: u64, object| {
+            table.put_for_test("shop", "a", version, object);
+            keys.try_recv().ok()
+        };
+        let shop = Some(Keys::One("shop".to_owned()));
+        assert_eq!(put(1, (0, 0)), shop, "it is new");
+        assert_eq!(put(2, (0, 1)), None, "its status");
+        assert_eq!(put(3, (1, 1)), shop, "its content");
+        assert_eq!(put(4, (1, 1)), None, "nothing");
+    }
+
+    #[tokio::test]
+    async fn a_value_that_changes_wakes_every_key() {
+        let (send, receive) = watch::channel(1);
+        let (wakes, mut keys) = Wakes::<String>::new();
+        wakes.follow(receive);
+        assert!(keys.try_recv().is_err());
+        send.send(2).expect("a receiver");
+        assert_eq!(keys.recv().await, Some(Keys::All));
+    }
+}

@@ -46,7 +46,7 @@ async fn sidecar_sets_of_both_versions_are_injected_edited_and_deleted() {
     stage.sets(NEW).patch_status("b", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     controller.assert_settled().await;
     assert_eq!(stage.stored().await, before);
-    assert_eq!(controller.health.problem(), None);
+    assert_eq!(controller.problem(), None);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     assert!(stage.says("wider", "False", "TooLong").await.contains("bytes"));
     stage.put(&set(NEW, "wide", "wide:2")).await;
     stage.injects(&["new:1", "wide:2"]).await;
-    assert_eq!(controller.health.problem(), None);
+    assert_eq!(controller.problem(), None);
 }
 
 /// Returns the stored bundle without the times and the number of its writes.
@@ -306,7 +306,7 @@ async fn a_config_map_that_is_somebody_elses_is_left_alone() {
     let foreign = serde_json::from_value(foreign).unwrap();
     stage.config_maps().create(&PostParams::default(), &foreign).await.unwrap();
     let controller = stage.start().await;
-    let problem = async || controller.health.problem();
+    let problem = async || controller.problem();
     let problem = until("the controller not being well", SOON, problem).await.unwrap();
     assert!(problem.contains("is not Pillion's"), "{problem}");
     assert_eq!(stage.stored().await[0]["data"], json!({"fluent-bit.conf": "x"}));
@@ -316,7 +316,7 @@ async fn a_config_map_that_is_somebody_elses_is_left_alone() {
     let text = pillion_bundle::write(&[]);
     stage.patch(NAME, json!({"data": {"fluent-bit.conf": null, "bundle": text, "generation": "by hand"}})).await;
     stage.injects(&["a:1"]).await;
-    let well = async || controller.health.problem().is_none().then_some(());
+    let well = async || controller.problem().is_none().then_some(());
     until("the controller being well", SOON, well).await.unwrap();
     let one = async || (stage.stored().await[0]["data"].as_object().unwrap().len() == 1).then_some(());
     until("what was made by hand being gone", SOON, one).await.unwrap();

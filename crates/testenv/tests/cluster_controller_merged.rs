@@ -95,7 +95,7 @@ async fn nothing_is_asked_or_written_while_nothing_changes() {
     place.delete_deployment().await;
     assert_eq!(controller.faults.requests()[before..], [""; 0]);
     controller.kill().await;
-    uninstall(&place.client).await.unwrap();
+    uninstall(&uninstalling(&place.client)).await.unwrap();
     place.gone().await;
 }
 
@@ -244,7 +244,7 @@ async fn mrg2_what_somebody_else_made_is_left_alone() {
     place.ready(&both()).await;
     controller.kill().await;
     place.delete_deployment().await;
-    uninstall(&place.client).await.unwrap();
+    uninstall(&uninstalling(&place.client)).await.unwrap();
 }
 
 #[tokio::test]
@@ -274,7 +274,7 @@ async fn mrg13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod
     place.ready(&both()).await;
     controller.kill().await;
     place.delete_deployment().await;
-    uninstall(&place.client).await.unwrap();
+    uninstall(&uninstalling(&place.client)).await.unwrap();
     place.gone().await;
 }
 
@@ -297,7 +297,7 @@ async fn mrg9_no_namespace_is_kept_from_going() {
     place.ready(&both()).await;
     place.pod("web").await;
     controller.kill().await;
-    let done = uninstall(&place.client).await.unwrap();
+    let done = uninstall(&uninstalling(&place.client)).await.unwrap();
     assert_eq!((done.released, done.deleted, done.in_use), (3, 0, 3));
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
     place.delete_pod("web").await;

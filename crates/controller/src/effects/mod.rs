@@ -39,7 +39,6 @@ pub struct Effects {
     pub(crate) controller: &'static str,
     pub(crate) client: Client,
     pub(crate) store: Arc<Store>,
-    pub(crate) events: Events,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
 }
 

@@ -11,9 +11,11 @@ use pillion_plan::Step;
 use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
 use serde_json::Value;
 
+use super::MergedAccounts;
 use super::carry::{Stopped, is_used};
 use super::watches::api;
-use crate::effects::Effects;
+use crate::context::Context;
+use crate::controller::Controller as _;
 use crate::read::pages;
 use crate::store::whole;
 
@@ -36,8 +38,8 @@ pub struct Uninstalled {
 ///
 /// # Errors
 /// The first write or read that fails.
-pub async fn uninstall(effects: &Effects) -> Result<Uninstalled, Stopped> {
-    let client = &effects.client;
+pub async fn uninstall(context: &Context) -> Result<Uninstalled, Stopped> {
+    let (client, effects) = (&context.client, context.effects(MergedAccounts::NAME));
     let mut done = Uninstalled::default();
     let mut used: BTreeMap<(String, String), bool> = BTreeMap::new();
     for kind in KINDS.into_iter().rev() {

@@ -1,60 +1,97 @@
-//! Previews the controllers' writes without carrying them out: `pillion plan`.
+//! Previews what the controllers do: `pillion plan`.
 //!
-//! The preview runs the controllers' own watches and plans once, on a client that cannot write ([`client`]). That
-//! client shows the cluster, the objects in manifests ([`Situation`]), or the cluster as it would be with them.
+//! A preview runs the controllers' own reconciliations, each key once, on a [`Simulation`] of the cluster. That shows
+//! the cluster, the objects in manifests, or the cluster as it would be with them; it records the writes and applies
+//! them in memory. Nothing is ever written to the cluster.
 
 mod difference;
-mod objects;
-mod server;
+mod rounds;
+mod tape;
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::ResourceExt as _;
-use pillion_plan::Step;
+use pillion_admission::settings::Settings;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_plan::demand::Prepared;
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::sleep;
 
-use crate::context::Context;
-use crate::selection::Name;
-use crate::write::target;
-
-pub use self::difference::differences;
-pub use self::objects::{Situation, problem};
-pub use self::server::client;
+use self::rounds::{Rounds, recording};
+use self::tape::Tape;
+use crate::context::{Clock, Context};
+use crate::registry::{Name, Options};
+use crate::sets::Sets;
+use crate::simulation::{Simulation, Situation};
+use crate::store::Store;
 
 /// The time limit for the cluster to list everything.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(2);
+/// The interval between checks for failed watches.
+const LOOK: Duration = Duration::from_millis(200);
 
-/// The planned writes, in their order.
+/// What to preview.
+#[derive(Clone)]
+pub struct Question<'a> {
+    /// The controllers.
+    pub names: &'a BTreeSet<Name>,
+    /// Their options.
+    pub options: Options,
+    /// The policy's settings.
+    pub settings: Arc<Settings>,
+    /// The clock.
+    pub clock: Clock,
+    /// How many further rounds to show, each on the result of the one before. They end early if nothing changes.
+    pub waves: u32,
+    /// The SidecarSet whose keys are reconciled; `None` for all keys.
+    pub sidecar_set: Option<&'a str>,
+}
+
+/// What the controllers would do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
-    /// The writes, by controller and namespace; the bundle comes first.
+    /// What exactly one reconciliation of each key does.
+    pub first: Wave,
+    /// What the reconciliations after it do, round by round.
+    pub waves: Vec<Wave>,
+}
+
+/// What one reconciliation of each key does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wave {
+    /// The writes, in their order.
     pub changes: Vec<Change>,
+    /// The Events.
+    pub events: Vec<Event>,
     /// Problems: work that cannot be done, or that needs attention.
     pub problems: Vec<Remark>,
     /// Work that is due later if nothing changes until then.
     pub later: Vec<Remark>,
+    /// Whether a token was requested that is not written yet.
+    has_token: bool,
 }
 
-/// One planned write.
+/// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The controller.
     pub controller: Name,
     /// The kind of write.
     pub verb: Verb,
-    /// The object's `apiVersion`.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace, if it has one.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
+    /// The object.
+    pub object: ObjectRef,
     /// The purpose, in a few words.
     pub why: String,
-    /// The body of the request: the object, or the merge patch. Never a token.
-    pub body: Option<Value>,
+    /// The whole object before; `None` if it is new. Values of Secrets are left out.
+    pub before: Option<Arc<Value>>,
+    /// The whole object after; `None` if it is gone. Values of Secrets are left out.
+    pub after: Option<Arc<Value>>,
 }
 
 /// The kind of a write.
@@ -66,6 +103,8 @@ pub enum Verb {
     Change,
     /// The object is deleted.
     Delete,
+    /// The Pod is evicted.
+    Evict,
     /// A token is requested and written into the object.
     Mint,
 }
@@ -77,9 +116,33 @@ impl Verb {
             Self::Create => "create",
             Self::Change => "change",
             Self::Delete => "delete",
+            Self::Evict => "evict",
             Self::Mint => "mint",
         }
     }
+}
+
+impl Change {
+    /// Returns the fields that a change of an existing object changes, one line per field.
+    pub fn differences(&self) -> Vec<String> {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => difference::between(before, after, self.object.kind == "Secret"),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// An Event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// `Normal` or `Warning`.
+    pub type_: String,
+    /// The reason, one word.
+    pub reason: String,
+    /// The text for people.
+    pub message: String,
+    /// The reference to the object that it is about.
+    pub object: Value,
 }
 
 /// A remark for people.
@@ -104,52 +167,51 @@ pub enum PreviewError {
     Silent,
 }
 
-/// Returns all namespaces, sorted by name.
-pub(crate) fn namespaces(context: &Context) -> Vec<Arc<k8s_openapi::api::core::v1::Namespace>> {
-    let mut all = context.cluster.namespaces.state();
-    all.sort_by_key(|namespace| namespace.name_any());
-    all
+/// Returns the ServiceAccounts that SidecarSets name, both those of the settings and those in the manifests.
+pub fn named(situation: &Situation, settings: &Settings) -> BTreeSet<String> {
+    let is_set = |manifest: &&Value| json::text(manifest, &["kind"]) == "SidecarSet";
+    let sets = Sets::union(settings, situation.manifests.iter().filter(is_set));
+    sets.prepared.iter().flat_map(Prepared::accounts).map(str::to_owned).collect()
 }
 
-impl Preview {
-    /// Adds the steps of one plan. A `Create` and the `Apply` that follows it count as one change.
-    pub(crate) fn steps(&mut self, controller: Name, steps: &[Step], why: &str) {
-        let first = self.changes.len();
-        for step in steps {
-            let object = target(step);
-            let (verb, body) = match step {
-                Step::Create(body) => (Verb::Create, Some(body.clone())),
-                Step::Apply(body) => (Verb::Change, Some(body.clone())),
-                Step::Patch { patch, .. } => (Verb::Change, Some(patch.clone())),
-                Step::Delete { .. } => (Verb::Delete, None),
-            };
-            let same = self.changes.iter_mut().skip(first).rfind(|change| {
-                (change.verb, change.kind.as_str(), change.namespace.as_deref(), change.name.as_str())
-                    == (Verb::Create, &object.kind, object.namespace.as_deref(), &object.name)
-            });
-            match (same, step) {
-                (Some(made), Step::Apply(_)) => made.body = body,
-                _ => self.changes.push(Change {
-                    controller,
-                    verb,
-                    api_version: object.api_version,
-                    kind: object.kind,
-                    namespace: object.namespace,
-                    name: object.name,
-                    why: why.to_owned(),
-                    body,
-                }),
+/// Returns what these controllers would do in this simulation of a cluster.
+///
+/// # Errors
+/// [`PreviewError`].
+pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<Preview, PreviewError> {
+    let Question { names, options, settings, clock, waves, sidecar_set } = question;
+    // These settings never change, because the sender is dropped.
+    let settings = watch::channel(settings).1;
+    let tape = Arc::new(Tape::new(simulation.clone()));
+    let context = recording(Context { clock, ..Context::new(simulation.client(), settings) }, &tape);
+    let store = Arc::clone(&context.store);
+    let rounds = async {
+        let mut rounds = Rounds::new(&context, &tape, sidecar_set);
+        rounds.first(names, &options).await;
+        let mut preview = Preview { first: tape.take(), waves: Vec::new() };
+        for _ in 0..waves {
+            rounds.next().await;
+            let wave = tape.take();
+            if wave.changes.is_empty() && wave.events.is_empty() {
+                break;
             }
+            preview.waves.push(wave);
         }
+        preview
+    };
+    tokio::select! {
+        preview = rounds => Ok(preview),
+        problem = hindered(&store) => Err(PreviewError::Unreadable(problem)),
+        () = sleep(PATIENCE) => Err(PreviewError::Silent),
     }
+}
 
-    pub(crate) fn problem(&mut self, controller: Name, namespace: Option<&str>, text: impl Into<String>) {
-        let namespace = namespace.map(str::to_owned);
-        self.problems.push(Remark { controller, namespace, text: text.into() });
-    }
-
-    pub(crate) fn later(&mut self, controller: Name, namespace: Option<&str>, text: impl Into<String>) {
-        let namespace = namespace.map(str::to_owned);
-        self.later.push(Remark { controller, namespace, text: text.into() });
+/// Waits until a watch fails.
+async fn hindered(store: &Store) -> String {
+    loop {
+        sleep(LOOK).await;
+        if let Some(problem) = store.failures().into_iter().next() {
+            return problem;
+        }
     }
 }

@@ -248,6 +248,17 @@ impl<T: Projection> Table<T> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn put_for_test(&self, namespace: &str, name: &str, number: u64, object: T) {
+        let place = Place { namespace: namespace.to_owned(), name: name.to_owned() };
+        self.put(place, Version { uid: name.to_owned(), number: Some(number) }, object);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn remove_for_test(&self, namespace: &str, name: &str) {
+        self.remove(Place { namespace: namespace.to_owned(), name: name.to_owned() }, name);
+    }
+
     fn tell(&self, change: &Change<T>) {
         let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
         subscribers.iter().for_each(|subscriber| subscriber(change));
@@ -302,5 +313,110 @@ impl<T: Projection> State<T> {
         for facet in facets.iter() {
             *self.counts.entry(facet.bits()).or_default() += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use rstest::rstest;
+
+    use super::*;
+
+    impl Projection for u32 {
+        fn differences(&self, next: &Self) -> Facets {
+            if self == next { Facets::empty() } else { Facets::CONTENT }
+        }
+    }
+
+    fn place(name: &str) -> Place {
+        Place { namespace: "shop".to_owned(), name: name.to_owned() }
+    }
+
+    fn version(uid: &str, number: u64) -> Version {
+        Version { uid: uid.to_owned(), number: Some(number) }
+    }
+
+    type Told = Arc<Mutex<Vec<(String, Option<u32>, Option<u32>)>>>;
+
+    fn told(table: &Table<u32>) -> Told {
+        let told = Told::default();
+        let telling = Arc::clone(&told);
+        table.subscribe(move |change| {
+            let of = |object: &Option<Arc<u32>>| object.as_deref().copied();
+            telling.lock().unwrap().push((change.name.clone(), of(&change.before), of(&change.after)));
+        });
+        told
+    }
+
+    #[rstest]
+    #[case::newer(version("u", 6), Some(2))]
+    #[case::the_same(version("u", 5), Some(1))]
+    #[case::older(version("u", 4), Some(1))]
+    #[case::another_object_of_this_name(version("v", 4), Some(2))]
+    #[case::not_a_number(Version { uid: "u".to_owned(), number: None }, Some(2))]
+    fn the_newest_version_counts(#[case] next: Version, #[case] expected: Option<u32>) {
+        let table = Table::default();
+        table.put(place("a"), version("u", 5), 1);
+        table.put(place("a"), next, 2);
+        assert_eq!(table.get("shop", "a").as_deref().copied(), expected);
+    }
+
+    #[test]
+    fn what_this_process_deleted_stays_away_although_the_watch_still_shows_it() {
+        let table = Table::default();
+        table.put(place("a"), version("u", 5), 1);
+        table.forget(place("a"), "u");
+        table.put(place("a"), version("u", 6), 2);
+        assert!(table.is_empty());
+        table.put(place("a"), version("v", 7), 3);
+        assert_eq!(table.get("shop", "a").as_deref(), Some(&3), "a new object of this name");
+        table.remove(place("a"), "u");
+        assert_eq!(table.get("shop", "a").as_deref(), Some(&3), "the deletion of the old one");
+    }
+
+    #[test]
+    fn a_list_replaces_what_was_there_and_tells_what_differs() {
+        let table = Table::default();
+        for (name, object) in [("gone", 1), ("same", 2), ("other", 3), ("newer", 4)] {
+            table.put(place(name), version(name, 10), object);
+        }
+        let told = told(&table);
+        assert!(!table.is_listed());
+        table.start_list();
+        for (name, number, object) in [("same", 10, 2), ("other", 11, 30), ("newer", 9, 40), ("new", 11, 5)] {
+            table.add_to_list(place(name), version(name, number), object);
+        }
+        assert_eq!(table.len(), 4, "a list counts when it is complete");
+        table.end_list();
+        assert!(table.is_listed());
+        let all: Vec<u32> = table.all().iter().map(|object| **object).collect();
+        assert_eq!((table.names(), all), (["new", "newer", "other", "same"].map(str::to_owned).into(), vec![5, 4, 30, 2]));
+        let expected = [("gone", Some(1), None), ("other", Some(3), Some(30)), ("new", None, Some(5))];
+        let expected: Vec<_> = expected.into_iter().map(|(name, one, two)| (name.to_owned(), one, two)).collect();
+        assert_eq!(*told.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_write_during_a_list_is_not_lost() {
+        let table = Table::default();
+        table.start_list();
+        table.put(place("a"), version("a", 12), 2);
+        table.add_to_list(place("b"), version("b", 11), 1);
+        table.put(place("b"), version("b", 12), 3);
+        table.end_list();
+        assert_eq!(table.all().iter().map(|object| **object).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn counts_tell_which_facets_changed() {
+        let table = Table::default();
+        table.put(place("a"), version("a", 1), 1);
+        let before = table.count(Facets::CONTENT);
+        table.put(place("a"), version("a", 2), 1);
+        assert_eq!(table.count(Facets::CONTENT), before, "nothing differs");
+        table.put(place("a"), version("a", 3), 2);
+        assert!(table.count(Facets::CONTENT) > before);
     }
 }

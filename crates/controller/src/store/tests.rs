@@ -93,18 +93,3 @@ fn mrg6_a_cron_job_is_asked_for_the_template_of_its_jobs() {
     assert_eq!(pod["spec"]["serviceAccountName"], "own");
 }
 
-#[test]
-fn a_list_replaces_what_was_there_and_tells_where_something_was() {
-    let kept = Kept::default();
-    kept.put("a".to_owned(), "one".to_owned(), 1);
-    assert!(!kept.is_listed());
-    kept.start_list();
-    kept.add_to_list("b".to_owned(), "two".to_owned(), 2);
-    assert_eq!(kept.len(), 1, "a list counts when it is complete");
-    assert_eq!(kept.end_list().into_iter().collect::<Vec<_>>(), ["a", "b"]);
-    assert!(kept.is_listed());
-    assert!(kept.get("a", "one").is_none());
-    assert_eq!(kept.get("b", "two").as_deref(), Some(&2));
-    assert!(kept.take("b", "two") && !kept.take("b", "two"));
-    assert!(kept.is_empty() && kept.namespaces().is_empty());
-}

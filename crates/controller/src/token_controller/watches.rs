@@ -104,21 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn tkn4_what_is_gone_is_told_once() {
-        let memory = Memory::default();
-        memory.add(&view(secret(&json!(null)), None));
+    fn tkn4_a_deletion_is_told_once() {
+        let (table, deleted) = (Table::default(), Deleted::default());
+        deleted.follow(&table);
+        table.put_for_test("shop", "s", 1, view(secret(&json!(null)), None));
+        assert_eq!(deleted.take("shop"), []);
+        table.remove_for_test("shop", "s");
         let gone = Gone { secret: "s".to_owned(), account: "bot".to_owned(), account_uid: String::new() };
-        assert_eq!(memory.gone("shop", |_| true), []);
-        assert_eq!(memory.gone("shop", |_| false), [gone]);
-        assert_eq!(memory.gone("shop", |_| false), []);
-    }
-
-    #[test]
-    fn tkn9_a_namespace_is_swept_once() {
-        let seen = Memory::default();
-        seen.sweep(["shop".to_owned()].into_iter());
-        assert!(seen.is_first_look("shop"));
-        assert!(!seen.is_first_look("shop"));
-        assert!(!seen.is_first_look("new"), "nothing was missed there");
+        assert_eq!(deleted.take("shop"), [gone]);
+        assert_eq!(deleted.take("shop"), []);
     }
 }

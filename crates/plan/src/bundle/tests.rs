@@ -66,6 +66,7 @@ impl World {
                 (object.name.clone(), Some(found))
             }
             Step::Delete { object, .. } => (object.name.clone(), None),
+            Step::JsonPatch { .. } | Step::Evict { .. } | Step::RequestToken { .. } => panic!("{step:?}"),
         };
         self.config_maps.retain(|map| json::text(map, &["metadata", "name"]) != name);
         if let Some(mut object) = new {
@@ -433,7 +434,7 @@ fn the_config_maps_of_a_bundle_are_known_by_their_names(#[case] name: &str, #[ca
 }
 
 #[test]
-fn a_condition_is_written_where_it_says_anything_new() {
+fn the_condition_tells_whether_this_version_is_in_the_bundle() {
     let verdict = |place, why: Why| Verdict {
         name: "a".to_owned(),
         uid: "u".to_owned(),
@@ -442,23 +443,17 @@ fn a_condition_is_written_where_it_says_anything_new() {
         hash: String::new(),
         message: "m".to_owned(),
     };
-    let other = json!({"type": "Other", "status": "True"});
-    let mut set = json!({"metadata": {"generation": 3}, "status": {"conditions": [other]}});
-    let patch = condition(&set, &verdict(Place::Kept, Why::Invalid), NOW).unwrap();
-    let written = json!({
-        "type": "InBundle", "status": "False", "reason": "Invalid", "message": "m", "observedGeneration": 3,
-        "lastTransitionTime": NOW.to_string()
-    });
-    assert_eq!(patch, json!({"status": {"conditions": [other, written]}}));
-    set["status"] = patch["status"].clone();
-    let later = Timestamp(NOW.0 + 60);
-    assert_eq!(condition(&set, &verdict(Place::Kept, Why::Invalid), later), None);
-    let since = |place, why| {
-        let patch = condition(&set, &verdict(place, why), later).unwrap();
-        json::text(&patch["status"]["conditions"][1], &["lastTransitionTime"]).to_owned()
+    let set = json!({"metadata": {"name": "a", "uid": "u"}, "status": {"conditions": []}});
+    let written = |place, why| match condition(&set, &verdict(place, why), NOW) {
+        Some(Step::JsonPatch { operations, .. }) => {
+            let value = &operations.last().unwrap()["value"];
+            ["type", "status", "reason"].map(|key| json::text(value, &[key]).to_owned())
+        }
+        other => panic!("{other:?}"),
     };
-    assert_eq!(since(Place::Out, Why::TooLong), NOW.to_string());
-    assert_eq!(since(Place::In, Why::Current), later.to_string());
+    assert_eq!(written(Place::In, Why::Current), ["InBundle", "True", Why::Current.as_str()]);
+    assert_eq!(written(Place::Kept, Why::Invalid), ["InBundle", "False", "Invalid"]);
+    assert_eq!(written(Place::Out, Why::TooLong), ["InBundle", "False", Why::TooLong.as_str()]);
 }
 
 proptest! {

@@ -94,7 +94,7 @@ impl Namespace {
     fn write(&mut self, step: Step) -> Result<(), TestCaseError> {
         self.version += 1;
         let version = self.version.to_string();
-        match step {
+        match step.clone() {
             Step::Create(mut object) => {
                 object["metadata"]["uid"] = version.as_str().into();
                 object["metadata"]["resourceVersion"] = version.into();
@@ -121,6 +121,9 @@ impl Namespace {
                     stored["metadata"]["annotations"][names::GC_PENDING] = mark.clone();
                 }
                 stored["metadata"]["resourceVersion"] = version.into();
+            }
+            Step::JsonPatch { .. } | Step::Evict { .. } | Step::RequestToken { .. } => {
+                prop_assert!(false, "no plan has {step:?}");
             }
             Step::Delete { object, resource_version, .. } => {
                 prop_assert_eq!(self.pods, 0, "deleted under a Pod");

@@ -146,6 +146,7 @@ fn shown(step: &Step) -> String {
             finalizers + mark + &of(object)
         }
         Step::Delete { object, .. } => format!("delete {}", of(object)),
+        Step::JsonPatch { .. } | Step::Evict { .. } | Step::RequestToken { .. } => panic!("{step:?}"),
     }
 }
 

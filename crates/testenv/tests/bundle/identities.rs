@@ -6,9 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::Role;
 use kube::Api;
 use pillion_controller::Context;
-use pillion_controller::run::{self, Options};
-use pillion_controller::selection::Name;
-use pillion_controller::watch::Wanted;
+use pillion_controller::registry::{self, Name, Options};
 use pillion_identity::names::merged;
 use pillion_testenv::until;
 use serde_json::{Value, json};
@@ -36,11 +34,11 @@ async fn a_merged_role_is_of_the_version_in_the_bundle() {
     let mut settings = stage.settings();
     settings["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
     let (_settings, settings) = tokio::sync::watch::channel(decoded(&settings));
-    let context = Context::new(stage.cluster.admin().await.unwrap(), Wanted::ALL, settings);
+    let context = Context::new(stage.cluster.admin().await.unwrap(), settings);
     let mut tasks = JoinSet::new();
     let chosen = BTreeSet::from([Name::MergedServiceAccounts, Name::Bundle]);
     let options = Options { bundle: impatient(), ..Options::default() };
-    tasks.spawn(async move { panic!("{} ended", run::run(context, &chosen, options).await) });
+    tasks.spawn(async move { panic!("{} ended", registry::run(context, &chosen, options).await) });
 
     let namespace = stage.cluster.namespace("merged").await.unwrap();
     let template = json!({

@@ -14,9 +14,10 @@ use pillion::rendering::crd;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_controller::Context;
-use pillion_controller::bundle::{Health, Options, run};
+use pillion_controller::bundle::{BundleKeeper, Options};
 use pillion_controller::metrics::Metrics;
-use pillion_controller::watch::Wanted;
+use pillion_controller::queue::run;
+use pillion_controller::store::Store;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, apply, until};
 use pillion_testkit::{FakeCluster, module};
@@ -104,11 +105,10 @@ impl Stage<'_> {
     pub async fn start_with(&self, settings: &Value, max: usize, faults: Faults) -> Controller {
         let client = faults.client(self.cluster.as_admin().config().await.unwrap()).unwrap();
         let (sender, receiver) = tokio::sync::watch::channel(decoded(settings));
-        let context = Context { clock: self.ahead.clock(), ..Context::new(client, Wanted::ALL, receiver) };
-        let (metrics, health) = (Arc::clone(&context.metrics), Health::default());
-        let options = Options { max, health: health.clone(), ..impatient() };
-        let task = tokio::spawn(run(context, options));
-        Controller { task, faults, metrics, health, _settings: sender }
+        let context = Context { clock: self.ahead.clock(), ..Context::new(client, receiver) };
+        let (metrics, store) = (Arc::clone(&context.metrics), Arc::clone(&context.store));
+        let task = tokio::spawn(run::<BundleKeeper>(context, Options { max, ..impatient() }));
+        Controller { task, faults, metrics, store, _settings: sender }
     }
 
     /// Returns the containers that a Pod gets, and the policy's look-ups for that.
@@ -226,11 +226,16 @@ pub struct Controller {
     task: JoinHandle<()>,
     pub faults: Faults,
     pub metrics: Arc<Metrics>,
-    pub health: Health,
+    store: Arc<Store>,
     _settings: tokio::sync::watch::Sender<Arc<Settings>>,
 }
 
 impl Controller {
+    /// Returns why the process is not ready, if so.
+    pub fn problem(&self) -> Option<String> {
+        self.store.report().problems.into_iter().next()
+    }
+
     pub async fn kill(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;

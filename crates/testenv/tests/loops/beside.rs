@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;
 use pillion_controller::Clock;
-use pillion_controller::token_controller::{self, Refusal};
+use pillion_controller::queue::run;
+use pillion_controller::token_controller::{self, Refusal, TokenController};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::json;
@@ -25,7 +26,7 @@ async fn run7_tokens_are_left_to_kube_controller_manager_unless_it_is_forced() {
     // A waiting controller only reads the Lease.
     let faults = Faults::none();
     let config = cluster.as_admin().config().await.unwrap();
-    let waiting = token_controller::run(context(config, &faults, Clock::system()), token_options(&cluster));
+    let waiting = run::<TokenController>(context(config, &faults, Clock::system()), token_options(&cluster));
     timeout(Duration::from_secs(5), waiting).await.unwrap_err();
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
     assert!(faults.count() > 0 && faults.requests().iter().all(|request| request.contains(lease)));

@@ -3,7 +3,11 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use pillion_controller::{Clock, default_account, root_ca, token_controller};
+use pillion_controller::Clock;
+use pillion_controller::default_account::DefaultAccounts;
+use pillion_controller::queue::run;
+use pillion_controller::root_ca::{self, RootCaPublisher};
+use pillion_controller::token_controller::TokenController;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;
@@ -93,9 +97,9 @@ impl Only {
         let (roots, tokens) = (authority(fixture.cluster), token_options(fixture.cluster));
         Running(tokio::spawn(async move {
             match self {
-                Self::Account => default_account::run(context).await,
-                Self::Root => root_ca::run(context, root_ca::Options { authority: roots }).await,
-                Self::Fill | Self::Orphan | Self::Name => token_controller::run(context, tokens).await,
+                Self::Account => run::<DefaultAccounts>(context, ()).await,
+                Self::Root => run::<RootCaPublisher>(context, root_ca::Options { authority: Some(roots) }).await,
+                Self::Fill | Self::Orphan | Self::Name => run::<TokenController>(context, tokens).await,
             }
         }))
     }

@@ -16,8 +16,11 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, ResourceExt as _};
 use pillion_admission::settings::Settings;
 use pillion_controller::authority::Authority;
-use pillion_controller::watch::Wanted;
-use pillion_controller::{Clock, Context, default_account, root_ca, token_controller};
+use pillion_controller::default_account::DefaultAccounts;
+use pillion_controller::queue::run;
+use pillion_controller::root_ca::{self, RootCaPublisher};
+use pillion_controller::token_controller::{self, TokenController};
+use pillion_controller::{Clock, Context};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::{Value, json};
@@ -54,7 +57,7 @@ pub async fn fixture() -> Fixture {
 pub fn context(config: Config, faults: &Faults, clock: Clock) -> Context {
     let client = faults.client(config).unwrap();
     let settings = tokio::sync::watch::channel(Arc::new(Settings::default())).1;
-    Context { clock, ..Context::new(client, Wanted::default(), settings) }
+    Context { clock, ..Context::new(client, settings) }
 }
 
 /// Running controllers.
@@ -89,7 +92,7 @@ impl Fixture {
     /// Starts `serviceaccount-token`.
     pub async fn start_tokens(&self, faults: &Faults, clock: Clock, options: token_controller::Options) -> Running {
         let context = context(self.config().await, faults, clock);
-        Running(tokio::spawn(token_controller::run(context, options)))
+        Running(tokio::spawn(run::<TokenController>(context, options)))
     }
 
     /// Creates an empty namespace, as users do.
@@ -172,12 +175,12 @@ pub fn start_with(
     tokens: token_controller::Options,
 ) -> Running {
     let context = context(config, faults, clock);
-    let roots = root_ca::Options { authority: authority(cluster) };
+    let roots = root_ca::Options { authority: Some(authority(cluster)) };
     Running(tokio::spawn(async move {
         tokio::join!(
-            default_account::run(context.clone()),
-            root_ca::run(context.clone(), roots),
-            token_controller::run(context, tokens)
+            run::<DefaultAccounts>(context.clone(), ()),
+            run::<RootCaPublisher>(context.clone(), roots),
+            run::<TokenController>(context, tokens)
         );
     }))
 }

@@ -12,8 +12,8 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_admission::settings::Settings;
 use pillion_controller::Context;
-use pillion_controller::merged::{self, Options as MergedOptions};
-use pillion_controller::watch::Wanted;
+use pillion_controller::merged::{MergedAccounts, Options as MergedOptions};
+use pillion_controller::queue::run;
 use pillion_identity::decision::Asking;
 use pillion_identity::merged::ready;
 use pillion_identity::names;
@@ -76,8 +76,8 @@ impl Controller {
         let client = faults.client(config).unwrap();
         let (ahead, clock) = Ahead::by(ahead);
         let (sender, settings) = tokio::sync::watch::channel(settings);
-        let context = Context { clock, ..Context::new(client, Wanted::ALL, settings) };
-        let task = tokio::spawn(merged::run(context, MergedOptions::default()));
+        let context = Context { clock, ..Context::new(client, settings) };
+        let task = tokio::spawn(run::<MergedAccounts>(context, MergedOptions::default()));
         Self { task, ahead, faults, settings: sender }
     }
 
@@ -236,4 +236,9 @@ pub fn uid(object: &Option<Value>) -> String {
 
 pub fn finalizers(object: &Option<Value>) -> Value {
     object.as_ref().unwrap()["metadata"]["finalizers"].clone()
+}
+
+/// Returns the context of an uninstallation.
+pub fn uninstalling(client: &Client) -> Context {
+    Context::new(client.clone(), tokio::sync::watch::channel(Arc::default()).1)
 }

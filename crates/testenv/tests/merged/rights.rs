@@ -9,15 +9,15 @@ use kube::{Api, Client};
 use pillion::rendering::crd;
 use pillion::rendering::document::to_yaml;
 use pillion_controller::merged::uninstall;
-use pillion_controller::run::{self, Readiness};
-use pillion_controller::selection::Name;
+use pillion_controller::readiness::Readiness;
+use pillion_controller::registry::{self, Name};
 use pillion_controller::{Context, health, sidecar_tokens};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Controller, Place, both, cluster, finalizers, set, settings};
+use super::{Controller, Place, both, cluster, finalizers, set, settings, uninstalling};
 use crate::support::{SOON, create, dynamic, get};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -92,7 +92,7 @@ async fn esc6_what_the_controller_does_not_hold_it_does_not_grant() {
     place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
     controller.kill().await;
     place.delete_deployment().await;
-    uninstall(&place.client).await.unwrap();
+    uninstall(&uninstalling(&place.client)).await.unwrap();
     place.gone().await;
 }
 
@@ -104,7 +104,7 @@ async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let client = cluster.as_user("watcher", None).unwrap().client().await.unwrap();
     let (_settings, settings) = tokio::sync::watch::channel(both());
     let chosen = BTreeSet::from([Name::MergedServiceAccounts, Name::SidecarTokens]);
-    let context = Context::new(client, run::wanted(&chosen), settings);
+    let context = Context::new(client, settings);
     let readiness = Readiness::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -116,11 +116,11 @@ async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let answer = async || get(port, "/readyz").await.unwrap();
     assert!(answer().await.ends_with("\r\n\r\nok\n"), "{}", answer().await);
 
-    readiness.works(Arc::clone(&context.cluster));
+    readiness.works(Arc::clone(&context.store));
     let tokens =
         sidecar_tokens::Options { namespaces: Some([place.name.clone()].into()), ..sidecar_tokens::Options::default() };
-    let options = run::Options { sidecar_tokens: tokens, ..run::Options::default() };
-    tasks.spawn(async move { panic!("{} ended", run::run(context, &chosen, options).await) });
+    let options = registry::Options { sidecar_tokens: tokens, ..registry::Options::default() };
+    tasks.spawn(async move { panic!("{} ended", registry::run(context, &chosen, options).await) });
     let rule = |group: &str, resource: &str| {
         format!(
             "it needs the rule {{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"list\", \"watch\"]}}"
@@ -181,6 +181,6 @@ async fn idc5_what_is_bound_to_an_account_and_not_listed_is_told() {
     assert!(note.contains("RoleBinding \"viewing\" with ClusterRole \"view\""), "{note}");
     controller.kill().await;
     place.delete_deployment().await;
-    uninstall(&place.client).await.unwrap();
+    uninstall(&uninstalling(&place.client)).await.unwrap();
     place.gone().await;
 }

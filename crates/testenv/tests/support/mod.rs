@@ -11,7 +11,7 @@ pub mod webhook;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::FromArgMatches as _;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -257,11 +257,11 @@ pub fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     pod
 }
 
-/// Makes an irrelevant change to a namespace, so that controllers reconcile it again.
+/// Changes a label of a namespace, so that controllers reconcile it again.
 pub async fn poke(client: &Client, namespace: &str) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let now = format!("{:?}", std::time::Instant::now());
-    let patch = json!({"metadata": {"annotations": {"poke": now}}});
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos().to_string();
+    let patch = json!({"metadata": {"labels": {"poke": now}}});
     namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 

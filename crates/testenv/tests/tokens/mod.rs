@@ -14,8 +14,8 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_admission::settings::Settings;
 use pillion_controller::Context;
-use pillion_controller::sidecar_tokens::{self, Options as TokenOptions};
-use pillion_controller::watch::Wanted;
+use pillion_controller::queue::run;
+use pillion_controller::sidecar_tokens::{Options as TokenOptions, SidecarTokens};
 use pillion_identity::names::token_secret;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
@@ -73,9 +73,9 @@ impl Controller {
         let client = faults.client(config).unwrap();
         let (ahead, clock) = Ahead::by(ahead);
         let (sender, settings) = tokio::sync::watch::channel(decoded(settings));
-        let context = Context { clock, ..Context::new(client, Wanted::ALL, settings) };
+        let context = Context { clock, ..Context::new(client, settings) };
         let namespaces = namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
-        let task = tokio::spawn(sidecar_tokens::run(context, TokenOptions { lifetime: 600, namespaces }));
+        let task = tokio::spawn(run::<SidecarTokens>(context, TokenOptions { lifetime: 600, namespaces }));
         Self { task, ahead, faults, settings: sender }
     }
 

@@ -10,14 +10,14 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use kube::Config;
 use pillion_admission::settings::Settings;
-use pillion_controller::events::Events;
+use pillion_controller::effects::Events;
 use pillion_controller::leader::{Candidate, Timings};
 use pillion_controller::merged::Uninstalled;
 use pillion_controller::metrics::Metrics;
-use pillion_controller::run::Readiness;
-use pillion_controller::selection::Name;
+use pillion_controller::readiness::Readiness;
+use pillion_controller::registry::{self, Name};
 use pillion_controller::token_controller::SigningKey;
-use pillion_controller::{Context, client, health, merged, run as controllers};
+use pillion_controller::{Context, client, health, merged};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -111,7 +111,9 @@ fn read_key(path: &std::path::Path) -> anyhow::Result<SigningKey> {
 async fn uninstall(terminal: &mut Terminal) -> anyhow::Result<Status> {
     let config = Config::infer().await.context("no cluster")?;
     let client = client::client(config, Arc::new(Metrics::new())).context("the cluster cannot be asked")?;
-    let done = merged::uninstall(&client).await?;
+    // These settings are not read.
+    let context = Context::new(client, watch::channel(Arc::default()).1);
+    let done = merged::uninstall(&context).await?;
     let Uninstalled { released, deleted, in_use } = done;
     writeln!(terminal.out(), "{released} objects released, {deleted} deleted, {in_use} still used by Pods")?;
     Ok(Status::Done)
@@ -134,7 +136,7 @@ impl Work<'_> {
         let told = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
         let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
-        let readiness = Readiness::new(told.bundle.health.clone());
+        let readiness = Readiness::default();
         let listener = TcpListener::bind(options.health_listen)
             .await
             .with_context(|| format!("--health-listen {}", options.health_listen))?;
@@ -155,8 +157,8 @@ impl Work<'_> {
         }
         metrics.leads(true);
         let events = Events::new(client.clone(), identity);
-        let context = Context { events, metrics, ..Context::new(client, controllers::wanted(&chosen), settings) };
-        readiness.works(Arc::clone(&context.cluster));
+        let context = Context { events, metrics, ..Context::new(client, settings) };
+        readiness.works(Arc::clone(&context.store));
         let lost = async {
             if options.no_leader_election {
                 std::future::pending::<()>().await;
@@ -164,7 +166,7 @@ impl Work<'_> {
             candidate.hold().await;
         };
         tokio::select! {
-            name = controllers::run(context, &chosen, told) => bail!("{name} ended, which it should not"),
+            name = registry::run(context, &chosen, told) => bail!("{name} ended, which it should not"),
             () = lost => bail!("the Lease is lost, and another replica may be at work"),
             () = signals.next() => {}
         }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use kube::Config;
 use pillion_controller::authority::Authority;
-use pillion_controller::run::Options;
-use pillion_controller::selection::{self, Item, Name};
+use pillion_controller::registry::{self, Item, Name, Options};
 use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller};
 use pillion_plan::merged::Times;
@@ -75,7 +74,7 @@ impl Choice {
     /// # Errors
     /// If no controller is left.
     pub fn chosen(&self) -> anyhow::Result<BTreeSet<Name>> {
-        let chosen = selection::chosen(&self.controllers);
+        let chosen = registry::chosen(&self.controllers);
         if chosen.is_empty() {
             bail!("--controllers: none of them is left");
         }
@@ -103,7 +102,8 @@ impl Tuning {
                 namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
             },
             bundle: bundle::Options::default(),
-            root_ca: authority.clone().map(|authority| root_ca::Options { authority }),
+            default_account: (),
+            root_ca: root_ca::Options { authority: authority.clone() },
             token_controller: token_controller::Options {
                 authority,
                 key,

@@ -14,10 +14,10 @@ use kube::Config;
 use kube::config::KubeConfigOptions;
 use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
-use pillion_controller::dry_run;
 use pillion_controller::metrics::Metrics;
-use pillion_controller::preview::{self as previews, Preview, Situation};
-use pillion_controller::selection::Name;
+use pillion_controller::preview::{self as previews, Preview, Question};
+use pillion_controller::registry::Name;
+use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 
@@ -37,6 +37,9 @@ Below an object to be changed stand the fields that differ; the values in Secret
 plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this shows the effect of a new \
 SidecarSet. Nothing is ever written.
 
+Each controller reconciles each of its keys once, as it would after a start, on a simulation of the cluster that takes \
+the writes. What would follow is shown with --waves.
+
 SidecarSets among the manifests are added to the policy's own, as elsewhere; if the settings have a bundleRef, they \
 count as objects of the cluster. The plan does not know which requests the API server would refuse, such as grants of \
 permissions that the controller does not hold itself.
@@ -47,6 +50,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillion plan examples/identity-isolate --settings examples/identity-isolate/settings.yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml -o yaml
+  pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml --diff --waves 2
   # exits with 2 where there is no cluster
   pillion plan --cluster --settings examples/identity-merge/settings.yaml
   # exits with 2 where there is no cluster; what would this SidecarSet bring about?
@@ -78,6 +82,15 @@ pub struct Args {
     /// Assume that all ServiceAccounts that SidecarSets name exist.
     #[arg(long)]
     assume_service_accounts: bool,
+    /// Reconcile for this SidecarSet alone, with all the others there: for controllers that work by SidecarSet.
+    #[arg(long, value_name = "NAME")]
+    sidecar_set: Option<String>,
+    /// Also show what follows in up to so many further rounds.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    waves: u32,
+    /// With the output for people: show the objects that change as a difference.
+    #[arg(long)]
+    diff: bool,
     #[command(flatten)]
     tuning: Tuning,
     /// The format of the plan.
@@ -91,7 +104,7 @@ enum Format {
     /// For people.
     #[default]
     Text,
-    /// One object with changes, problems, and what comes later; with what would be sent.
+    /// One object with changes, events, problems, what comes later and waves; with the objects as they will be.
     Yaml,
     /// The same.
     Json,
@@ -122,32 +135,39 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         situation.accounts.insert("default".to_owned());
     }
     if args.assume_service_accounts {
-        situation.accounts.append(&mut situation.named(&settings));
+        situation.accounts.append(&mut previews::named(&situation, &settings));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
-    let (preview, differences) = runtime.block_on(async {
+    let preview = runtime.block_on(async {
         let config = if args.cluster { Some(config(args).await?) } else { None };
         let options = args.tuning.options(&chosen, None, config.as_ref())?;
         let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
+        let clock = Clock::system();
+        let question = Question {
+            names: &chosen,
+            options,
+            settings: Arc::new(settings),
+            clock: clock.clone(),
+            waves: args.waves,
+            sidecar_set: args.sidecar_set.as_deref(),
+        };
         let look = async {
-            let client = previews::client(&situation, cluster).await?;
-            let preview =
-                dry_run::preview(client.clone(), Arc::new(settings), &chosen, options, Clock::system()).await?;
-            let differences = previews::differences(&client, &preview.changes).await?;
-            Ok::<_, previews::PreviewError>((preview, differences))
+            let simulation = Simulation::new(&situation, cluster, move || clock.now()).await?;
+            Ok::<_, anyhow::Error>(previews::preview(simulation, question).await?)
         };
         tokio::pin!(look);
         if let Ok(seen) = timeout(PATIENCE, &mut look).await {
-            return Ok::<_, anyhow::Error>(seen?);
+            return seen;
         }
         writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
-        Ok(look.await?)
+        look.await
     })?;
     // End the watches with the runtime.
     runtime.shutdown_background();
-    print(&preview, &differences, args.output, terminal)?;
-    Ok(if preview.problems.is_empty() { Status::Done } else { Status::Refused })
+    print(&preview, args, terminal)?;
+    let is_fine = std::iter::once(&preview.first).chain(&preview.waves).all(|wave| wave.problems.is_empty());
+    Ok(if is_fine { Status::Done } else { Status::Refused })
 }
 
 /// Returns the given manifests, or `None` if some cannot be read; the errors are printed before.
@@ -172,7 +192,7 @@ fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<
 
 /// Returns why an API server would refuse a manifest, with the manifest's place, or `None`.
 fn problem(manifest: &Manifest) -> Option<String> {
-    let why = previews::problem(&manifest.value)?;
+    let why = simulation::problem(&manifest.value)?;
     let text = |path: &[&str]| json::text(&manifest.value, path);
     let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
     Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))
@@ -193,21 +213,15 @@ async fn config(args: &Args) -> anyhow::Result<Config> {
     Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
 }
 
-fn print(
-    preview: &Preview,
-    differences: &[Vec<String>],
-    format: Format,
-    terminal: &mut Terminal,
-) -> anyhow::Result<()> {
-    match format {
-        Format::Text => text::print(preview, differences, terminal.out())?,
+fn print(preview: &Preview, args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
+    match args.output {
+        Format::Text => text::print(preview, args.diff, terminal.out())?,
         Format::Yaml => {
-            let text = yaml::document(&Tree::conventional(&structured::of(preview, differences)));
+            let text = yaml::document(&Tree::conventional(&structured::of(preview)));
             terminal.out().write_all(text.as_bytes())?;
         }
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview, differences))
-                .map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview)).map_err(io::Error::from)?;
             writeln!(terminal.out())?;
         }
     }

@@ -1,40 +1,57 @@
 //! A plan in a machine-readable form.
 
-use pillion_controller::preview::{Change, Preview, Remark};
+use pillion_controller::preview::{Change, Event, Preview, Remark, Wave};
+use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::{Map, Value, json};
 
-/// Returns an object with `changes`, `problems` and `later`. A change of an existing object has `fields`: a line for
-/// each field that differs.
-pub(super) fn of(preview: &Preview, differences: &[Vec<String>]) -> Value {
-    let differences = differences.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
-    json!({
-        "changes": preview.changes.iter().zip(differences).map(|(it, fields)| change(it, fields)).collect::<Vec<_>>(),
-        "problems": preview.problems.iter().map(remark).collect::<Vec<_>>(),
-        "later": preview.later.iter().map(remark).collect::<Vec<_>>()
-    })
+/// Returns an object with `changes`, `events`, `problems` and `later`, and `waves`, a list of the same for each further
+/// round. A change has `verb`, `object`, `why` and `after`, the whole object as it will be; that of an existing object
+/// also has `fields`, a line for each field that differs.
+pub(super) fn of(preview: &Preview) -> Value {
+    let mut all = wave(&preview.first);
+    if !preview.waves.is_empty() {
+        all.insert("waves".to_owned(), preview.waves.iter().map(|it| Value::Object(wave(it))).collect());
+    }
+    Value::Object(all)
 }
 
-fn change(change: &Change, fields: &[String]) -> Value {
-    let Change { controller, verb, api_version, kind, namespace, name, why, body } = change;
-    let mut object = Map::new();
-    object.insert("apiVersion".to_owned(), api_version.as_str().into());
-    object.insert("kind".to_owned(), kind.as_str().into());
+fn wave(wave: &Wave) -> Map<String, Value> {
+    let mut all = Map::new();
+    all.insert("changes".to_owned(), wave.changes.iter().map(change).collect());
+    all.insert("events".to_owned(), wave.events.iter().map(event).collect());
+    all.insert("problems".to_owned(), wave.problems.iter().map(remark).collect());
+    all.insert("later".to_owned(), wave.later.iter().map(remark).collect());
+    all
+}
+
+fn change(change: &Change) -> Value {
+    let Change { controller, verb, object, why, after, .. } = change;
+    let ObjectRef { api_version, kind, namespace, name } = object;
+    let mut reference = Map::new();
+    reference.insert("apiVersion".to_owned(), (*api_version).into());
+    reference.insert("kind".to_owned(), (*kind).into());
     if let Some(namespace) = namespace {
-        object.insert("namespace".to_owned(), namespace.as_str().into());
+        reference.insert("namespace".to_owned(), namespace.as_str().into());
     }
-    object.insert("name".to_owned(), name.as_str().into());
-    let mut change = Map::new();
-    change.insert("controller".to_owned(), controller.as_str().into());
-    change.insert("verb".to_owned(), verb.as_str().into());
-    change.insert("object".to_owned(), Value::Object(object));
-    change.insert("why".to_owned(), why.as_str().into());
+    reference.insert("name".to_owned(), name.as_str().into());
+    let mut all = Map::new();
+    all.insert("controller".to_owned(), controller.as_str().into());
+    all.insert("verb".to_owned(), verb.as_str().into());
+    all.insert("object".to_owned(), Value::Object(reference));
+    all.insert("why".to_owned(), why.as_str().into());
+    let fields = change.differences();
     if !fields.is_empty() {
-        change.insert("fields".to_owned(), fields.into());
+        all.insert("fields".to_owned(), fields.into());
     }
-    if let Some(body) = body {
-        change.insert("body".to_owned(), body.clone());
+    if let Some(after) = after {
+        all.insert("after".to_owned(), Value::clone(after));
     }
-    Value::Object(change)
+    Value::Object(all)
+}
+
+fn event(event: &Event) -> Value {
+    let Event { type_, reason, message, object } = event;
+    json!({"type": type_, "reason": reason, "message": message, "object": object})
 }
 
 fn remark(remark: &Remark) -> Value {

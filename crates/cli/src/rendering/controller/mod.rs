@@ -5,7 +5,7 @@ mod rights;
 use std::collections::BTreeSet;
 
 use pillion_admission::settings::Settings;
-use pillion_controller::selection::{self, Name};
+use pillion_controller::registry::{self, Name};
 use pillion_identity::declared::{Declared, OnConflict};
 use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
 
 /// Returns the chosen controllers that have work to do with these settings, and a note for each one left out.
 fn running(input: &Input, options: &Controller) -> (BTreeSet<Name>, Vec<String>) {
-    let mut running = selection::chosen(&options.controllers);
+    let mut running = registry::chosen(&options.controllers);
     let mut notes = Vec::new();
     let mut leave_out = |name: Name, is_idle: bool, why: &str| {
         if is_idle && running.remove(&name) {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion_controller::selection::Name;
+use pillion_controller::registry::Name;
+use pillion_controller::rights::{Right, Scope, Situation};
 use pillion_kubernetes::rbac::PolicyRule;
 use serde_json::{Value, json};
 
@@ -15,10 +16,6 @@ use super::super::process::RBAC;
 /// The label of the ClusterRoles whose permissions merged accounts may get.
 pub const CEILING: &str = "pillion.dev/merged-ceiling";
 
-const WATCH: &[&str] = &["list", "watch"];
-const READ: &[&str] = &["get", "list", "watch"];
-/// The verbs for objects that a controller creates, changes and deletes.
-const KEEP: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Returns the roles of the running controllers. `granted`: the permissions that the settings give to merged accounts.
@@ -29,173 +26,80 @@ pub fn documents(
     granted: &[PolicyRule],
 ) -> Vec<Document> {
     let instance = options.name.as_str();
-    let subject = (options.deployment.namespace.as_str(), instance);
+    let home = options.deployment.namespace.as_str();
+    let subject = (home, instance);
     let of = |name, namespace, about| Access { name, namespace, instance, subject, about };
-    let is = |name: Name| running.contains(&name);
+    let rights = rights(needs, running);
+    let grants = |scope: Scope| rights.iter().filter(|right| right.scope == scope).map(grant).collect::<Vec<_>>();
     let (tokens_name, secrets_name) = (format!("{instance}-tokens"), format!("{instance}-token-secrets"));
     let bundle_name = format!("{instance}-bundle");
 
     let about =
         "What the controllers read and write in every namespace. None of it lets them grant more than they hold.";
-    let mut all = access::documents(RBAC, of(instance, None, about), &everywhere(&is));
+    let mut everywhere = grants(Scope::Cluster);
+    let why = "Events about objects, which kubectl describe shows.";
+    everywhere.push(Grant::new("events.k8s.io", &["events"], &["create", "patch"], why));
+    let mut all = access::documents(RBAC, of(instance, None, about), &everywhere);
+
     let about = "In the controllers' own namespace: the Lease of the leader, and the compiled SidecarSets.";
-    all.extend(access::documents(
-        RBAC,
-        of(instance, Some(&options.deployment.namespace), about),
-        &at_home(options, needs, &is),
-    ));
-    let elsewhere = needs.bundle.as_ref().filter(|bundle| bundle.namespace != options.deployment.namespace);
-    if let Some(place) = elsewhere.filter(|_| is(Name::Bundle)) {
+    let why = "The leader among the replicas.";
+    let mut at_home = vec![
+        Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
+        Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], why).of(&[&options.name]),
+    ];
+    let bundle = grants(Scope::Bundle);
+    let place = needs.bundle.as_ref().map(|bundle| bundle.namespace.as_str());
+    if place == Some(home) {
+        at_home.extend_from_slice(&bundle);
+    }
+    all.extend(access::documents(RBAC, of(instance, Some(home), about), &at_home));
+    if let Some(place) = place.filter(|place| *place != home) {
         let about = "The compiled SidecarSets, in the namespace of settings.bundleRef.";
-        all.extend(access::documents(RBAC, of(&bundle_name, Some(&place.namespace), about), &[bundle()]));
+        all.extend(access::documents(RBAC, of(&bundle_name, Some(place), about), &bundle));
     }
-    if is(Name::Bundle) {
-        let about = "What is read in the systemNamespace of the settings.";
-        let why = "Revisions that SidecarSets ask for, so that the policy need not look them up.";
-        let mut grants = vec![Grant::new("apps", &["controllerrevisions"], READ, why)];
-        if needs.reads_whitelist {
-            let why = "The whitelist of patchPodMetadata, which the settings do not have.";
-            grants.push(Grant::new("", &["configmaps"], READ, why).of(&["kruise-configuration"]));
-        }
-        all.extend(access::documents(RBAC, of(instance, Some(&needs.system_namespace), about), &grants));
+    let about = "What is read in the systemNamespace of the settings.";
+    let system = of(instance, Some(&needs.system_namespace), about);
+    all.extend(access::documents(RBAC, system, &grants(Scope::System)));
+    for namespace in options.token_namespaces.iter().collect::<BTreeSet<_>>() {
+        let about = "Tokens for isolated sidecars of this namespace.";
+        let tokens = of(&tokens_name, Some(namespace.as_str()), about);
+        all.extend(access::documents(RBAC, tokens, &grants(Scope::Tokens)));
     }
-    if is(Name::SidecarTokens) {
-        for namespace in options.token_namespaces.iter().collect::<BTreeSet<_>>() {
-            let about = "Tokens for isolated sidecars of this namespace.";
-            all.extend(access::documents(RBAC, of(&tokens_name, Some(namespace.as_str()), about), &tokens()));
-        }
-    }
-    if is(Name::ServiceAccountToken) || is(Name::LegacyTokenCleaner) {
-        let about = "Token Secrets of every namespace. Only serviceaccount-token and legacy-token-cleaner need this \
-                     role: reading every Secret gives every identity of the cluster.";
-        all.extend(access::documents(RBAC, of(&secrets_name, None, about), &token_secrets(&is)));
-        let about = "What kube-controller-manager and the API server say about tokens.";
-        all.extend(access::documents(RBAC, of(&secrets_name, Some("kube-system"), about), &in_kube_system(&is)));
-    }
-    if is(Name::MergedServiceAccounts) {
+    let about = "Token Secrets of every namespace. Only serviceaccount-token and legacy-token-cleaner need this \
+                 role: reading every Secret gives every identity of the cluster.";
+    all.extend(access::documents(RBAC, of(&secrets_name, None, about), &grants(Scope::EverySecret)));
+    let about = "What kube-controller-manager and the API server say about tokens.";
+    let in_kube_system = of(&secrets_name, Some("kube-system"), about);
+    all.extend(access::documents(RBAC, in_kube_system, &grants(Scope::KubeSystem)));
+    if running.contains(&Name::MergedServiceAccounts) {
         all.extend(ceiling(options, granted));
     }
     all
 }
 
-fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let has_sets = is(Name::MergedServiceAccounts) || is(Name::SidecarTokens) || is(Name::Bundle);
-    let why =
-        "Which namespaces there are, which of them are being deleted, and the labels that namespaceSelectors select.";
-    let mut grants = vec![Grant::new("", &["namespaces"], READ, why)];
-    if has_sets {
-        let why = "The SidecarSets.";
-        grants.push(Grant::new("apps.kruise.io", &["sidecarsets"], READ, why));
-        let why = "What to know about a SidecarSet, as a condition: a permission that cannot be granted, a bundle that it \
-                   is not in.";
-        grants.push(Grant::new("apps.kruise.io", &["sidecarsets/status"], &["patch"], why));
-        let why = "Which identities Pods need; of each only labels, account, volumes with Secrets and phase are kept.";
-        grants.push(Grant::new("", &["pods"], WATCH, why));
-        let why = "Which identities Pods will need: merged accounts have to be there before the first one.";
-        grants.push(Grant::new("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], WATCH, why));
-        grants.push(Grant::new("batch", &["cronjobs", "jobs"], WATCH, ""));
-        grants.push(Grant::new("apps.kruise.io", &["clonesets"], WATCH, ""));
+/// Returns the rights of the running controllers. Of two rights to the same objects, the one that includes the other
+/// stays.
+fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
+    let situation = Situation { bundle: needs.bundle.as_ref(), reads_whitelist: needs.reads_whitelist };
+    let mut all: Vec<Right> = Vec::new();
+    for right in running.iter().flat_map(|name| name.rights(&situation)) {
+        let includes = |one: &Right, other: &Right| {
+            let objects = |right: &Right| (right.scope.clone(), right.group, right.resources, right.names);
+            objects(one) == objects(other) && other.verbs.iter().all(|verb| one.verbs.contains(verb))
+        };
+        if all.iter().any(|known| includes(known, &right)) {
+            continue;
+        }
+        match all.iter_mut().find(|known| includes(&right, known)) {
+            Some(known) => *known = right,
+            None => all.push(right),
+        }
     }
-    if is(Name::MergedServiceAccounts) {
-        let why = "Merged ServiceAccounts. RBAC cannot say \"names that start with sidecarset-merged-\"; no other is written.";
-        grants.push(Grant::new("", &["serviceaccounts"], KEEP, why));
-        let why = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server allows the \
-                   controller no grant beyond its own permissions.";
-        grants.push(Grant::new(RBAC_GROUP, &["rolebindings", "roles"], KEEP, why));
-    } else if is(Name::SidecarTokens) || is(Name::ServiceAccountToken) {
-        let why = "Whether accounts are there, and their UIDs. A ServiceAccount holds no token.";
-        grants.push(Grant::new("", &["serviceaccounts"], READ, why));
-    }
-    if is(Name::ServiceAccount) {
-        let why =
-            "The ServiceAccount \"default\" of each namespace. RBAC cannot say by which name something is created.";
-        grants.push(Grant::new("", &["serviceaccounts"], &["create"], why));
-        grants.push(Grant::new("", &["serviceaccounts"], WATCH, "").of(&["default"]));
-    }
-    if is(Name::ServiceAccountToken) {
-        let why = "References to token Secrets that are gone.";
-        grants.push(Grant::new("", &["serviceaccounts"], &["patch"], why));
-        let why = "Tokens for token Secrets.";
-        grants.push(Grant::new("", &["serviceaccounts/token"], &["create"], why));
-    }
-    if is(Name::RootCaPublisher) {
-        let why = "The ConfigMap kube-root-ca.crt of each namespace.";
-        grants.push(Grant::new(
-            "",
-            &["configmaps"],
-            &["create"],
-            "RBAC cannot say by which name something is created.",
-        ));
-        let kept = Grant::new("", &["configmaps"], &["list", "watch", "patch"], why);
-        grants.push(kept.of(&["kube-root-ca.crt"]));
-    }
-    let why = "Events about objects, which kubectl describe shows.";
-    grants.push(Grant::new("events.k8s.io", &["events"], &["create", "patch"], why));
-    grants
+    all
 }
 
-fn at_home(options: &Controller, needs: &Needs, is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let why = "The leader among the replicas.";
-    let mut grants = vec![
-        Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
-        Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], why).of(&[&options.name]),
-    ];
-    let is_here = needs.bundle.as_ref().is_some_and(|bundle| bundle.namespace == options.deployment.namespace);
-    if is(Name::Bundle) && is_here {
-        grants.push(bundle());
-    }
-    grants
-}
-
-fn bundle() -> Grant {
-    let why = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose names are \
-               not known beforehand.";
-    Grant::new("", &["configmaps"], KEEP, why)
-}
-
-fn tokens() -> Vec<Grant> {
-    vec![
-        Grant::new(
-            "",
-            &["secrets"],
-            KEEP,
-            "The Secrets with the tokens. RBAC cannot say \"names that start with sidecarset-token-\"; no other is written, \
-             and only those with Pillion's label are read.",
-        ),
-        Grant::new("", &["serviceaccounts/token"], &["create"], "The tokens."),
-    ]
-}
-
-fn token_secrets(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let mut grants = Vec::new();
-    if is(Name::ServiceAccountToken) {
-        let why = "Token Secrets: what is missing in them, those whose ServiceAccount is gone, and whether one is gone that \
-                   a ServiceAccount names.";
-        grants.push(Grant::new("", &["secrets"], &["get", "list", "watch", "patch", "delete"], why));
-    }
-    if is(Name::LegacyTokenCleaner) {
-        let why = "Unused token Secrets, once a day.";
-        grants.push(Grant::new("", &["secrets"], &["list", "patch", "delete"], why));
-        grants.push(Grant::new("", &["serviceaccounts"], &["get"], "Which ServiceAccount refers to them."));
-        grants.push(Grant::new("", &["pods"], &["list"], "Whether a Pod mounts them."));
-    }
-    grants
-}
-
-fn in_kube_system(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let mut grants = Vec::new();
-    if is(Name::ServiceAccountToken) {
-        let why = "Whether kube-controller-manager is running: two controllers that create tokens would interfere with \
-                   each other.";
-        let leases = Grant::new("coordination.k8s.io", &["leases"], &["get"], why);
-        grants.push(leases.of(&["kube-controller-manager"]));
-    }
-    if is(Name::LegacyTokenCleaner) {
-        let why = "Since when the API server has written down which tokens are used.";
-        let tracking = Grant::new("", &["configmaps"], &["get"], why);
-        grants.push(tracking.of(&["kube-apiserver-legacy-service-account-token-tracking"]));
-    }
-    grants
+fn grant(right: &Right) -> Grant {
+    Grant::new(right.group, right.resources, right.verbs, right.why).of(right.names)
 }
 
 /// Returns the roles that limit merged accounts: the permissions that the settings give, and those of ClusterRoles with

@@ -1,0 +1,101 @@
+//! Runs the controllers in rounds: one reconciliation of each key of each controller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+
+use super::tape::Tape;
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::effects::Recorder as _;
+use crate::registry::{self, Name, Options, Visitor};
+use crate::wakes::Wakes;
+
+/// The controllers that have started.
+pub(super) struct Rounds<'a> {
+    context: &'a Context,
+    tape: &'a Tape,
+    /// The SidecarSet whose keys are reconciled; `None` for all keys.
+    sidecar_set: Option<&'a str>,
+    started: Vec<Box<dyn Round + 'a>>,
+}
+
+/// A controller that has started.
+trait Round: Send {
+    /// Reconciles each of its keys once, in ascending order.
+    fn run<'a>(&'a mut self, tape: &'a Tape, sidecar_set: Option<&'a str>) -> BoxFuture<'a, ()>;
+}
+
+struct Started<C: Controller> {
+    controller: C,
+    states: BTreeMap<C::Key, C::State>,
+    /// Controllers hold it weakly.
+    _wakes: Wakes<C::Key>,
+}
+
+impl<C: Controller> Round for Started<C> {
+    fn run<'a>(&'a mut self, tape: &'a Tape, sidecar_set: Option<&'a str>) -> BoxFuture<'a, ()> {
+        async move {
+            let Self { controller, states, .. } = self;
+            let keys: BTreeSet<C::Key> = controller.keys().into_iter().collect();
+            for key in keys {
+                if sidecar_set.is_some_and(|name| !controller.concerns(&key, name)) {
+                    continue;
+                }
+                let problems = tape.problems();
+                let result = controller.reconcile(&key, states.entry(key.clone()).or_default()).await;
+                if let Err(failure) = result
+                    && tape.problems() == problems
+                {
+                    tape.problem(C::NAME, None, format!("{key}: {failure}"));
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(context: &'a Context, tape: &'a Tape, sidecar_set: Option<&'a str>) -> Self {
+        Self { context, tape, sidecar_set, started: Vec::new() }
+    }
+
+    /// Starts these controllers and runs the first round: those on which the others depend come first.
+    pub(super) async fn first(&mut self, names: &BTreeSet<Name>, options: &Options) {
+        if names.contains(&Name::Bundle) {
+            self.context.bundled.await_it();
+        }
+        let (first, others): (Vec<Name>, Vec<Name>) = names.iter().partition(|name| name.comes_first());
+        let Ok(()) = registry::visit(self, first.into_iter().chain(others), options).await;
+    }
+
+    /// Runs another round.
+    pub(super) async fn next(&mut self) {
+        for controller in &mut self.started {
+            controller.run(self.tape, self.sidecar_set).await;
+        }
+    }
+}
+
+impl Visitor for Rounds<'_> {
+    type Error = Infallible;
+
+    async fn visit<C: Controller>(&mut self, _: Name, options: C::Options) -> Result<(), Infallible> {
+        let controller = C::start(self.context.clone(), options).await;
+        let (wakes, keys) = Wakes::new();
+        // Nothing is queued: each round reconciles every key.
+        drop(keys);
+        controller.wakes(&wakes);
+        let mut started = Box::new(Started { controller, states: BTreeMap::new(), _wakes: wakes });
+        started.run(self.tape, self.sidecar_set).await;
+        self.started.push(started);
+        Ok(())
+    }
+}
+
+/// Keeps the tape where the controllers find it.
+pub(super) fn recording(context: Context, tape: &Arc<Tape>) -> Context {
+    Context { recorder: Some(Arc::clone(tape) as Arc<dyn crate::effects::Recorder>), ..context }
+}
