@@ -19,7 +19,7 @@ pub mod leader;
 pub mod legacy_token_cleaner;
 pub mod merged;
 pub mod metrics;
-//PREVIEW
+pub mod preview;
 pub mod problem;
 pub mod queue;
 pub mod read;
@@ -29,7 +29,7 @@ pub mod rights;
 pub mod root_ca;
 pub mod sets;
 pub mod sidecar_tokens;
-//SIM
+pub mod simulation;
 pub mod store;
 pub mod token_controller;
 pub mod wakes;

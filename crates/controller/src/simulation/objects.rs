@@ -5,36 +5,62 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::DynamicObject;
-use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
-use pillion_plan::demand::Prepared;
 use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::sets::Sets;
-use crate::watch::{PodObject, WorkloadObject};
+use crate::store::{PodObject, WorkloadObject};
 
-/// The kinds that controllers read: group, kind, and whether the kind is namespaced.
-pub(super) const KINDS: [(&str, &str, bool); 17] = [
-    ("", "Namespace", false),
-    ("", "Pod", true),
-    ("", "ServiceAccount", true),
-    ("", "Secret", true),
-    ("", "ConfigMap", true),
-    ("apps", "Deployment", true),
-    ("apps", "StatefulSet", true),
-    ("apps", "DaemonSet", true),
-    ("apps", "ReplicaSet", true),
-    ("apps", "ControllerRevision", true),
-    ("batch", "Job", true),
-    ("batch", "CronJob", true),
-    ("rbac.authorization.k8s.io", "Role", true),
-    ("rbac.authorization.k8s.io", "RoleBinding", true),
-    ("coordination.k8s.io", "Lease", true),
-    ("apps.kruise.io", "SidecarSet", false),
-    ("apps.kruise.io", "CloneSet", true),
+/// A kind that controllers read or write.
+pub(super) struct Kind {
+    /// Its API versions.
+    pub(super) api_versions: &'static [&'static str],
+    pub(super) name: &'static str,
+    pub(super) is_namespaced: bool,
+}
+
+const fn namespaced(api_versions: &'static [&'static str], name: &'static str) -> Kind {
+    Kind { api_versions, name, is_namespaced: true }
+}
+
+/// The kinds that controllers read or write.
+pub(super) const KINDS: &[Kind] = &[
+    Kind { api_versions: &["v1"], name: "Namespace", is_namespaced: false },
+    namespaced(&["v1"], "Pod"),
+    namespaced(&["v1"], "ServiceAccount"),
+    namespaced(&["v1"], "Secret"),
+    namespaced(&["v1"], "ConfigMap"),
+    namespaced(&["apps/v1"], "Deployment"),
+    namespaced(&["apps/v1"], "StatefulSet"),
+    namespaced(&["apps/v1"], "DaemonSet"),
+    namespaced(&["apps/v1"], "ReplicaSet"),
+    namespaced(&["apps/v1"], "ControllerRevision"),
+    namespaced(&["batch/v1"], "Job"),
+    namespaced(&["batch/v1"], "CronJob"),
+    namespaced(&["rbac.authorization.k8s.io/v1"], "Role"),
+    namespaced(&["rbac.authorization.k8s.io/v1"], "RoleBinding"),
+    namespaced(&["coordination.k8s.io/v1"], "Lease"),
+    namespaced(&["events.k8s.io/v1"], "Event"),
+    Kind {
+        api_versions: &["apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1"],
+        name: "SidecarSet",
+        is_namespaced: false,
+    },
+    namespaced(&["apps.kruise.io/v1alpha1"], "CloneSet"),
 ];
+
+impl Kind {
+    /// Returns the group.
+    pub(super) fn group(&self) -> &'static str {
+        self.api_versions.first().map_or("", |version| group(version))
+    }
+
+    /// Returns the kind of a resource, such as `pods`.
+    pub(super) fn of_resource(group: &str, plural: &str) -> Option<&'static Self> {
+        KINDS.iter().find(|kind| kind.group() == group && resource(kind.name) == plural)
+    }
+}
 
 /// Manifests, and assumptions about the cluster.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +73,7 @@ pub struct Situation {
     /// The labels of Namespaces that are in no manifest.
     pub namespace_labels: BTreeMap<String, String>,
     /// The ServiceAccounts that are assumed to exist in every namespace: `default`, which nearly every cluster creates,
-    /// and those that are taken to exist ([`Situation::named`]).
+    /// and those that are taken to exist.
     pub accounts: BTreeSet<String>,
 }
 
@@ -112,7 +138,7 @@ impl Situation {
     /// Returns all namespaces that occur in the manifests.
     fn namespaces(&self) -> BTreeSet<String> {
         let of = |manifest: &Value| {
-            let (_, kind, is_namespaced) = known(manifest)?;
+            let Kind { name: kind, is_namespaced, .. } = *known(manifest)?;
             let text = |key| json::text(manifest, &["metadata", key]).to_owned();
             match (kind, is_namespaced) {
                 ("Namespace", _) => Some(text("name")),
@@ -123,16 +149,10 @@ impl Situation {
         self.manifests.iter().filter_map(of).collect()
     }
 
-    /// Returns the ServiceAccounts that SidecarSets name, both those of the settings and those in the manifests.
-    pub fn named(&self, settings: &Settings) -> BTreeSet<String> {
-        let is_set = |manifest: &&Value| known(manifest).is_some_and(|(_, kind, _)| kind == "SidecarSet");
-        let sets = Sets::union(settings, self.manifests.iter().filter(is_set));
-        sets.prepared.iter().flat_map(Prepared::accounts).map(str::to_owned).collect()
-    }
-
     /// Completes an object as an API server would; `None` for kinds that no controller reads.
     fn object(&self, mut value: Value, is_implied: bool) -> Option<Object> {
-        let (group, kind, is_namespaced) = known(&value)?;
+        let found = known(&value)?;
+        let (group, kind, is_namespaced) = (found.group(), found.name, found.is_namespaced);
         let text = |path: &[&str]| json::text(&value, path).to_owned();
         let name = match text(&["metadata", "name"]) {
             // One object stands for all that would get this name prefix.
@@ -171,7 +191,7 @@ pub fn problem(manifest: &Value) -> Option<String> {
     fn read<K: DeserializeOwned>(manifest: &Value) -> Option<String> {
         K::deserialize(manifest).err().map(|error| error.to_string())
     }
-    let (_, kind, _) = known(manifest)?;
+    let kind = known(manifest)?.name;
     let text = |key| json::text(manifest, &["metadata", key]);
     if text("name").is_empty() && text("generateName").is_empty() {
         return Some("metadata.name is missing".to_owned());
@@ -197,8 +217,8 @@ fn complete(object: &mut json::Object, key: &str, value: &str) {
     }
 }
 
-/// Returns the entry of [`KINDS`] for an object; `None` if no controller reads its kind.
-fn known(value: &Value) -> Option<(&'static str, &'static str, bool)> {
+/// Returns the kind of an object; `None` if no controller reads it.
+fn known(value: &Value) -> Option<&'static Kind> {
     let (group, kind) = (group(json::text(value, &["apiVersion"])), json::text(value, &["kind"]));
-    KINDS.into_iter().find(|known| (known.0, known.1) == (group, kind))
+    KINDS.iter().find(|known| (known.group(), known.name) == (group, kind))
 }

@@ -34,7 +34,7 @@ pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
 pub use subject::{ContainerState, Readiness, Subject};
-pub(crate) use subject::PodObject;
+pub(crate) use subject::{PodObject, WorkloadObject};
 pub use table::Table;
 pub use watch::{Watch, Watched};
 
