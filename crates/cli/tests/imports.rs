@@ -54,6 +54,7 @@ fn no_two_modules_import_each_other(
         "admission",
         "bench",
         "bundle",
+        "certificates",
         "cli",
         "controller",
         "explain",

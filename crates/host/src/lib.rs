@@ -20,9 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-#[cfg(test)]
-#[path = "../tests/support/api_server.rs"]
-mod api_server;
 mod bounds;
 pub mod cache;
 mod callback;

@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion::rendering::crd;
-use pillion_host::server::certificates::{self, Certificates, Clock, Lifetimes, SelfSigned, Target};
+use pillion_certificates::{Certificates, Clock, Lifetimes, SelfSigned, Target};
 use pillion_host::server::client::{Client as Caller, Protocol, Target as Called};
 use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{CodeCache, Module, NoCluster};
@@ -131,7 +131,8 @@ async fn an_authority_is_replaced_under_load_and_every_pod_has_its_sidecar() {
     let installation = Installation::prepare(&cluster, &log_agent(), &[], &[]).await;
     let account = cluster.as_service_account(NAMESPACE, NAME).await.unwrap();
     let clock = TurnedClock::default();
-    let keep = async || certificates::self_signed(account.client().await.unwrap(), options(), clock.clock()).unwrap();
+    let keep =
+        async || pillion_certificates::self_signed(account.client().await.unwrap(), options(), clock.clock()).unwrap();
     // `other` is a second replica, which writes the same objects.
     let (kept, other) = (keep().await, keep().await);
     let running = serve(&kept).await;

@@ -10,6 +10,7 @@
     clippy::unwrap_used
 )]
 
+pub mod api_server;
 pub mod cluster;
 pub mod conformance;
 pub mod identity;

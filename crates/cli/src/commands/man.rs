@@ -1,13 +1,10 @@
 //! `pillion man`.
 
-mod page;
-
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::files;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -30,12 +27,9 @@ pub struct Args {
 /// # Errors
 /// If the folder cannot be made or a page cannot be written.
 pub fn run(args: &Args, command: clap::Command, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    // Render all pages first, so that little can fail between writing the first file and the last.
-    let pages = page::all(command)?;
-    fs::create_dir_all(&args.out_dir).with_context(|| args.out_dir.display().to_string())?;
-    for page in &pages {
-        files::write(&args.out_dir.join(&page.file), &page.text)?;
-    }
-    writeln!(terminal.err(), "{} pages in {}", pages.len(), args.out_dir.display())?;
+    let folder = &args.out_dir;
+    let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder));
+    written.with_context(|| folder.display().to_string())?;
+    writeln!(terminal.err(), "manual pages in {}", folder.display())?;
     Ok(Status::Done)
 }

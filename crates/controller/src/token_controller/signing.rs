@@ -188,6 +188,23 @@ Be0ra99YXMt4Cquq4U4Gn7/0hDOOTTfGOz/6G5UcII3+hsITv39Dvec1TN2De5kX
         assert_eq!(digest, "d72e70188652c0c0492463f5273f02b9e94c2ae215c70c631b9b3cb0c38739d5");
     }
 
+    /// A key made for this test: `openssl ecparam -genkey -name prime256v1 -noout`, which writes SEC 1. The id is
+    /// openssl's digest of the public half.
+    #[test]
+    fn tkn10_a_curve_key_is_read_in_the_form_that_openssl_writes() {
+        let pem = "\
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIFKKjQeKhX3C2PB3Sk5iMoBrmCMggsOD6RKGfF5rPP3JoAoGCCqGSM49
+AwEHoUQDQgAEULyrQwLhQTmt+dfPhx7z+WjR9NzH7dXXoNV1LNCM8wjAa8j4r0J5
+2U17XOh3jdILLnOra12Yi7PkPXzoVjcsOA==
+-----END EC PRIVATE KEY-----
+";
+        let token = SigningKey::from_pem(pem.as_bytes()).expect("a key").sign(&json!({})).expect("a token");
+        let header = URL_SAFE_NO_PAD.decode(token.split('.').next().expect("a part")).expect("base64");
+        let header: Value = serde_json::from_slice(&header).expect("a header");
+        assert_eq!(header, json!({"alg": "ES256", "kid": "Nu8Pgrn_EKJ6dP-Kr8-WJBvxaIKNcvYCfMtkq4Lm9EA"}));
+    }
+
     #[test]
     fn tkn10_other_keys_are_refused() {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key");

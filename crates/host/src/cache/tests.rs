@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pillion_testkit::api_server::{ApiServer, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::store::{Kind, Verdict, key};
 use super::{Cache, Options, StalenessError, WatchStatus, Watched};
-use crate::api_server::{ApiServer, eventually};
 use crate::cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, ResourceAttributes, ResourceRequest,
     get_request as get,

@@ -1,14 +1,12 @@
 //! A client that calls an admission server as the API server does: HTTP/2 over one persistent connection, with many
 //! concurrent requests. It is meant for load generation and tests.
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
-use hyper::body::Incoming;
+use http_body_util::BodyExt as _;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::crypto::ring;
@@ -179,17 +177,7 @@ impl Client {
         let status: StatusCode = response.status();
         let retry_after = response.headers().get(header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        Ok(Answer { status: status.as_u16(), retry_after, body: whole(response.into_body()).await? })
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok(Answer { status: status.as_u16(), retry_after, body: body.into() })
     }
-}
-
-async fn whole(body: Incoming) -> Result<Vec<u8>, ClientError> {
-    let mut body = pin!(body);
-    let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        if let Ok(data) = frame?.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-    }
-    Ok(bytes)
 }

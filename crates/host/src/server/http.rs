@@ -1,16 +1,15 @@
 //! HTTP: routes, and answers to requests that are not reviews.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::{Instant as TokioInstant, timeout_at};
 
 use super::evaluate::{Judge, Situation};
@@ -173,7 +172,7 @@ impl App {
         request: Request,
         arrived: Instant,
         limit: usize,
-    ) -> Result<(Vec<u8>, Turn, Instant), Rejected> {
+    ) -> Result<(Bytes, Turn, Instant), Rejected> {
         let until = deadline::of(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
         if !is_json(&request) {
             let text = "the content type must be application/json";
@@ -199,29 +198,23 @@ fn is_json(request: &Request) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// Reads a body up to the limit.
-async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Rejected> {
+/// Reads a body up to the limit. A body that declares a greater length is rejected before it is read.
+async fn read(body: Body, limit: usize) -> Result<Bytes, Rejected> {
     let too_large = || {
         let text = format!("the body has more than {limit} bytes");
         Rejected::new(StatusCode::PAYLOAD_TOO_LARGE, Rejection::TooLarge, text)
     };
-    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if expected > limit {
+    if u64::try_from(limit).is_ok_and(|limit| body.size_hint().lower() > limit) {
         return Err(too_large());
     }
-    let mut body = pin!(body);
-    let mut bytes = Vec::with_capacity(expected);
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let frame = frame.map_err(|_| {
-            Rejected::new(StatusCode::BAD_REQUEST, Rejection::Unread, "the body of the request did not come whole")
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len().saturating_add(data.len()) > limit {
-            return Err(too_large());
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(_) => {
+            let text = "the body of the request did not come whole";
+            Err(Rejected::new(StatusCode::BAD_REQUEST, Rejection::Unread, text))
         }
-        bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
 }
 
 fn json(body: Vec<u8>) -> Response {

@@ -10,9 +10,8 @@
 //! | [`paths::METRICS`] | Prometheus | |
 //!
 //! Inputs that change while the server runs arrive through `tokio::sync::watch` channels: settings ([`ServedSettings`],
-//! for example from a [`SettingsFile`]) and certificates. [`Limits`] bounds everything that a request may use.
+//! for example from a [`SettingsFile`]) and certificates (`pillion_certificates`). [`Limits`] bounds everything that a request may use.
 
-pub mod certificates;
 pub mod client;
 mod connections;
 mod convert;
@@ -29,7 +28,6 @@ mod metrics;
 mod reload;
 mod review;
 mod settings;
-mod temporary;
 mod tls;
 
 use std::io;
@@ -47,7 +45,6 @@ pub use self::limits::Limits;
 pub use self::metrics::Metrics;
 pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
 pub use self::settings::{ServedSettings, SettingsError};
-pub use self::temporary::{TemporaryAuthority, TemporaryError};
 
 use self::connections::Port;
 use self::drain::Phase;
@@ -185,7 +182,7 @@ fn show(
 ) {
     metrics.before_scrape(move |metrics| {
         metrics.settings_in_use(settings.borrow().loaded());
-        if let Some(expiry) = certificates::expiry(&certificates.borrow()) {
+        if let Some(expiry) = pillion_certificates::expiry(&certificates.borrow()) {
             metrics.certificate_in_use(expiry);
         }
     });
@@ -193,7 +190,7 @@ fn show(
 
 /// Returns the readiness conditions of every server.
 fn standard(certificates: watch::Receiver<Arc<CertifiedKey>>, phase: watch::Receiver<Phase>) -> Readiness {
-    let certificate = move || match certificates::expiry(&certificates.borrow()) {
+    let certificate = move || match pillion_certificates::expiry(&certificates.borrow()) {
         Some(expiry) if expiry > SystemTime::now() => Ok(()),
         Some(_) => Err("it has expired".to_owned()),
         None => Err("it cannot be read".to_owned()),

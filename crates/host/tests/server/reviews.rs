@@ -163,7 +163,7 @@ async fn bodies_have_a_limit() {
     // The same body without a declared length.
     let stream = Body::new(Chunks(2));
     let answer = client.post(paths::MUTATE, stream).await.unwrap();
-    assert_eq!(answer.status, 413);
+    assert_eq!((answer.status, answer.body), (413, b"the body has more than 2000 bytes\n".to_vec()));
     assert_eq!(ask(&mut client, paths::MUTATE, &pod_review("u", &web())).await["allowed"], json!(true));
 }
 

@@ -4,8 +4,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pillion_certificates::TemporaryAuthority;
 use pillion_host::server::client::{Answer, Client, Protocol, Target};
-use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server, TemporaryAuthority};
+use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{Cluster, CodeCache, Module, NoCluster};
 use rustls::RootCertStore;
 use rustls::sign::CertifiedKey;

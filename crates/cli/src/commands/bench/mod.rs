@@ -156,7 +156,7 @@ mod tests {
     fn some_ca() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.crt");
-        std::fs::write(&path, pillion_host::server::TemporaryAuthority::new().unwrap().pem()).unwrap();
+        std::fs::write(&path, pillion_certificates::TemporaryAuthority::new().unwrap().pem()).unwrap();
         (folder, path)
     }
 

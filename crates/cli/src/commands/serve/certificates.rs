@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
-use pillion_host::server::certificates::{self, Certificates, Files, SelfSigned, ServerNames, Target, system_clock};
-use pillion_host::server::{Readiness, TemporaryAuthority};
+use pillion_certificates::{Certificates, Files, SelfSigned, ServerNames, Target, TemporaryAuthority, system_clock};
+use pillion_host::server::Readiness;
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
@@ -108,11 +108,11 @@ impl Wanted {
     /// If there is no certificate at first, or no cluster to keep it in.
     pub(super) async fn provide(self) -> anyhow::Result<Provided> {
         Ok(match self {
-            Self::Files(files) => Provided::Kept(certificates::from_files(files, system_clock())?),
+            Self::Files(files) => Provided::Kept(pillion_certificates::from_files(files, system_clock())?),
             Self::SelfSigned(wanted) => {
                 let config = Config::infer().await.context("--certificates self-signed: no cluster to keep them in")?;
                 let client = Client::try_from(config).context("--certificates self-signed")?;
-                Provided::Kept(certificates::self_signed(client, wanted, system_clock())?)
+                Provided::Kept(pillion_certificates::self_signed(client, wanted, system_clock())?)
             }
             Self::Temporary { names, ca_file } => {
                 let authority = TemporaryAuthority::new()?;

@@ -4,45 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustls::pki_types::CertificateDer;
 
-use super::authority::{self, Lifetimes, MakeError, Pair};
-use super::names::ServerNames;
-use super::pem;
-use super::plan::{Change, Server, State, Trusted};
-use super::time::Time;
-use super::x509::{self, Facts, Id};
+use crate::authority::{self, Lifetimes, MakeError, Pair};
+use crate::names::ServerNames;
+use crate::pem;
+use crate::plan::{Change, Server, State, Trusted};
+use crate::time::Time;
+use crate::x509::{self, Facts, Id};
 
 /// The certificate of an authority and its parsed facts.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Authority {
-    pub(super) certificate: CertificateDer<'static>,
-    pub(super) facts: Facts,
+pub(crate) struct Authority {
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) facts: Facts,
 }
 
 /// The certificates and keys of the self-signed source. All parts match each other.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Contents {
+pub(crate) struct Contents {
     /// Every authority that clients should trust, in the order of the bundle.
-    pub(super) trusted: Vec<Authority>,
+    pub(crate) trusted: Vec<Authority>,
     /// The authority that signs.
-    pub(super) signing: Option<Pair>,
+    pub(crate) signing: Option<Pair>,
     /// The authority that will sign once every client trusts it.
-    pub(super) next: Option<Pair>,
+    pub(crate) next: Option<Pair>,
     /// The served certificate.
-    pub(super) server: Option<Pair>,
+    pub(crate) server: Option<Pair>,
     /// For authorities that no longer sign: the time by which everything that they signed has expired.
-    pub(super) retired: BTreeMap<Id, Time>,
+    pub(crate) retired: BTreeMap<Id, Time>,
     /// The keys of the Secret whose values are unusable.
-    pub(super) damage: Vec<&'static str>,
+    pub(crate) damage: Vec<&'static str>,
 }
 
 impl Contents {
     /// Returns the bundle of all trusted authorities for `caBundle`.
-    pub(super) fn bundle(&self) -> String {
+    pub(crate) fn bundle(&self) -> String {
         pem::shown(self.trusted.iter().map(|authority| &authority.certificate))
     }
 
     /// Returns the state without keys.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let trusted = self.trusted.iter().map(|authority| {
             let Facts { id, validity, .. } = authority.facts;
             Trusted { id, validity, retired_until: self.retired.get(&id).copied() }
@@ -63,7 +63,7 @@ impl Contents {
     }
 
     /// Returns the contents after the changes of a plan.
-    pub(super) fn after(mut self, changes: &[Change], now: Time, life: &Lifetimes) -> Result<Self, MakeError> {
+    pub(crate) fn after(mut self, changes: &[Change], now: Time, life: &Lifetimes) -> Result<Self, MakeError> {
         for change in changes {
             match change {
                 Change::Create => self.signing = Some(self.trust(now, life)?),
@@ -81,7 +81,7 @@ impl Contents {
     }
 
     /// Returns the contents without the parts that match no trusted authority.
-    pub(super) fn tidied(mut self) -> Self {
+    pub(crate) fn tidied(mut self) -> Self {
         let trusted: BTreeSet<Id> = self.trusted.iter().map(|authority| authority.facts.id).collect();
         let is_trusted = |pair: &Pair| trusted.contains(&Id::of(&pair.certificate));
         self.signing = self.signing.filter(is_trusted);

@@ -8,18 +8,18 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::names::ServerNames;
-use super::time::Time;
+use crate::names::ServerNames;
+use crate::time::Time;
 
 /// How far the clock that made a certificate may be ahead of ours.
 const AHEAD: std::time::Duration = std::time::Duration::from_hours(1);
 
 /// Identifies a certificate: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Id(pub [u8; 32]);
+pub(crate) struct Id(pub [u8; 32]);
 
 impl Id {
-    pub(super) fn of(certificate: &CertificateDer<'_>) -> Self {
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 }
@@ -38,34 +38,34 @@ impl fmt::Debug for Id {
 
 /// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
-    pub(super) from: Time,
-    pub(super) until: Time,
+pub(crate) struct Validity {
+    pub(crate) from: Time,
+    pub(crate) until: Time,
 }
 
 impl Validity {
     /// Whether the certificate is usable now. Its start may lie up to `AHEAD` in the future.
-    pub(super) fn holds(&self, now: Time) -> bool {
+    pub(crate) fn holds(&self, now: Time) -> bool {
         self.from <= now + AHEAD && now < self.until
     }
 }
 
 /// The relevant facts of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
-    pub(super) id: Id,
-    pub(super) validity: Validity,
+pub(crate) struct Facts {
+    pub(crate) id: Id,
+    pub(crate) validity: Validity,
     /// Whether it may sign certificates (`basicConstraints`, `keyUsage`).
-    pub(super) is_authority: bool,
+    pub(crate) is_authority: bool,
     /// Whether a server may use it (`extendedKeyUsage`; a certificate without that extension is suitable).
-    pub(super) is_server: bool,
-    pub(super) names: ServerNames,
+    pub(crate) is_server: bool,
+    pub(crate) names: ServerNames,
     /// The public key, as `SubjectPublicKeyInfo`.
-    pub(super) public_key: Vec<u8>,
+    pub(crate) public_key: Vec<u8>,
 }
 
 /// Reads a certificate; `None` if the bytes are not one.
-pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
+pub(crate) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let validity = certificate.validity();
     let usage = certificate.key_usage().ok()?.is_none_or(|usage| usage.value.key_cert_sign());
@@ -91,13 +91,13 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
 }
 
 /// Returns when a certificate expires; `None` if the bytes are not one.
-pub(super) fn expiry(der: &CertificateDer<'_>) -> Option<Time> {
+pub(crate) fn expiry(der: &CertificateDer<'_>) -> Option<Time> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(Time(certificate.validity().not_after.timestamp()))
 }
 
 /// Whether `issuer` signed `certificate`.
-pub(super) fn signed(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> bool {
+pub(crate) fn signed(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> bool {
     let parsed = (X509Certificate::from_der(certificate), X509Certificate::from_der(issuer));
     let (Ok((_, certificate)), Ok((_, issuer))) = parsed else { return false };
     certificate.issuer() == issuer.subject() && certificate.verify_signature(Some(issuer.public_key())).is_ok()

@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use pillion_testkit::api_server::eventually;
 use rstest::rstest;
 use tempfile::TempDir;
 
-use super::super::authority::{self, Lifetimes, Pair};
-use super::super::names::ServerNames;
-use super::super::time::Time;
-use super::super::{Files, from_files, pem};
 use super::{NOW, TestClock, verify};
-use crate::api_server::eventually;
+use crate::authority::{self, Lifetimes, Pair};
+use crate::names::ServerNames;
+use crate::time::Time;
+use crate::{Files, from_files, pem};
 
 const DAY: Duration = Duration::from_hours(24);
 

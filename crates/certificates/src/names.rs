@@ -63,7 +63,7 @@ impl ServerNames {
     }
 
     /// Builds the names of an existing certificate. Other kinds of names in the certificate are irrelevant.
-    pub(super) fn read(dns: impl IntoIterator<Item = String>, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+    pub(crate) fn read(dns: impl IntoIterator<Item = String>, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let dns = dns.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { dns, addresses: addresses.into_iter().collect() }
     }
@@ -74,7 +74,7 @@ impl ServerNames {
     }
 
     /// Whether the host of a URL is one of these names.
-    pub(super) fn has_host(&self, host: &str) -> bool {
+    pub(crate) fn has_host(&self, host: &str) -> bool {
         match IpAddr::from_str(host.trim_matches(['[', ']'])) {
             Ok(address) => self.addresses.contains(&address),
             Err(_) => self.dns.contains(&host.to_ascii_lowercase()),
@@ -82,7 +82,7 @@ impl ServerNames {
     }
 
     /// Returns the union of both.
-    pub(super) fn with(&self, others: &Self) -> Self {
+    pub(crate) fn with(&self, others: &Self) -> Self {
         Self { dns: &self.dns | &others.dns, addresses: &self.addresses | &others.addresses }
     }
 

@@ -2,25 +2,24 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use ::pem::{EncodeConfig, LineEnding, Pem, encode_config};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A private key. Its `Debug` form shows no secret, so logs cannot leak it.
-pub(super) struct PrivateKey(PrivateKeyDer<'static>);
+pub(crate) struct PrivateKey(PrivateKeyDer<'static>);
 
 impl PrivateKey {
     /// Reads the first private key of a text.
-    pub(super) fn read(pem: &[u8]) -> Option<Self> {
+    pub(crate) fn read(pem: &[u8]) -> Option<Self> {
         PrivateKeyDer::from_pem_slice(pem).ok().map(Self)
     }
 
-    pub(super) fn der(&self) -> PrivateKeyDer<'static> {
+    pub(crate) fn der(&self) -> PrivateKeyDer<'static> {
         self.0.clone_key()
     }
 
-    pub(super) fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         let label = match &self.0 {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
             PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
@@ -55,7 +54,7 @@ impl fmt::Debug for PrivateKey {
 }
 
 /// Returns the certificates of a text, in order, and whether any block is unreadable.
-pub(super) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
+pub(crate) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
     let (mut found, mut broken) = (Vec::new(), false);
     // Each block is parsed on its own, so a broken block does not affect the next.
     for block in String::from_utf8_lossy(pem).split("-----BEGIN ").filter(|it| it.starts_with("CERTIFICATE-----")) {
@@ -68,18 +67,10 @@ pub(super) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
 }
 
 /// Returns certificates as PEM, one after the other.
-pub(super) fn shown<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> String {
+pub(crate) fn shown<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> String {
     certificates.into_iter().map(|certificate| block("CERTIFICATE", certificate)).collect()
 }
 
 fn block(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let mut lines = format!("-----BEGIN {label}-----\n");
-    for (index, letter) in text.chars().enumerate() {
-        if index > 0 && index % 64 == 0 {
-            lines.push('\n');
-        }
-        lines.push(letter);
-    }
-    lines + &format!("\n-----END {label}-----\n")
+    encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rstest::rstest;
 
-use super::super::authority::Lifetimes;
-use super::super::names::ServerNames;
-use super::super::plan::{Change, Server, State, TrustObservations, Trusted, plan};
-use super::super::time::Time;
-use super::super::x509::{Id, Validity};
 use super::NOW;
+use crate::authority::Lifetimes;
+use crate::names::ServerNames;
+use crate::plan::{Change, Server, State, TrustObservations, Trusted, plan};
+use crate::time::Time;
+use crate::x509::{Id, Validity};
 
 const DAY: Duration = Duration::from_hours(24);
 const OLD: Id = Id([1; 32]);

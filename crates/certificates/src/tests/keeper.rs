@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_testkit::api_server::{ApiServer, eventually};
 use rustls::sign::CertifiedKey;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::super::keeper::Keeper;
-use super::super::time::Time;
-use super::super::{SelfSigned, Status, Target, self_signed};
 use super::{CRD, HOOKS, NOW, SECRET, TestClock, bundle_at, bundles, crd, hooks, verify};
-use crate::api_server::{ApiServer, eventually};
+use crate::keeper::Keeper;
+use crate::time::Time;
+use crate::{SelfSigned, Status, Target, self_signed};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -264,7 +264,7 @@ async fn an_authority_is_replaced_in_three_steps() {
     replica.round().await;
     let authorities = || {
         let bundle = bundle_at(&server, HOOKS, "/webhooks/0/clientConfig");
-        super::pem::certificates(&bundle).0
+        crate::pem::certificates(&bundle).0
     };
     let old = authorities();
     // Certificates are renewed on the way.
@@ -280,7 +280,7 @@ async fn an_authority_is_replaced_in_three_steps() {
     assert_eq!(both.len(), 2, "the new one stands beside the old one");
     let issued_by = |bundle: &[_]| {
         let certificate = replica.certificate.borrow().cert.first().unwrap().clone();
-        verify(&certificate, super::pem::shown(bundle).as_bytes(), clock.now()).is_ok()
+        verify(&certificate, crate::pem::shown(bundle).as_bytes(), clock.now()).is_ok()
     };
     assert!(issued_by(&old), "the old one still signs");
     replica.keeper.round().await;

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
-use super::authority::{self, Pair};
-use super::contents::{Authority, Contents};
-use super::pem::{self, PrivateKey};
-use super::time::Time;
-use super::x509::{self, Id};
+use crate::authority::{self, Pair};
+use crate::contents::{Authority, Contents};
+use crate::pem::{self, PrivateKey};
+use crate::time::Time;
+use crate::x509::{self, Id};
 
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
@@ -48,7 +48,7 @@ pub enum NotOurs {
 ///
 /// # Errors
 /// [`NotOurs`] if pillion must not change the Secret.
-pub(super) fn read(secret: &Secret) -> Result<Contents, NotOurs> {
+pub(crate) fn read(secret: &Secret) -> Result<Contents, NotOurs> {
     let label = secret.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0));
     if label.is_none_or(|value| value != MANAGED_BY.1) {
         return Err(NotOurs::Label);
@@ -113,7 +113,7 @@ fn server(certificate: &[u8], key: &[u8]) -> Option<Pair> {
 }
 
 /// Returns the Secret with these contents. Everything else in `base` stays: labels, other keys, resourceVersion.
-pub(super) fn write(mut base: Secret, contents: &Contents) -> Secret {
+pub(crate) fn write(mut base: Secret, contents: &Contents) -> Secret {
     let data = base.data.get_or_insert_default();
     data.retain(|key, _| !KEYS.contains(&key.as_str()));
     let mut put = |key: &str, text: String| data.insert(key.to_owned(), ByteString(text.into_bytes()));
@@ -141,7 +141,7 @@ pub(super) fn write(mut base: Secret, contents: &Contents) -> Secret {
 }
 
 /// Returns an empty Secret for the first certificates.
-pub(super) fn new(namespace: &str, name: &str) -> Secret {
+pub(crate) fn new(namespace: &str, name: &str) -> Secret {
     let mut secret = Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
     secret.metadata.namespace = Some(namespace.to_owned());
     secret.metadata.name = Some(name.to_owned());

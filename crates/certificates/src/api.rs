@@ -3,6 +3,8 @@
 //! This module parses the answers itself, because the client logs what it cannot parse, and a Secret must not appear in
 //! a log.
 
+use std::error::Error as StdError;
+use std::iter;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -12,9 +14,9 @@ use kube::{Client, Error};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::authority::MakeError;
-use super::bundle::Target;
-use super::secret::NotOurs;
+use crate::authority::MakeError;
+use crate::bundle::Target;
+use crate::secret::NotOurs;
 
 /// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,9 +78,17 @@ fn shown(namespace: Option<&str>, name: &str) -> String {
     namespace.map_or_else(|| format!(" \"{name}\""), |namespace| format!(" \"{namespace}/{name}\""))
 }
 
+/// Returns the text of an error and of its causes in one line, without causes that a text already quotes.
+fn with_causes(error: &dyn StdError) -> String {
+    let causes = iter::successors(error.source(), |cause: &&dyn StdError| (*cause).source());
+    causes
+        .map(ToString::to_string)
+        .fold(error.to_string(), |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
+}
+
 /// The result of a write that did not fail.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(crate) enum Written {
     /// The object was written.
     Done,
     /// Another client wrote first: the version that was read is out of date.
@@ -89,7 +99,7 @@ pub(super) enum Written {
 
 /// One object of the cluster.
 #[derive(Clone, Debug)]
-pub(super) struct Object {
+pub(crate) struct Object {
     path: String,
     resource: String,
     name: String,
@@ -97,7 +107,7 @@ pub(super) struct Object {
 }
 
 impl Object {
-    pub(super) fn secret(namespace: &str, name: &str) -> Self {
+    pub(crate) fn secret(namespace: &str, name: &str) -> Self {
         Self {
             path: format!("/api/v1/namespaces/{namespace}/secrets"),
             resource: "secrets".to_owned(),
@@ -106,7 +116,7 @@ impl Object {
         }
     }
 
-    pub(super) fn target(target: &Target) -> Self {
+    pub(crate) fn target(target: &Target) -> Self {
         let (group, plural) = target.resource();
         Self {
             path: format!("/apis/{group}/v1/{plural}"),
@@ -117,7 +127,7 @@ impl Object {
     }
 
     /// Reads the object; `None` if it does not exist.
-    pub(super) async fn get<T: DeserializeOwned>(&self, client: &Client) -> Result<Option<T>, CertificateError> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, client: &Client) -> Result<Option<T>, CertificateError> {
         let request = Request::new(&self.path).get(&self.name, &GetParams::default());
         match self.send(client, "get", request).await? {
             Ok(text) => serde_json::from_str(&text)
@@ -130,7 +140,7 @@ impl Object {
     }
 
     /// Creates the Secret, or replaces the version that was read.
-    pub(super) async fn put(&self, client: &Client, secret: &Secret) -> Result<Written, CertificateError> {
+    pub(crate) async fn put(&self, client: &Client, secret: &Secret) -> Result<Written, CertificateError> {
         let is_new = secret.metadata.resource_version.is_none();
         let verb = if is_new { "create" } else { "update" };
         let body = serde_json::to_vec(secret).map_err(|_| self.failed(verb, "it is no JSON".to_owned()))?;
@@ -143,7 +153,7 @@ impl Object {
     }
 
     /// Applies a JSON patch.
-    pub(super) async fn patch(&self, client: &Client, patch: Value) -> Result<Written, CertificateError> {
+    pub(crate) async fn patch(&self, client: &Client, patch: Value) -> Result<Written, CertificateError> {
         let patch: json_patch::Patch =
             serde_json::from_value(patch).map_err(|error| self.failed("patch", error.to_string()))?;
         let request = Request::new(&self.path).patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch));
@@ -165,7 +175,7 @@ impl Object {
         &self,
         client: &Client,
         verb: &'static str,
-        request: Result<hyper::Request<Vec<u8>>, kube::core::request::Error>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Result<String, Status>, CertificateError> {
         let request = request.map_err(|error| self.failed(verb, error.to_string()))?;
         match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
@@ -177,7 +187,7 @@ impl Object {
                 namespace: self.namespace.clone(),
             }),
             Ok(Err(Error::Api(status))) => Ok(Err(*status)),
-            Ok(Err(error)) => Err(self.failed(verb, crate::live::with_causes(&error))),
+            Ok(Err(error)) => Err(self.failed(verb, with_causes(&error))),
             Err(_) => Err(self.failed(verb, format!("no answer within {} s", PATIENCE.as_secs()))),
         }
     }

@@ -1,6 +1,5 @@
 //! A stand-in API server: a service in the process of the test. It supports lists, watches, optimistic concurrency and
 //! JSON patches, and fails on request.
-#![allow(dead_code)] // Each test takes its part.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,14 +64,21 @@ pub struct ApiServer {
     cuts: Arc<watch::Sender<u64>>,
 }
 
-impl ApiServer {
-    pub fn new() -> Self {
+impl Default for ApiServer {
+    fn default() -> Self {
         let state = State { version: 1, ..State::default() };
         Self {
             state: Arc::new(Mutex::new(state)),
             changed: Arc::new(watch::channel(0).0),
             cuts: Arc::new(watch::channel(0).0),
         }
+    }
+}
+
+impl ApiServer {
+    /// Creates a server without objects.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Returns a client of this server.
@@ -95,6 +101,7 @@ impl ApiServer {
         self.changed.send_modify(|count| *count += 1);
     }
 
+    /// Returns the object at a path.
     pub fn object(&self, path: &str) -> Option<Value> {
         self.state().objects.get(path).cloned()
     }
@@ -107,6 +114,7 @@ impl ApiServer {
         }
     }
 
+    /// Deletes an object if it exists, as another client would.
     pub fn delete(&self, path: &str) {
         let mut state = self.state();
         if let Some(mut object) = state.objects.remove(path) {
@@ -124,6 +132,7 @@ impl ApiServer {
         self.cuts.send_modify(|count| *count += 1);
     }
 
+    /// Changes the injected faults.
     pub fn fail(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state().faults);
         self.changed.send_modify(|count| *count += 1);

@@ -4,13 +4,13 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rstest::rstest;
 
-use super::super::authority::{self, Lifetimes};
-use super::super::contents::Contents;
-use super::super::names::ServerNames;
-use super::super::plan::{Change, TrustObservations, plan};
-use super::super::secret::{NotOurs, new, read, write};
-use super::super::x509::Id;
 use super::NOW;
+use crate::authority::{self, Lifetimes};
+use crate::contents::Contents;
+use crate::names::ServerNames;
+use crate::plan::{Change, TrustObservations, plan};
+use crate::secret::{NotOurs, new, read, write};
+use crate::x509::Id;
 
 fn names() -> ServerNames {
     ServerNames::of_service("pillion", "sys").unwrap()

@@ -1,11 +1,20 @@
-//! Points in time with the precision of certificates: whole seconds.
+//! Points in time with the precision of certificates: whole seconds. The clock is an argument, so that tests advance it.
 
 use std::ops::{Add, Sub};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns the current time; [`system_clock`] outside tests.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Returns the clock of this machine.
+pub fn system_clock() -> Clock {
+    Arc::new(SystemTime::now)
+}
 
 /// Seconds since 1970, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(pub i64);
+pub(crate) struct Time(pub(crate) i64);
 
 impl From<SystemTime> for Time {
     fn from(time: SystemTime) -> Self {

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::names::ServerNames;
-use super::pem;
-use super::x509::Id;
+use crate::names::ServerNames;
+use crate::pem;
+use crate::x509::Id;
 
 /// An object with `caBundle`s.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ impl Target {
     }
 
     /// Returns the group and the resource for the object's URL.
-    pub(super) fn resource(&self) -> (&'static str, &'static str) {
+    pub(crate) fn resource(&self) -> (&'static str, &'static str) {
         match self {
             Self::Mutating(_) => ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
             Self::Validating(_) => ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
@@ -62,7 +62,7 @@ pub struct Service {
 
 /// A `clientConfig` that calls this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The JSON pointer to it.
     pointer: String,
     /// The content of its `caBundle`; `None` if it is absent or not base64.
@@ -70,7 +70,7 @@ pub(super) struct Place {
 }
 
 /// Returns the places in an object that call the Service, or one of the names by URL. Other places are not ours.
-pub(super) fn places(target: &Target, object: &Value, service: &Service, names: &ServerNames) -> Vec<Place> {
+pub(crate) fn places(target: &Target, object: &Value, service: &Service, names: &ServerNames) -> Vec<Place> {
     let configs: Vec<(String, Option<&Value>)> = match target {
         Target::Mutating(_) | Target::Validating(_) => {
             let webhooks = object.get("webhooks").and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -110,7 +110,7 @@ fn host(authority: &str) -> &str {
 }
 
 /// Returns the authorities that all of the places hold; `None` if there is no place.
-pub(super) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BTreeSet<Id>> {
+pub(crate) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BTreeSet<Id>> {
     let held = places.into_iter().map(|place| {
         let certificates = pem::certificates(place.bundle.as_deref().unwrap_or_default()).0;
         certificates.iter().map(Id::of).collect::<BTreeSet<_>>()
@@ -122,7 +122,7 @@ pub(super) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BT
 ///
 /// The patch requires the version of the object that was read: in another version, the indexes could mean other
 /// webhooks.
-pub(super) fn patch(object: &Value, places: &[Place], bundle: &str) -> Option<Value> {
+pub(crate) fn patch(object: &Value, places: &[Place], bundle: &str) -> Option<Value> {
     let differ = places.iter().filter(|place| place.bundle.as_deref() != Some(bundle.as_bytes()));
     let encoded = STANDARD.encode(bundle);
     let mut changes: Vec<Value> = differ

@@ -9,9 +9,9 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::names::{NameError, ServerNames};
-use super::pem::PrivateKey;
-use super::time::Time;
+use crate::names::{NameError, ServerNames};
+use crate::pem::PrivateKey;
+use crate::time::Time;
 
 /// How long certificates live, and how rotation is paced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +54,13 @@ pub enum MakeError {
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pair {
-    pub(super) certificate: CertificateDer<'static>,
-    pub(super) key: PrivateKey,
+pub(crate) struct Pair {
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) key: PrivateKey,
 }
 
 /// Creates an authority: ECDSA on P-256, only for signing server certificates.
-pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
+pub(crate) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = within(now - life.backdate, now + life.authority);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -76,7 +76,7 @@ pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
 }
 
 /// Creates a server certificate signed by an authority. It expires at `authority_until` at the latest.
-pub(super) fn issue(
+pub(crate) fn issue(
     authority: &Pair,
     authority_until: Time,
     names: &ServerNames,
@@ -102,7 +102,7 @@ pub(super) fn issue(
 }
 
 /// Returns the public key of a private key as `SubjectPublicKeyInfo`; `None` if the key cannot sign here.
-pub(super) fn public_key(key: &PrivateKey) -> Option<Vec<u8>> {
+pub(crate) fn public_key(key: &PrivateKey) -> Option<Vec<u8>> {
     let signer = rustls::crypto::ring::sign::any_supported_type(&key.der()).ok()?;
     signer.public_key().map(|key| key.to_vec())
 }
@@ -127,8 +127,8 @@ mod tests {
     use rustls::pki_types::{ServerName, UnixTime};
     use rustls::{CertificateError, Error, RootCertStore};
 
-    use super::super::x509;
     use super::*;
+    use crate::x509;
 
     const NOW: Time = Time(1_800_000_000);
 

@@ -12,10 +12,11 @@ use std::time::Duration;
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
 
-use super::names::ServerNames;
-use super::pem::{self, PrivateKey};
-use super::time::Time;
-use super::{Clock, Handout, x509};
+use crate::handout::Handout;
+use crate::names::ServerNames;
+use crate::pem::{self, PrivateKey};
+use crate::time::{Clock, Time};
+use crate::x509;
 
 /// The files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,19 +94,19 @@ struct Loaded {
 }
 
 /// Reads the files again and again.
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     files: Files,
     clock: Clock,
     /// The contents of the files of the served certificate.
     last: (Vec<u8>, Vec<u8>),
     /// The problems of the served certificate itself.
     complaints: Vec<String>,
-    pub(super) handout: Arc<Handout>,
+    pub(crate) handout: Arc<Handout>,
 }
 
 impl Watcher {
     /// Creates a watcher. The files must hold a usable certificate.
-    pub(super) fn new(files: Files, clock: Clock) -> Result<Self, FileError> {
+    pub(crate) fn new(files: Files, clock: Clock) -> Result<Self, FileError> {
         let last = contents(&files)?;
         let loaded = load(&files, &last, clock().into())?;
         let complaints = complaints(&files, &loaded.names);
@@ -116,7 +117,7 @@ impl Watcher {
     }
 
     /// Watches until the task is aborted.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         loop {
             tokio::time::sleep(self.files.interval).await;
             self.look();

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_testkit::api_server::ApiServer;
 use proptest::prelude::*;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::super::keeper::Keeper;
-use super::super::time::Time;
-use super::super::{Lifetimes, SelfSigned, Target};
 use super::{CRD, HOOKS, SECRET, TestClock, bundles, crd, hooks, verify};
-use crate::api_server::ApiServer;
+use crate::keeper::Keeper;
+use crate::time::Time;
+use crate::{Lifetimes, SelfSigned, Target};
 
 /// How long an API server may keep using the old content of a `caBundle`.
 const LAG: Duration = Duration::from_secs(30);

@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pillion_testkit::api_server::ApiServer;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::{Value, json};
 
-use super::time::Time;
-use super::{Clock, pem};
-use crate::api_server::ApiServer;
+use crate::time::Time;
+use crate::{Clock, pem};
 
 pub(super) const NOW: Time = Time(1_800_000_000);
 pub(super) const SECRET: &str = "/api/v1/namespaces/sys/secrets/pillion-serve-tls";

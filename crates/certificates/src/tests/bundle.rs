@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::authority::{self, Lifetimes};
-use super::super::bundle::{Service, Target, held, patch, places};
-use super::super::names::ServerNames;
-use super::super::pem;
-use super::super::x509::Id;
 use super::{NOW, crd, hooks};
+use crate::authority::{self, Lifetimes};
+use crate::bundle::{Service, Target, held, patch, places};
+use crate::names::ServerNames;
+use crate::pem;
+use crate::x509::Id;
 
 fn found(target: &Target, object: &Value) -> usize {
     let service = Service { name: "pillion".to_owned(), namespace: "sys".to_owned() };

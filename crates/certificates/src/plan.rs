@@ -13,42 +13,42 @@
 
 use std::collections::BTreeMap;
 
-use super::authority::Lifetimes;
-use super::names::ServerNames;
-use super::time::Time;
-use super::x509::{Id, Validity};
+use crate::authority::Lifetimes;
+use crate::names::ServerNames;
+use crate::time::Time;
+use crate::x509::{Id, Validity};
 
 /// A trusted authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trusted {
-    pub(super) id: Id,
-    pub(super) validity: Validity,
+pub(crate) struct Trusted {
+    pub(crate) id: Id,
+    pub(crate) validity: Validity,
     /// When the last certificate that it signed expires; `None` while it signs.
-    pub(super) retired_until: Option<Time>,
+    pub(crate) retired_until: Option<Time>,
 }
 
 /// A server certificate that has its key and was signed by a trusted authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Server {
-    pub(super) issuer: Id,
-    pub(super) validity: Validity,
-    pub(super) names: ServerNames,
+pub(crate) struct Server {
+    pub(crate) issuer: Id,
+    pub(crate) validity: Validity,
+    pub(crate) names: ServerNames,
 }
 
 /// The contents of the Secret without keys. An authority is `signing` or `next` only if its key is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) trusted: Vec<Trusted>,
-    pub(super) signing: Option<Id>,
-    pub(super) next: Option<Id>,
-    pub(super) server: Option<Server>,
+pub(crate) struct State {
+    pub(crate) trusted: Vec<Trusted>,
+    pub(crate) signing: Option<Id>,
+    pub(crate) next: Option<Id>,
+    pub(crate) server: Option<Server>,
     /// Whether there were further, unusable contents.
-    pub(super) damaged: bool,
+    pub(crate) damaged: bool,
 }
 
 /// A change of the contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Create an authority that signs from now on.
     Create,
     /// Create an authority that is trusted from now on, and signs later.
@@ -67,13 +67,13 @@ pub(super) enum Change {
 
 /// For each authority that every `caBundle` holds: since when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TrustObservations {
+pub(crate) struct TrustObservations {
     since: BTreeMap<Id, Time>,
 }
 
 impl TrustObservations {
     /// Records the authorities that all bundles hold now; `None` if a bundle could not be read.
-    pub(super) fn note(&mut self, everywhere: Option<Vec<Id>>, now: Time) {
+    pub(crate) fn note(&mut self, everywhere: Option<Vec<Id>>, now: Time) {
         let everywhere = everywhere.unwrap_or_default();
         // If the clock was set back, the observation starts anew, so that it does not seem longer than it is.
         self.since.retain(|id, since| everywhere.contains(id) && *since <= now);
@@ -88,7 +88,7 @@ impl TrustObservations {
 }
 
 /// Returns the necessary changes, in order, for one write; none if all is well.
-pub(super) fn plan(
+pub(crate) fn plan(
     state: &State,
     seen: &TrustObservations,
     wanted: &ServerNames,

@@ -3,10 +3,10 @@
 //! Every replica runs a keeper. They coordinate through the Secret: each write applies only to the version that was
 //! read. If two replicas want to create an authority, one succeeds and the other uses the result.
 //!
-//! A round reads the Secret and the objects with `caBundle`s, changes the Secret as [`plan`](super::plan) says, writes
+//! A round reads the Secret and the objects with `caBundle`s, changes the Secret as [`plan`](crate::plan) says, writes
 //! the bundle into every `caBundle` that differs, and only then serves the certificate of the Secret. A delayed round
 //! with outdated data cannot undo the work of another replica: writes carry the version that was read, and a round
-//! times out after half of [`settle`](super::Lifetimes::settle).
+//! times out after half of [`settle`](crate::authority::Lifetimes::settle).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,16 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::Value;
 
-use super::api::{CertificateError, Object, Written};
-use super::authority::Pair;
-use super::bundle::{self, Place, Target};
-use super::contents::Contents;
-use super::plan::{self, Change, TrustObservations};
-use super::time::Time;
-use super::{Clock, Handout, SelfSigned, secret, serving};
+use crate::api::{CertificateError, Object, Written};
+use crate::authority::Pair;
+use crate::bundle::{self, Place, Target};
+use crate::contents::Contents;
+use crate::handout::Handout;
+use crate::options::SelfSigned;
+use crate::plan::{self, Change, TrustObservations};
+use crate::time::{Clock, Time};
+use crate::x509::Id;
+use crate::{secret, serving};
 
 /// Maximum attempts of a round if another replica keeps writing first.
 const RACES: usize = 3;
@@ -45,7 +48,7 @@ struct Report {
     waiting: Vec<String>,
 }
 
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     client: Client,
     options: SelfSigned,
     clock: Clock,
@@ -53,7 +56,7 @@ pub(super) struct Keeper {
     /// The contents created at the start, for a cluster without a Secret; discarded once there is one.
     proposal: Option<Contents>,
     served: Option<Pair>,
-    pub(super) handout: Arc<Handout>,
+    pub(crate) handout: Arc<Handout>,
 }
 
 impl Keeper {
@@ -61,7 +64,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`CertificateError`] if no certificate can be created.
-    pub(super) fn new(client: Client, options: SelfSigned, clock: Clock) -> Result<Self, CertificateError> {
+    pub(crate) fn new(client: Client, options: SelfSigned, clock: Clock) -> Result<Self, CertificateError> {
         let now = Time::from(clock());
         let changes =
             plan::plan(&Contents::default().state(), &TrustObservations::default(), &options.names, now, &options.life);
@@ -74,7 +77,7 @@ impl Keeper {
     }
 
     /// Runs rounds until the task is aborted, which may happen at any point.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mut pause = PAUSE_MIN;
         loop {
             if self.round().await {
@@ -88,7 +91,7 @@ impl Keeper {
     }
 
     /// Runs one round and returns whether it had no problems.
-    pub(super) async fn round(&mut self) -> bool {
+    pub(crate) async fn round(&mut self) -> bool {
         let patience = (self.options.life.settle / 2).clamp(Duration::from_secs(5), Duration::from_secs(30));
         let report = match tokio::time::timeout(patience, self.attempts()).await {
             Ok(report) => report,
@@ -240,7 +243,7 @@ impl Keeper {
 }
 
 /// Returns the authorities that every place holds; `None` if a place could not be read.
-fn held_everywhere(sights: &[Sight], contents: &Contents) -> Option<Vec<super::x509::Id>> {
+fn held_everywhere(sights: &[Sight], contents: &Contents) -> Option<Vec<Id>> {
     if sights.iter().any(|sight| matches!(sight, Sight::Unknown)) {
         return None;
     }
