@@ -58,7 +58,7 @@ pub struct Context {
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Arc<Bundled>,
     /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
-    sets: Arc<Cached>,
+    pub sets: Arc<Cached>,
 }
 
 impl Context {
@@ -84,7 +84,7 @@ impl Context {
     }
 
     /// Returns the current SidecarSets.
-    pub fn sets(&self) -> Arc<Sets> {
+    pub fn sidecar_sets(&self) -> Arc<Sets> {
         let resources = self.store.sidecar_sets();
         let version = resources.count(Facets::CONTENT);
         self.sets.get(Sources { settings: self.settings(), bundled: self.bundled.sets(), version }, || resources.all())

@@ -119,7 +119,7 @@ impl Controller for MergedAccounts {
     async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
         let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
         let namespace = &*namespace.0;
-        let sets = self.context.sets();
+        let sets = self.context.sidecar_sets();
         let plan = self.plan(namespace, name, &sets, &state.idle);
         state.idle.clone_from(&plan.idle);
         for (kind, objects) in [("Role", &self.roles), ("RoleBinding", &self.bindings)] {

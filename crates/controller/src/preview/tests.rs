@@ -326,12 +326,12 @@ async fn the_state_of_the_cluster_is_shown_as_it_will_be() {
 
 #[tokio::test]
 async fn what_follows_is_shown_if_somebody_asks() {
-    let manifests = [isolated("c"), deployment("shop")];
     let names = [Name::SidecarTokens, Name::ServiceAccount];
     // The account `default` is made in the first round, after the tokens were looked at.
-    let mut set = isolated("c");
+    let (mut set, mut workload) = (isolated("c"), deployment("shop"));
     set["spec"]["serviceAccountName"] = json!("default");
-    let manifests = [set, manifests[1].clone()];
+    workload["spec"]["template"]["spec"]["serviceAccountName"] = json!("own");
+    let manifests = [set, workload, account("own")];
     let simulation = simulated(&situation(&manifests)).await;
     let preview = asked(simulation, settings(&json!({})), &names, 5).await;
     assert_eq!(lines(&preview.first), ["create ServiceAccount shop/default"], "{preview:?}");

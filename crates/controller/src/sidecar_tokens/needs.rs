@@ -71,7 +71,7 @@ pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn
     if subjects.is_empty() {
         return Needed::default();
     }
-    let (settings, sets) = (context.settings(), context.sets());
+    let (settings, sets) = (context.settings(), context.sidecar_sets());
     let demands = Demands::new(&sets.prepared, &settings, &namespace.0);
     Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
 }

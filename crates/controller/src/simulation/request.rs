@@ -48,6 +48,7 @@ impl Asked {
             ["namespaces", namespace, resource, name] => Some(one(key(resource, namespace, name))),
             ["namespaces", namespace, resource, name, of] => Some(part(key(resource, namespace, name), of)),
             [resource, name] => Some(one(key(resource, "", name))),
+            [resource, name, of] => Some(part(key(resource, "", name), of)),
             _ => None,
         }
     }
