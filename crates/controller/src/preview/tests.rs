@@ -69,15 +69,11 @@ async fn simulated(situation: &Situation) -> Simulation {
     Simulation::new(situation, None, || NOW).await.expect("a simulation")
 }
 
-async fn asked(simulation: Simulation, settings: Arc<Settings>, names: &[Name], waves: u32) -> Preview {
+async fn of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
     let names: BTreeSet<Name> = names.iter().copied().collect();
     let (options, clock) = (Options::default(), Clock::new(|| NOW));
-    let question = Question { names: &names, options, settings, clock, waves, sidecar_set: None };
-    preview(simulation, question).await.expect("a preview")
-}
-
-async fn of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
-    asked(simulation, settings, names, 0).await.first
+    let question = Question { names: &names, options, settings, clock, waves: 0, sidecar_set: None };
+    preview(simulation, question).await.expect("a preview").first
 }
 
 /// Returns the changes, one line each.
@@ -326,18 +322,24 @@ async fn the_state_of_the_cluster_is_shown_as_it_will_be() {
 
 #[tokio::test]
 async fn what_follows_is_shown_if_somebody_asks() {
-    let names = [Name::SidecarTokens, Name::ServiceAccount];
-    // The account `default` is made in the first round, after the tokens were looked at.
-    let (mut set, mut workload) = (isolated("c"), deployment("shop"));
-    set["spec"]["serviceAccountName"] = json!("default");
-    workload["spec"]["template"]["spec"]["serviceAccountName"] = json!("own");
-    let manifests = [set, workload, account("own")];
-    let simulation = simulated(&situation(&manifests)).await;
-    let preview = asked(simulation, settings(&json!({})), &names, 5).await;
-    assert_eq!(lines(&preview.first), ["create ServiceAccount shop/default"], "{preview:?}");
-    let secret = pillion_identity::names::token_secret("default");
-    let expected = [format!("create Secret shop/{secret}"), format!("mint Secret shop/{secret}")];
-    assert_eq!(preview.waves.iter().map(lines).collect::<Vec<_>>(), [expected.to_vec()]);
+    // Nobody needs the Secret. It is marked, and deleted some time later.
+    let manifests = [isolated("c"), account("c"), pillion_plan::sidecar_tokens::seed("shop", "c")];
+    let later = std::sync::atomic::AtomicI64::new(NOW.0);
+    let hours = move || Timestamp(later.fetch_add(3600, std::sync::atomic::Ordering::SeqCst));
+    let names = BTreeSet::from([Name::SidecarTokens]);
+    let question = Question {
+        names: &names,
+        options: Options::default(),
+        settings: settings(&json!({})),
+        clock: Clock::new(hours),
+        waves: 5,
+        sidecar_set: None,
+    };
+    let preview = preview(simulated(&situation(&manifests)).await, question).await.expect("a preview");
+    let secret = pillion_identity::names::token_secret("c");
+    assert_eq!(lines(&preview.first), [format!("change Secret shop/{secret}")], "{preview:?}");
+    let waves: Vec<Vec<String>> = preview.waves.iter().map(lines).collect();
+    assert_eq!(waves, [[format!("delete Secret shop/{secret}")]], "{preview:?}");
 }
 
 #[tokio::test]
