@@ -88,8 +88,10 @@ fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
     let change = &plan["changes"][0];
     assert_eq!(change["controller"], "bundle");
     assert_eq!(change["object"]["name"], "sidecarsets");
-    assert!(change["body"]["data"]["bundle"].as_str().is_some_and(|text| text.starts_with("pillion")), "{plan:#}");
-    assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan:#}");
+    assert!(change["after"]["data"]["bundle"].as_str().is_some_and(|text| text.starts_with("pillion")), "{plan:#}");
+    // The condition of each SidecarSet tells that it is in the bundle.
+    let written: Vec<_> = plan["changes"].as_array().unwrap().iter().map(|it| &it["object"]["kind"]).collect();
+    assert_eq!(written, ["ConfigMap", "SidecarSet", "SidecarSet", "SidecarSet"], "{plan:#}");
 }
 
 /// The merged objects exist already. The Role lacks a rule and has another label.
@@ -98,7 +100,7 @@ fn a_change_says_which_fields_it_changes_and_what_for() {
     let made = plan(SETTINGS, MANIFESTS, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();
     let mut there = MANIFESTS.to_owned();
     for change in made["changes"].as_array().unwrap() {
-        let mut object = change["body"].clone();
+        let mut object = change["after"].clone();
         assert_eq!(change.get("fields"), None, "what is made has no fields that differ");
         if object["kind"] == "Role" {
             object["rules"].as_array_mut().unwrap().remove(0);
