@@ -50,7 +50,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillion plan examples/identity-isolate --settings examples/identity-isolate/settings.yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml -o yaml
-  pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml --diff --waves 2
+  pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml --diff
   # exits with 2 where there is no cluster
   pillion plan --cluster --settings examples/identity-merge/settings.yaml
   # exits with 2 where there is no cluster; what would this SidecarSet bring about?
