@@ -58,7 +58,11 @@ impl Effects {
                 if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.remove("managedFields");
                 }
-                self.store.written(&object);
+                if is_gone(&object) {
+                    self.store.deleted(&object);
+                } else {
+                    self.store.written(&object);
+                }
                 Ok(Some(object))
             }
             Answer::Gone(uid) => {
@@ -114,5 +118,30 @@ impl Effects {
         if let Some(recorder) = &self.recorder {
             recorder.later(self.controller, namespace, text.into());
         }
+    }
+}
+
+/// Whether an object after a write is the last one of an object that is being deleted: nothing keeps it any more.
+fn is_gone(object: &Value) -> bool {
+    let grace = json::at(object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    json::is_terminating(object)
+        && json::items(object, &["metadata", "finalizers"]).is_empty()
+        && grace.unwrap_or_default() == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::alive(json!({}), false)]
+    #[case::without_finalizers(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), true)]
+    #[case::with_finalizers(json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}), false)]
+    #[case::pod_that_ends(json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}), false)]
+    #[case::pod_that_has_ended(json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}), true)]
+    fn the_last_finalizer_takes_the_object_with_it(#[case] metadata: Value, #[case] expected: bool) {
+        assert_eq!(is_gone(&json!({"metadata": metadata})), expected);
     }
 }

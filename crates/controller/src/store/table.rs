@@ -1,6 +1,6 @@
 //! The objects of one kind, in their newest known versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::ResourceExt as _;
@@ -68,16 +68,40 @@ struct State<T> {
     entries: Entries<T>,
     /// The objects of a list that is not complete yet.
     coming: Option<Entries<T>>,
-    /// The UIDs of objects that this process deleted and that the watch may still show.
-    gone: BTreeSet<String>,
+    gone: Gone,
     /// How often each facet has changed.
     counts: BTreeMap<u16, u64>,
+}
+
+/// The UIDs of the last objects that were deleted. A watch may still show what this process has deleted, and an answer to
+/// a write may arrive after the watch has shown the deletion. A UID never comes back.
+#[derive(Default)]
+struct Gone {
+    uids: BTreeSet<String>,
+    oldest_first: VecDeque<String>,
+}
+
+/// The number of UIDs of deleted objects to remember. Far fewer requests are under way at a time.
+const GONE: usize = 1024;
+
+impl Gone {
+    fn add(&mut self, uid: &str) {
+        if uid.is_empty() || !self.uids.insert(uid.to_owned()) {
+            return;
+        }
+        self.oldest_first.push_back(uid.to_owned());
+        if self.oldest_first.len() > GONE
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let state =
-            State { entries: BTreeMap::new(), coming: None, gone: BTreeSet::new(), counts: BTreeMap::new() };
+            State { entries: BTreeMap::new(), coming: None, gone: Gone::default(), counts: BTreeMap::new() };
         Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
     }
 }
@@ -164,7 +188,7 @@ impl<T: Projection> Table<T> {
 
     pub(super) fn add_to_list(&self, place: Place, version: Version, object: T) {
         let mut state = self.write();
-        let is_gone = state.gone.contains(&version.uid);
+        let is_gone = state.gone.uids.contains(&version.uid);
         if let Some(coming) = state.coming.as_mut().filter(|_| !is_gone) {
             let entry = Entry { version, object: Arc::new(object) };
             coming.entry(place.namespace).or_default().insert(place.name, entry);
@@ -177,8 +201,6 @@ impl<T: Projection> Table<T> {
             let mut state = self.write();
             let mut coming = state.coming.take().unwrap_or_default();
             let known = std::mem::take(&mut state.entries);
-            // The list no longer has the objects that this process deleted before it began.
-            state.gone.clear();
             let (mut changes, mut seen) = (Vec::new(), BTreeSet::new());
             for (namespace, entries) in known {
                 for (name, old) in entries {
@@ -221,28 +243,15 @@ impl<T: Projection> Table<T> {
         }
     }
 
-    /// Removes an object that a watch has shown to be deleted, or that has left the selection of the watch.
-    pub(super) fn remove(&self, place: Place, uid: &str) {
-        let change = {
-            let mut state = self.write();
-            state.gone.remove(uid);
-            state.remove(place, uid)
-        };
-        if let Some(change) = change {
-            self.tell(&change);
-        }
+    /// Removes an object that is deleted, as a watch or the answer to a write has shown. It stays away.
+    pub(crate) fn remove(&self, place: Place, uid: &str) {
+        self.write().gone.add(uid);
+        self.leave(place, uid);
     }
 
-    /// Removes an object that this process has deleted. The watch may show it for a while; it stays away.
-    pub(crate) fn forget(&self, place: Place, uid: &str) {
-        let change = {
-            let mut state = self.write();
-            let change = state.remove(place, uid);
-            if change.is_some() {
-                state.gone.insert(uid.to_owned());
-            }
-            change
-        };
+    /// Removes an object that is no longer among those that the table keeps.
+    pub(super) fn leave(&self, place: Place, uid: &str) {
+        let change = self.write().remove(place, uid);
         if let Some(change) = change {
             self.tell(&change);
         }
@@ -267,7 +276,7 @@ impl<T: Projection> Table<T> {
 
 impl<T: Projection> State<T> {
     fn put(&mut self, place: Place, version: Version, object: T) -> Option<Change<T>> {
-        if self.gone.contains(&version.uid) {
+        if self.gone.uids.contains(&version.uid) {
             return None;
         }
         let Place { namespace, name } = place;
@@ -367,13 +376,34 @@ mod tests {
     fn what_this_process_deleted_stays_away_although_the_watch_still_shows_it() {
         let table = Table::default();
         table.put(place("a"), version("u", 5), 1);
-        table.forget(place("a"), "u");
+        table.remove(place("a"), "u");
         table.put(place("a"), version("u", 6), 2);
         assert!(table.is_empty());
         table.put(place("a"), version("v", 7), 3);
         assert_eq!(table.get("shop", "a").as_deref(), Some(&3), "a new object of this name");
         table.remove(place("a"), "u");
         assert_eq!(table.get("shop", "a").as_deref(), Some(&3), "the deletion of the old one");
+    }
+
+    #[test]
+    fn a_write_whose_answer_comes_after_the_deletion_is_late() {
+        let table = Table::default();
+        table.put(place("a"), version("u", 5), 1);
+        table.remove(place("a"), "u");
+        table.start_list();
+        table.end_list();
+        table.put(place("a"), version("u", 6), 2);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn an_object_that_left_the_selection_may_come_back() {
+        let table = Table::default();
+        table.put(place("a"), version("u", 5), 1);
+        table.leave(place("a"), "u");
+        assert!(table.is_empty());
+        table.put(place("a"), version("u", 6), 2);
+        assert_eq!(table.get("shop", "a").as_deref(), Some(&2));
     }
 
     #[test]

@@ -188,7 +188,7 @@ where
         let Some(table) = self.table.upgrade() else { return false };
         if self.selection.is_of_kind(object) {
             let text = |key| json::text(object, &["metadata", key]).to_owned();
-            table.forget(Place { namespace: text("namespace"), name: text("name") }, &text("uid"));
+            table.remove(Place { namespace: text("namespace"), name: text("name") }, &text("uid"));
         }
         true
     }
@@ -203,7 +203,7 @@ fn take<K: Resource, T: Projection>(table: &Table<T>, object: K, see: impl Fn(K)
     let (place, version) = (Place::of(&object), Version::of(object.meta()));
     match see(object) {
         Some(seen) => table.put(place, version, seen),
-        None => table.remove(place, &version.uid),
+        None => table.leave(place, &version.uid),
     }
 }
 
