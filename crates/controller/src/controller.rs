@@ -114,11 +114,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// The key is not in its wanted state, and must be retried.
-    fn reconcile(
-        &self,
-        key: &Self::Key,
-        state: &mut Self::State,
-    ) -> impl Future<Output = Result<Done, Failure>> + Send;
+    fn reconcile(&self, key: &Self::Key, state: &mut Self::State)
+    -> impl Future<Output = Result<Done, Failure>> + Send;
 
     /// Forgets what is not in the state of a key that is gone.
     fn forget(&self, _key: &Self::Key) {}

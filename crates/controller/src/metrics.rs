@@ -68,14 +68,7 @@ impl Metrics {
         registry.register_with_unit("reconciliation", help, Unit::Seconds, durations.clone());
         let objects = Family::default();
         registry.register("objects", "Objects that the controller keeps in the cluster, by kind", objects.clone());
-        Self {
-            registry: Mutex::new(registry),
-            leads,
-            requests,
-            reconciliations,
-            durations,
-            objects,
-        }
+        Self { registry: Mutex::new(registry), leads, requests, reconciliations, durations, objects }
     }
 
     /// Records whether this replica holds the Lease.

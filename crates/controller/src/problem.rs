@@ -11,7 +11,7 @@ pub struct WriteError {
     /// `create`, `apply`, `patch`, `delete`, `evict`.
     pub verb: &'static str,
     /// The kind of the object.
-    pub kind: String,
+    pub kind: Box<str>,
     /// Its namespace, if it has one.
     pub namespace: Option<String>,
     /// Its name.

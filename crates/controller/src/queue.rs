@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
@@ -66,10 +66,10 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
     let schedule = |key: C::Key, run_at: Instant| drop(send.send(ScheduleRequest { message: key, run_at }));
     let mut idle: HashMap<C::Key, Entry<C::State>> = HashMap::new();
     let mut running = FuturesUnordered::new();
-    let mut active: HashMap<C::Key, ()> = HashMap::new();
+    let mut active: HashSet<C::Key> = HashSet::new();
     loop {
         let has_room = active.len() < concurrency;
-        let mut due = scheduler.as_mut().hold_unless(|key| has_room && !active.contains_key(key));
+        let mut due = scheduler.as_mut().hold_unless(|key| has_room && !active.contains(key));
         tokio::select! {
             woken = wakes.recv() => match woken {
                 Some(Keys::One(key)) => schedule(key, Instant::now()),
@@ -114,7 +114,7 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
                     idle.insert(key, entry);
                     continue;
                 }
-                active.insert(key.clone(), ());
+                active.insert(key.clone());
                 running.push(reconciled(context, Arc::clone(&controller), key, entry));
             }
         }

@@ -46,9 +46,11 @@ pub fn step(sidecar_set: &Value, condition: Condition<'_>, now: Timestamp) -> Op
     if new == old {
         return None;
     }
-    let metadata = |key: &str| json!({
-        "op": "test", "path": format!("/metadata/{key}"), "value": json::text(sidecar_set, &["metadata", key]),
-    });
+    let metadata = |key: &str| {
+        json!({
+            "op": "test", "path": format!("/metadata/{key}"), "value": json::text(sidecar_set, &["metadata", key]),
+        })
+    };
     let mut operations = vec![metadata("uid")];
     match (place, conditions) {
         (Some(index), _) => {

@@ -95,9 +95,8 @@ impl Inputs {
     pub(super) fn written(&mut self, name: &str, object: Option<Value>) {
         self.config_maps.retain(|known| json::text(known, &["metadata", "name"]) != name);
         self.config_maps.extend(object.map(Arc::new));
-        self.config_maps.sort_by(|one, other| {
-            json::text(one, &["metadata", "name"]).cmp(json::text(other, &["metadata", "name"]))
-        });
+        self.config_maps
+            .sort_by(|one, other| json::text(one, &["metadata", "name"]).cmp(json::text(other, &["metadata", "name"])));
     }
 }
 

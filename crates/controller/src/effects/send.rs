@@ -96,7 +96,7 @@ pub(super) async fn send(client: &Client, step: &Step) -> Result<Answer, WriteEr
         Step::Evict { .. } => ("evict", target.kind),
         Step::RequestToken { .. } => ("create", "TokenRequest".to_owned()),
     };
-    Err(WriteError { verb, kind, namespace: target.namespace, name: target.name, problem })
+    Err(WriteError { verb, kind: kind.into(), namespace: target.namespace, name: target.name, problem })
 }
 
 async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer, WriteProblem> {
@@ -120,7 +120,8 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
             api.patch(name, &patching(), &Patch::Merge(body)).await.map_err(failed)?
         }
         Step::JsonPatch { subresource, operations, .. } => {
-            let operations = serde_json::from_value(Value::Array(operations.clone())).map_err(unusable)?;
+            let operations =
+                serde_json::from_value(Value::Array(operations.clone())).map_err(|error| unusable(&error))?;
             let patch = Patch::<Value>::Json(operations);
             let answer = match subresource {
                 Some(part) => api.patch_subresource(part.as_str(), name, &patching(), &patch).await,
@@ -135,7 +136,7 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
                 // A finalizer, or the kubelet, keeps the object for a while.
                 Ok(either) => Ok(either.left().map_or_else(
                     || Ok(Answer::Gone(uid.clone())),
-                    |object| serde_json::to_value(object).map(Answer::Object).map_err(unusable),
+                    |object| serde_json::to_value(object).map(Answer::Object).map_err(|error| unusable(&error)),
                 )?),
                 Err(WriteProblem::NotFound) => Ok(Answer::Gone(uid.clone())),
                 Err(problem) => Err(problem),
@@ -154,14 +155,14 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
             };
         }
         Step::RequestToken { request, .. } => {
-            let body = serde_json::to_vec(request).map_err(unusable)?;
+            let body = serde_json::to_vec(request).map_err(|error| unusable(&error))?;
             let request = kube::core::Request::new(api.resource_url());
             let request = request.create_subresource("token", name, &PostParams::default(), body);
             let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
             return client.request(request).await.map(Answer::Token).map_err(failed);
         }
     };
-    serde_json::to_value(answer).map(Answer::Object).map_err(unusable)
+    serde_json::to_value(answer).map(Answer::Object).map_err(|error| unusable(&error))
 }
 
 /// Classifies the refusal of a JSON Patch. The API server answers 422 without causes if a `test` fails: the object has
@@ -181,7 +182,7 @@ fn typed(body: Value) -> Result<DynamicObject, WriteProblem> {
     serde_json::from_value(body).map_err(|error| WriteProblem::Invalid(error.to_string()))
 }
 
-fn unusable(error: serde_json::Error) -> WriteProblem {
+fn unusable(error: &serde_json::Error) -> WriteProblem {
     WriteProblem::Failed(error.to_string())
 }
 

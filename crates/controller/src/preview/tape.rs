@@ -90,7 +90,10 @@ impl Wave {
         };
         self.has_token &= verb != Verb::Mint;
         let is_same = |change: &&mut Change| {
-            verb == Verb::Change && change.verb == Verb::Create && change.object == object && change.controller == controller
+            verb == Verb::Change
+                && change.verb == Verb::Create
+                && change.object == object
+                && change.controller == controller
         };
         if let Some(made) = self.changes.last_mut().filter(is_same) {
             made.after = after.map(|after| shown(&after));
@@ -111,7 +114,8 @@ fn shown(object: &Value) -> Arc<Value> {
     }
     if json::text(&object, &["kind"]) == "Secret" {
         for part in ["data", "stringData"] {
-            for value in object.get_mut(part).and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
+            for value in
+                object.get_mut(part).and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
             {
                 *value = format!("({} characters)", value.as_str().unwrap_or_default().len()).into();
             }

@@ -139,8 +139,7 @@ async fn what_keeps_something_away_is_a_problem() {
 async fn tok5_a_secret_of_somebody_else_is_left_alone() {
     let name = pillion_identity::names::token_secret("c");
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "shop"}});
-    let client =
-        simulated(&situation(&[isolated("c"), deployment("shop"), account("c"), foreign])).await;
+    let client = simulated(&situation(&[isolated("c"), deployment("shop"), account("c"), foreign])).await;
     let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
     assert_eq!(lines(&preview), [""; 0]);
     assert!(texts(&preview.problems)[0].contains("is not Pillion's"), "{preview:?}");
@@ -174,7 +173,8 @@ async fn mrg10_what_nobody_needs_is_told_of() {
     let with_workload = situation(&[merging("a", "pods"), merging("b", "nodes"), deployment("shop")]);
     let there = simulated(&with_workload).await;
     let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
-    let mut manifests: Vec<Value> = made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
+    let mut manifests: Vec<Value> =
+        made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
     manifests.extend([merging("a", "pods"), merging("b", "nodes")]);
     let without = simulated(&situation(&manifests)).await;
     let preview = of(without, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
@@ -188,7 +188,8 @@ async fn mrg2_merged_objects_without_the_label_are_looked_at() {
     let manifests = [merging("a", "pods"), merging("b", "nodes"), deployment("shop")];
     let there = simulated(&situation(&manifests)).await;
     let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
-    let bodies: Vec<Value> = made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
+    let bodies: Vec<Value> =
+        made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
     let with = |change: fn(&mut Value)| {
         let mut all = manifests.to_vec();
         all.extend(bodies.iter().cloned());

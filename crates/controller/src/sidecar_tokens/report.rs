@@ -31,7 +31,7 @@ impl Trouble {
     pub(super) fn of(error: &WriteError) -> Option<Self> {
         match &error.problem {
             WriteProblem::Forbidden(_) => {
-                let (resource, verb) = match (error.kind.as_str(), error.verb) {
+                let (resource, verb) = match (&*error.kind, error.verb) {
                     ("TokenRequest", _) => ("serviceaccounts/token", "create"),
                     ("Pod", verb) => ("pods", verb),
                     (_, verb) => ("secrets", verb),
@@ -111,7 +111,7 @@ mod tests {
     ) {
         let problem = WriteProblem::Forbidden("it is forbidden".to_owned());
         let error =
-            WriteError { verb, kind: kind.to_owned(), namespace: Some("n".to_owned()), name: "x".to_owned(), problem };
+            WriteError { verb, kind: kind.into(), namespace: Some("n".to_owned()), name: "x".to_owned(), problem };
 
         let trouble = Trouble::of(&error).unwrap();
 

@@ -181,5 +181,5 @@ async fn is_mounted(client: &Client, secret: &Secret) -> Result<bool, WriteError
 }
 
 fn failure(verb: &'static str, kind: &str, namespace: &str, name: &str, problem: WriteProblem) -> WriteError {
-    WriteError { verb, kind: kind.to_owned(), namespace: Some(namespace.to_owned()), name: name.to_owned(), problem }
+    WriteError { verb, kind: kind.into(), namespace: Some(namespace.to_owned()), name: name.to_owned(), problem }
 }

@@ -77,9 +77,7 @@ mod tests {
 
     #[test]
     fn fields_that_the_manager_no_longer_applies_are_removed() {
-        let owned = |manager: &str, keys: Value| {
-            json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:data": keys}})
-        };
+        let owned = |manager: &str, keys: Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:data": keys}});
         let managed = [owned("me", json!({"f:a": {}, "f:b": {}})), owned("other", json!({"f:c": {}}))];
         let object = json!({"metadata": {"managedFields": managed}, "data": {"a": "1", "b": "2", "c": "3"}});
         let after = applied(&object, &json!({"data": {"a": "4"}}), "me");

@@ -127,9 +127,7 @@ impl Simulation {
         let world = Arc::clone(&self.world);
         let service = service_fn(move |request: Request<Body>| {
             let world = Arc::clone(&world);
-            async move {
-                Ok::<_, Infallible>(world.answer(request).await.unwrap_or_else(|refusal| refusal.answer()))
-            }
+            async move { Ok::<_, Infallible>(world.answer(request).await.unwrap_or_else(|refusal| refusal.answer())) }
         });
         Client::new(service, self.namespace.clone())
     }

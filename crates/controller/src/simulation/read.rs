@@ -65,7 +65,9 @@ impl World {
         if let Some(items) = listed.as_object_mut().and_then(|list| json::list_mut(list, "items")) {
             items.retain(|item| {
                 let text = |key| json::text(item, &["metadata", key]);
-                !hidden.iter().any(|key| (key.namespace.as_str(), key.name.as_str()) == (text("namespace"), text("name")))
+                !hidden
+                    .iter()
+                    .any(|key| (key.namespace.as_str(), key.name.as_str()) == (text("namespace"), text("name")))
             });
             if is_first {
                 items.extend(own.iter().filter(|object| selection.takes(object)).map(|object| Value::clone(object)));

@@ -103,4 +103,3 @@ impl Selection {
         labelled && has_fields
     }
 }
-

@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
-use kube::api::{
-    DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use proptest::prelude::*;
@@ -76,7 +74,8 @@ async fn a_namespace_that_is_being_deleted_takes_nothing_new() {
     let wanted: ConfigMap = serde_json::from_value(map("a", &json!({}))).expect("a ConfigMap");
     let refused = maps(&simulation).create(&PostParams::default(), &wanted).await;
     let Err(kube::Error::Api(status)) = refused else { panic!("{refused:?}") };
-    let causes: Vec<_> = status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str()).collect();
+    let causes: Vec<_> =
+        status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str()).collect();
     assert_eq!((status.code, causes), (403, vec!["NamespaceTerminating"]));
 }
 
@@ -159,7 +158,10 @@ async fn what_is_deleted_is_gone_unless_a_finalizer_keeps_it() {
     assert_eq!(maps(&simulation).get_opt("a").await.expect("an answer"), None);
     assert!(maps(&simulation).delete("kept", &DeleteParams::default()).await.expect("it is marked").is_left());
     let names: Vec<_> = maps(&simulation).list(&ListParams::default()).await.expect("a list").into_iter().collect();
-    assert_eq!(names.iter().map(|map| (map.name_any(), map.metadata.deletion_timestamp.is_some())).collect::<Vec<_>>(), [("kept".to_owned(), true)]);
+    assert_eq!(
+        names.iter().map(|map| (map.name_any(), map.metadata.deletion_timestamp.is_some())).collect::<Vec<_>>(),
+        [("kept".to_owned(), true)]
+    );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps(&simulation).patch("kept", &PatchParams::default(), &free).await.expect("it is released");
     assert_eq!(maps(&simulation).get_opt("kept").await.expect("an answer"), None);
@@ -184,7 +186,8 @@ async fn a_token_has_the_claims_of_a_real_one_and_changes_nothing() {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot", "namespace": "shop"}});
     let simulation = simulated(&situation(&[account])).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(simulation.client(), "shop");
-    let request = json!({"spec": {"audiences": [], "expirationSeconds": 600, "boundObjectRef": {"name": "s", "uid": "u"}}});
+    let request =
+        json!({"spec": {"audiences": [], "expirationSeconds": 600, "boundObjectRef": {"name": "s", "uid": "u"}}});
     let request = serde_json::from_value(request).expect("a TokenRequest");
     let answer = accounts.create_token_request("bot", &PostParams::default(), &request).await.expect("a token");
     let status = answer.status.expect("a status");

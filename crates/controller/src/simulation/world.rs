@@ -71,7 +71,10 @@ impl World {
     pub(super) fn of(&self, is_selected: impl Fn(&Key) -> bool) -> (Vec<Arc<Value>>, Vec<Key>) {
         let state = self.lock();
         let selected = || state.objects.iter().filter(|(key, _)| is_selected(key));
-        (selected().filter_map(|(_, object)| object.clone()).collect(), selected().map(|(key, _)| key.clone()).collect())
+        (
+            selected().filter_map(|(_, object)| object.clone()).collect(),
+            selected().map(|(key, _)| key.clone()).collect(),
+        )
     }
 
     /// Returns the resource version of the next write.

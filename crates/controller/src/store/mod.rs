@@ -210,7 +210,8 @@ impl Store {
     /// Calls a function with every table. Drops those for which it returns false.
     fn each(&self, is_there: impl Fn(&dyn Absorb) -> bool) {
         let all = self.absorbing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !all.iter().fold(true, |are_there, table| is_there(&**table) && are_there) {
+        let gone = all.iter().filter(|table| !is_there(&***table)).count();
+        if gone > 0 {
             let mut kept = self.absorbing.lock().unwrap_or_else(PoisonError::into_inner);
             kept.retain(|table| table.is_there());
         }

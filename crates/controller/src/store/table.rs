@@ -100,8 +100,7 @@ impl Gone {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let state =
-            State { entries: BTreeMap::new(), coming: None, gone: Gone::default(), counts: BTreeMap::new() };
+        let state = State { entries: BTreeMap::new(), coming: None, gone: Gone::default(), counts: BTreeMap::new() };
         Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
     }
 }
@@ -232,7 +231,9 @@ impl<T: Projection> Table<T> {
             changes
         };
         self.progress.done();
-        changes.iter().for_each(|change| self.tell(change));
+        for change in &changes {
+            self.tell(change);
+        }
     }
 
     /// Takes an object, unless a newer version of it is known or this process has deleted it.
@@ -270,7 +271,9 @@ impl<T: Projection> Table<T> {
 
     fn tell(&self, change: &Change<T>) {
         let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
-        subscribers.iter().for_each(|subscriber| subscriber(change));
+        for subscriber in &subscribers {
+            subscriber(change);
+        }
     }
 }
 
@@ -422,7 +425,10 @@ mod tests {
         table.end_list();
         assert!(table.is_listed());
         let all: Vec<u32> = table.all().iter().map(|object| **object).collect();
-        assert_eq!((table.names(), all), (["new", "newer", "other", "same"].map(str::to_owned).into(), vec![5, 4, 30, 2]));
+        assert_eq!(
+            (table.names(), all),
+            (["new", "newer", "other", "same"].map(str::to_owned).into(), vec![5, 4, 30, 2])
+        );
         let expected = [("gone", Some(1), None), ("other", Some(3), Some(30)), ("new", None, Some(5))];
         let expected: Vec<_> = expected.into_iter().map(|(name, one, two)| (name.to_owned(), one, two)).collect();
         assert_eq!(*told.lock().unwrap(), expected);

@@ -92,4 +92,3 @@ fn mrg6_a_cron_job_is_asked_for_the_template_of_its_jobs() {
     assert_eq!(pod["metadata"]["labels"], json!({"app": "nightly"}));
     assert_eq!(pod["spec"]["serviceAccountName"], "own");
 }
-

@@ -38,8 +38,7 @@ impl Deleted {
             if let Some(Secret { name, account, account_uid, .. }) = change.before.as_deref()
                 && change.after.is_none()
             {
-                let gone =
-                    Gone { secret: name.clone(), account: account.clone(), account_uid: account_uid.clone() };
+                let gone = Gone { secret: name.clone(), account: account.clone(), account_uid: account_uid.clone() };
                 let mut deleted = deleted.lock().unwrap_or_else(PoisonError::into_inner);
                 deleted.entry(change.namespace.clone()).or_default().push(gone);
             }

@@ -94,7 +94,7 @@ impl Namespace {
     fn write(&mut self, step: Step) -> Result<(), TestCaseError> {
         self.version += 1;
         let version = self.version.to_string();
-        match step.clone() {
+        match step {
             Step::Create(mut object) => {
                 object["metadata"]["uid"] = version.as_str().into();
                 object["metadata"]["resourceVersion"] = version.into();
@@ -123,7 +123,7 @@ impl Namespace {
                 stored["metadata"]["resourceVersion"] = version.into();
             }
             Step::JsonPatch { .. } | Step::Evict { .. } | Step::RequestToken { .. } => {
-                prop_assert!(false, "no plan has {step:?}");
+                prop_assert!(false, "no plan has such a step");
             }
             Step::Delete { object, resource_version, .. } => {
                 prop_assert_eq!(self.pods, 0, "deleted under a Pod");

@@ -140,18 +140,18 @@ async fn tok7_a_token_is_replaced_before_it_ends() {
     let (ahead, faults) = (Ahead::default(), Faults::none());
     let running = fixture.start_tokens(&faults, ahead.clock(), token_options(fixture.cluster)).await;
     let first = fixture.token(&namespace, "s", |_| true).await;
-    let touch = async |value: &str| {
-        let label = Patch::Merge(json!({"metadata": {"labels": {"touched": value}}}));
-        let namespaces = Api::<Namespace>::all(fixture.client.clone());
-        namespaces.patch(&namespace, &PatchParams::default(), &label).await.unwrap();
+    // A Secret without its namespace wakes the controller.
+    let touch = async || {
+        let patch = Patch::Merge(json!({"data": {"namespace": null}}));
+        fixture.secrets(&namespace).patch("s", &PatchParams::default(), &patch).await.unwrap();
     };
 
     ahead.set(40 * 60);
-    touch("early").await;
+    touch().await;
     let before = settled(&faults).await;
     assert_eq!(fixture.token(&namespace, "s", |_| true).await, first, "after 67 % of its life");
     ahead.set(49 * 60);
-    touch("late").await;
+    touch().await;
     let second = fixture.token(&namespace, "s", |token| token != first).await;
     ahead.set(0);
     settled(&faults).await;
