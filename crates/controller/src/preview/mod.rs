@@ -126,7 +126,9 @@ impl Change {
     /// Returns the fields that a change of an existing object changes, one line per field.
     pub fn differences(&self) -> Vec<String> {
         match (&self.before, &self.after) {
-            (Some(before), Some(after)) => difference::between(before, after, self.object.kind == "Secret"),
+            (Some(before), Some(after)) if self.verb == Verb::Change => {
+                difference::between(before, after, self.object.kind == "Secret")
+            }
             _ => Vec::new(),
         }
     }

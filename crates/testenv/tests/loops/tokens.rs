@@ -1,7 +1,6 @@
 //! `serviceaccount-token` (TKN-1).
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::Api;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_controller::Clock;
 use pillion_controller::token_controller::SigningKey;
