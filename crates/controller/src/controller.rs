@@ -24,6 +24,17 @@ pub enum Done {
     LookAgain(Duration),
 }
 
+/// How long to wait for a change that another client made at the same time, before a key is reconciled without it.
+pub(crate) const NOT_SEEN_YET: Duration = Duration::from_secs(2);
+
+impl Done {
+    /// Returns the result after a write; `is_written` tells whether it was carried out. If another client was faster, the
+    /// change usually wakes the key. If nothing has changed after all, only a further look helps.
+    pub(crate) fn after_write(is_written: bool) -> Self {
+        if is_written { Self::Settled } else { Self::LookAgain(NOT_SEEN_YET) }
+    }
+}
+
 /// Why a key is not in its wanted state. It is retried with growing delays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]

@@ -47,10 +47,9 @@ impl Controller for DefaultAccounts {
     async fn reconcile(&self, name: &String, (): &mut ()) -> Result<Done, Failure> {
         let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
         let is_there = self.context.store.accounts().get(name, ACCOUNT).is_some();
-        if let Some(step) = plan(name, namespace.phase(), is_there) {
-            self.context.effects(Self::NAME).settle(&step, "each namespace has one").await?;
-        }
-        Ok(Done::Settled)
+        let Some(step) = plan(name, namespace.phase(), is_there) else { return Ok(Done::Settled) };
+        let is_written = self.context.effects(Self::NAME).settle(&step, "each namespace has one").await?;
+        Ok(Done::after_write(is_written))
     }
 
     fn rights(_: &Situation<'_>) -> Vec<Right> {

@@ -17,7 +17,7 @@ use pillion_plan::token_controller::{Account, TOKEN_TYPE};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::controller::{Controller, Done, Failure, Pace};
+use crate::controller::{Controller, Done, Failure, NOT_SEEN_YET, Pace};
 use crate::problem::WriteProblem;
 use crate::read::{one, pages};
 use crate::rights::{Right, Scope, Situation};
@@ -25,9 +25,6 @@ use crate::store::Progress;
 use crate::wakes::Wakes;
 
 const CONTROLLER: &str = LegacyTokenCleaner::NAME;
-/// The first delay after a failed round.
-const RETRY: Duration = Duration::from_mins(1);
-
 /// The controller's options.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -87,9 +84,9 @@ impl Controller for LegacyTokenCleaner {
 
     async fn reconcile(&self, _: &Round, (): &mut ()) -> Result<Done, Failure> {
         match clean(&self.context, self.options.period).await {
-            Ok(()) => {
+            Ok(is_complete) => {
                 self.progress.done();
-                Ok(Done::LookAgain(self.options.interval))
+                Ok(Done::LookAgain(if is_complete { self.options.interval } else { NOT_SEEN_YET }))
             }
             Err(problem) => {
                 self.progress.fail(format!("not completed: {problem}"));
@@ -100,7 +97,7 @@ impl Controller for LegacyTokenCleaner {
     }
 
     fn pace(&self) -> Pace {
-        Pace { first_delay: RETRY, longest_delay: self.options.interval, ..Pace::default() }
+        Pace { longest_delay: self.options.interval, ..Pace::default() }
     }
 
     fn rights(_: &Situation<'_>) -> Vec<Right> {
@@ -116,18 +113,20 @@ impl Controller for LegacyTokenCleaner {
     }
 }
 
-/// Runs one round. A failed write does not stop the others.
+/// Runs one round. A failed write does not stop the others. Returns false if another client changed an object at the
+/// same time: another round sees the change.
 ///
 /// # Errors
-/// The first problem. A change by another client in the meantime is none: the next round sees it.
-pub async fn clean(context: &Context, period: Duration) -> Result<(), WriteProblem> {
-    let mut first = None;
+/// The first problem.
+pub async fn clean(context: &Context, period: Duration) -> Result<bool, WriteProblem> {
+    let (mut first, mut is_complete) = (None, true);
     for (namespace, secrets) in unused(context, period).await? {
         match judged(context, &namespace, secrets, period).await {
             Ok(judged) => {
                 for (secret, verdict) in judged {
-                    if let Err(problem) = carry_out_verdict(context, &secret, &verdict).await {
-                        first.get_or_insert(problem);
+                    match carry_out_verdict(context, &secret, &verdict).await {
+                        Ok(is_done) => is_complete &= is_done,
+                        Err(problem) => drop(first.get_or_insert(problem)),
                     }
                 }
             }
@@ -136,7 +135,7 @@ pub async fn clean(context: &Context, period: Duration) -> Result<(), WriteProbl
             }
         }
     }
-    first.map_or(Ok(()), Err)
+    first.map_or(Ok(is_complete), Err)
 }
 
 fn seconds(period: Duration) -> i64 {
@@ -197,9 +196,10 @@ async fn judged(
     Ok(judged.collect())
 }
 
-async fn carry_out_verdict(context: &Context, secret: &Secret, verdict: &Verdict) -> Result<(), WriteProblem> {
+/// Returns false if another client was faster.
+async fn carry_out_verdict(context: &Context, secret: &Secret, verdict: &Verdict) -> Result<bool, WriteProblem> {
     let (step, reason, what) = match verdict {
-        Verdict::Kept(_) => return Ok(()),
+        Verdict::Kept(_) => return Ok(true),
         Verdict::Invalidate(step) => (step, "LegacyTokenInvalidated", "its token was not used and is invalid now"),
         Verdict::Delete(step) => (step, "LegacyTokenDeleted", "its token was invalid for long and is gone now"),
     };
@@ -216,9 +216,9 @@ async fn carry_out_verdict(context: &Context, secret: &Secret, verdict: &Verdict
                 "metadata": {"name": account, "namespace": namespace, "uid": secret.account_uid}
             });
             context.events.normal(&object, "Clean", reason, format!("Secret \"{name}\": {what}")).await;
-            Ok(())
+            Ok(true)
         }
-        Ok(false) => Ok(()),
+        Ok(false) => Ok(false),
         Err(error) => {
             tracing::warn!(controller = CONTROLLER, namespace, secret = name, %error, "not cleaned");
             Err(error.problem)

@@ -72,11 +72,11 @@ impl Controller for RootCaPublisher {
             return Ok(Done::Settled);
         }
         let map = self.maps.get(name, CONFIG_MAP);
-        if let Some(step) = plan(name, namespace.phase(), &self.authority, map.as_deref()) {
-            let effects = self.context.effects(Self::NAME);
-            effects.settle(&step, "the certificate of the API server's authority").await?;
-        }
-        Ok(Done::Settled)
+        let step = plan(name, namespace.phase(), &self.authority, map.as_deref());
+        let Some(step) = step else { return Ok(Done::Settled) };
+        let effects = self.context.effects(Self::NAME);
+        let is_written = effects.settle(&step, "the certificate of the API server's authority").await?;
+        Ok(Done::after_write(is_written))
     }
 
     fn rights(_: &Situation<'_>) -> Vec<Right> {

@@ -10,6 +10,7 @@ mod work;
 
 use std::time::Duration;
 
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::default_account::ACTIVE;
 use pillion_plan::token_controller::rival::LEASE;
 use pillion_plan::token_controller::{Fill, Secret, Task, TokenControllerInput, plan};
@@ -162,9 +163,15 @@ impl Controller for TokenController {
                 Task::Delete(secret) => (secret, self.delete(secret).await),
                 Task::Fill(fill) => (&fill.secret, self.fill(fill).await),
             };
-            let Err(stopped) = done else {
-                state.retries.succeeded(&secret.name);
-                continue;
+            let stopped = match done {
+                Ok(is_written) => {
+                    state.retries.succeeded(&secret.name);
+                    if !is_written {
+                        sooner(Timestamp(now.0.saturating_add(1)));
+                    }
+                    continue;
+                }
+                Err(stopped) => stopped,
             };
             retry_after = retry_after.max(stopped.retry_after());
             match state.retries.failed(&secret.name, &secret.resource_version, now) {

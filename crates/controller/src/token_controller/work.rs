@@ -35,13 +35,13 @@ impl TokenController {
         Ok(account.and_then(|account| serde_json::to_value(account).ok()))
     }
 
-    /// Deletes a Secret if its ServiceAccount is gone or replaced (TKN-3, TKN-5).
-    pub(super) async fn delete(&self, secret: &Secret) -> Result<(), Stopped> {
+    /// Deletes a Secret if its ServiceAccount is gone or replaced (TKN-3, TKN-5). Returns whether it did.
+    pub(super) async fn delete(&self, secret: &Secret) -> Result<bool, Stopped> {
         let live = self.account(&secret.namespace, &secret.account).await?;
-        let Some(step) = write::delete(secret, live.as_ref()) else { return Ok(()) };
+        let Some(step) = write::delete(secret, live.as_ref()) else { return Ok(false) };
         let Secret { namespace, name, account, .. } = secret;
         let why = format!("ServiceAccount \"{account}\" is gone, or another one by now");
-        self.effects.settle(&step, &why).await?;
+        let is_written = self.effects.settle(&step, &why).await?;
         tracing::info!(
             controller = Self::NAME,
             namespace,
@@ -49,14 +49,15 @@ impl TokenController {
             account,
             "its ServiceAccount is gone, deleted"
         );
-        Ok(())
+        Ok(is_written)
     }
 
     /// Fills a Secret. The write applies only if the Secret has not changed since it was observed (TKN-6, TKN-7).
-    pub(super) async fn fill(&self, fill: &Fill) -> Result<(), Stopped> {
+    /// Returns whether it did.
+    pub(super) async fn fill(&self, fill: &Fill) -> Result<bool, Stopped> {
         let token = if fill.token { self.token(fill).await? } else { None };
         if fill.token && token.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let authority = self.options.authority.as_ref().map(Authority::as_pem);
         let account = &fill.secret.account;
@@ -65,8 +66,7 @@ impl TokenController {
         } else {
             format!("what the token of ServiceAccount \"{account}\" needs beside it")
         };
-        self.effects.settle(&write::fill(fill, authority, token.as_ref()), &why).await?;
-        Ok(())
+        Ok(self.effects.settle(&write::fill(fill, authority, token.as_ref()), &why).await?)
     }
 
     /// Returns a new token; `None` if the Secret or its ServiceAccount is gone.
