@@ -63,6 +63,8 @@ pub struct State {
     idle: BTreeMap<String, Timestamp>,
     /// What people were told.
     journal: Journal,
+    /// The merged accounts whose permissions are written, and of which nobody has checked yet what they lose.
+    unchecked: BTreeMap<String, Group>,
 }
 
 impl Controller for MergedAccounts {
@@ -129,6 +131,9 @@ impl Controller for MergedAccounts {
         let mut failure = None;
         let mut refused = BTreeMap::new();
         for group in &plan.groups {
+            if lost::is_about(group) {
+                state.unchecked.insert(group.name.clone(), group.clone());
+            }
             match carry::carry_out(&self.effects, name, group).await {
                 Ok(outcome) => {
                     if outcome.is_used {
@@ -137,9 +142,6 @@ impl Controller for MergedAccounts {
                     }
                     if let Some(notice) = &outcome.notice {
                         reports.notice(notice).await;
-                    }
-                    if lost::is_about(group) {
-                        reports.lost(group, &sets).await;
                     }
                 }
                 // The next change of the Namespace shows that it is being deleted.
@@ -157,6 +159,11 @@ impl Controller for MergedAccounts {
                     }
                     failure.get_or_insert(error);
                 }
+            }
+        }
+        if failure.is_none() {
+            for group in std::mem::take(&mut state.unchecked).values() {
+                reports.lost(group, &sets).await;
             }
         }
         for notice in &plan.notices {

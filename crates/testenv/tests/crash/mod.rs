@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, until};
@@ -59,8 +59,7 @@ pub struct Run {
 
 impl Stage {
     pub async fn start() -> Self {
-        let options =
-            Options::new().controller_manager().controller_manager_flag("--controllers=namespace-controller");
+        let options = Options::new().controller_manager().controller_manager_flag("--controllers=namespace-controller");
         let cluster = Cluster::start(options).await.unwrap();
         let client = cluster.admin().await.unwrap();
         let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
@@ -74,6 +73,9 @@ impl Stage {
         until("the ConfigMap of the API server", Duration::from_mins(2), async || maps.get(tracking).await.ok())
             .await
             .unwrap();
+        // legacy-token-cleaner waits until uses have been tracked for long enough.
+        let long_ago = Patch::Merge(json!({"data": {"since": "2020-01-01"}}));
+        maps.patch(tracking, &PatchParams::default(), &long_ago).await.unwrap();
         let (proxy, port) = Proxy::start(client.clone()).await;
         Self { cluster, client, proxy, port }
     }

@@ -19,7 +19,7 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 ];
 /// Values that differ between runs, as pointers into an object.
-const MASKED: [&str; 12] = [
+const MASKED: [&str; 14] = [
     "/metadata/uid",
     "/metadata/resourceVersion",
     "/metadata/creationTimestamp",
@@ -30,7 +30,9 @@ const MASKED: [&str; 12] = [
     "/metadata/annotations/pillion.dev~1service-account-uid",
     "/metadata/annotations/pillion.dev~1token-checksum",
     "/metadata/annotations/pillion.dev~1token-expires",
+    "/metadata/annotations/pillion.dev~1token-expires-at",
     "/metadata/annotations/pillion.dev~1token-renew-after",
+    "/data/namespace",
     "/data/token",
 ];
 /// The same for the bundle, whose SidecarSets name the namespace.

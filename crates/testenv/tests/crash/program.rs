@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use pillion_testenv::{Cluster, Identity, free_port};
 use serde_json::Value;
@@ -20,7 +20,14 @@ pub struct Program {
 
 impl Program {
     /// Prepares a process that talks to the API server through a proxy on this port. It does not run yet.
-    pub fn new(cluster: &Cluster, identity: &Identity, port: u16, name: &str, settings: &Value, flags: &[&str]) -> Self {
+    pub fn new(
+        cluster: &Cluster,
+        identity: &Identity,
+        port: u16,
+        name: &str,
+        settings: &Value,
+        flags: &[&str],
+    ) -> Self {
         let mut kubeconfig: Value = serde_json::from_str(&identity.kubeconfig()).unwrap();
         kubeconfig["clusters"][0]["cluster"]["server"] = format!("http://127.0.0.1:{port}").into();
         let file = |kind: &str| cluster.folder().join(format!("{name}.{kind}"));
@@ -41,8 +48,24 @@ impl Program {
 
     /// Starts the process.
     pub fn start(&self) {
+        *self.lock() = Some(self.spawned());
+    }
+
+    /// Kills the process (SIGKILL), if it runs.
+    pub fn kill(&self) {
+        end(&mut self.lock());
+    }
+
+    /// Kills the process and starts it again. Requests that arrive at the same time may ask for this at once.
+    pub fn restart(&self) {
+        let mut child = self.lock();
+        end(&mut child);
+        *child = Some(self.spawned());
+    }
+
+    fn spawned(&self) -> Child {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(&self.path)
+        Command::new(&self.path)
             .args(&self.arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("POD_NAME", &self.name)
@@ -50,40 +73,37 @@ impl Program {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .unwrap();
-        *self.child.lock().unwrap() = Some(child);
+            .unwrap()
     }
 
-    /// Kills the process (SIGKILL), if it runs.
-    pub fn kill(&self) {
-        if let Some(mut child) = self.child.lock().unwrap().take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    /// Kills the process and starts it again.
-    pub fn restart(&self) {
-        self.kill();
-        self.start();
+    fn lock(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap()
     }
 
     /// Asks the process to end (SIGTERM), and waits for it. Returns whether it reports success.
     pub fn stop(&self) -> bool {
-        let Some(mut child) = self.child.lock().unwrap().take() else { return false };
+        let Some(mut child) = self.lock().take() else { return false };
         let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap();
         asked.success() && child.wait().unwrap().success()
     }
 
     /// Whether the process runs.
     pub fn is_running(&self) -> bool {
-        let mut child = self.child.lock().unwrap();
+        let mut child = self.lock();
         child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
     /// Returns what the process has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+/// Kills a process, if there is one.
+fn end(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
 

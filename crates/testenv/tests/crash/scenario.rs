@@ -52,7 +52,8 @@ impl Scenario {
         let set = |name: &str, fields: Value| crate::support::sidecar_sets::set(name, &fields);
         match self {
             Self::Merged => {
-                settings["sidecarSets"] = ["get", "list"].map(|verb| crate::support::sidecar_sets::merging(verb, verb)).into();
+                settings["sidecarSets"] =
+                    ["get", "list"].map(|verb| crate::support::sidecar_sets::merging(verb, verb)).into();
             }
             Self::Tokens => settings["sidecarSets"] = json!([set("logs", json!({"serviceAccountMode": "Isolate"}))]),
             Self::Bundle => {
@@ -90,7 +91,12 @@ impl Scenario {
         match self {
             Self::Merged => vec![workload()],
             Self::Tokens => vec![account("logs", &[]), workload()],
-            Self::Bundle => ["a", "b"].map(|name| crate::support::sidecar_sets::set(name, &json!({}))).into(),
+            Self::Bundle => ["a", "b"]
+                .map(|name| {
+                    let selector = json!({"matchLabels": {"app": name}});
+                    crate::support::sidecar_sets::set(name, &json!({"selector": selector}))
+                })
+                .into(),
             Self::DefaultAccount | Self::RootCa => Vec::new(),
             Self::TokenController => {
                 vec![account("bot", &["bot-token-x2b4z"]), secret("filled", "bot"), secret("orphan", "missing")]
@@ -102,7 +108,8 @@ impl Scenario {
     /// Whether everything that this controller makes is there.
     pub fn is_done(self, objects: &[Value]) -> bool {
         let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-        let named = |kind: &str, name: &str| of(kind).into_iter().find(|object| object["metadata"]["name"] == name).cloned();
+        let named =
+            |kind: &str, name: &str| of(kind).into_iter().find(|object| object["metadata"]["name"] == name).cloned();
         let is_some = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
         match self {
             Self::Merged => {
