@@ -35,7 +35,10 @@ async fn each_request_may_fail_once(#[case] scenario: Scenario, #[case] made: us
         let started = Instant::now();
         let run = stage.run(scenario, Some(fault)).await;
         assert_eq!(run.objects, usual.objects, "{fault:?}");
-        let missed: Vec<_> = usual.seen.difference(&run.fired).collect();
+        // Events are for people, and what merging loses is told by the process that writes the Role: a process that is
+        // killed, or does not learn that a write took effect, may not come to that.
+        let is_told = |request: &&String| request.contains("/events") || request.ends_with("/NS/rolebindings");
+        let missed: Vec<_> = usual.seen.difference(&run.fired).filter(|request| !is_told(request)).collect();
         assert!(missed.is_empty(), "{fault:?} was not applied to {missed:#?}");
         println!("{scenario:?}: {fault:?} fired {} times in {:.1?}", run.fired.len(), started.elapsed());
     }

@@ -61,7 +61,9 @@ impl Said {
                 has_conditions: !self.has_no_conditions,
             });
         }
-        let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(CONCURRENCY).collect().await;
+        // A preview shows the same order each time.
+        let at_once = if context.recorder.is_some() { 1 } else { CONCURRENCY };
+        let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(at_once).collect().await;
         let is_complete = !said.iter().any(|(_, _, noted)| matches!(noted, Noted::Failed));
         for (generation, verdict, noted) in said {
             if matches!(noted, Noted::Nowhere) && !self.has_no_conditions {
