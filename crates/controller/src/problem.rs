@@ -82,6 +82,8 @@ impl WriteProblem {
             (429 | 500..600, _) if after > 0 => {
                 Self::Later { message: status.message.clone(), after: Duration::from_secs(after.into()) }
             }
+            // Another object has this name now. For some writes, the API server calls that a change of the UID.
+            (422, _) if is_about_uid(status) => Self::Conflict,
             (400 | 422, _) => Self::Invalid(status.message.clone()),
             _ => Self::Failed(status.message.clone()),
         }
@@ -97,6 +99,12 @@ impl WriteProblem {
     pub fn is_overtaken(&self) -> bool {
         matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
     }
+}
+
+/// Whether an object is refused because its UID is another one than in the request, and for nothing else.
+fn is_about_uid(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    !causes.is_empty() && causes.iter().all(|cause| cause.field == "metadata.uid")
 }
 
 #[cfg(test)]
@@ -129,5 +137,16 @@ mod tests {
     #[case::broken(500, "InternalError", false)]
     fn another_client_may_be_faster(#[case] code: u16, #[case] reason: &str, #[case] expected: bool) {
         assert_eq!(WriteProblem::of(&status(code, reason, 0)).is_overtaken(), expected);
+    }
+
+    #[rstest]
+    #[case::uid(&["metadata.uid"], WriteProblem::Conflict)]
+    #[case::more(&["metadata.uid", "rules"], WriteProblem::Invalid("no".to_owned()))]
+    #[case::other(&["rules"], WriteProblem::Invalid("no".to_owned()))]
+    fn another_object_of_the_same_name_is_a_conflict(#[case] fields: &[&str], #[case] expected: WriteProblem) {
+        let causes: Vec<_> = fields.iter().map(|field| serde_json::json!({"field": field})).collect();
+        let details = serde_json::from_value(serde_json::json!({"causes": causes})).expect("details");
+        let status = Status { code: 422, details: Some(details), ..Status::failure("no", "Invalid") };
+        assert_eq!(WriteProblem::of(&kube::Error::Api(Box::new(status))), expected);
     }
 }

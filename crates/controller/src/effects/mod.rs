@@ -131,9 +131,13 @@ fn is_gone(object: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pillion_kubernetes::lookup::ObjectRef;
+    use pillion_kubernetes::time::Timestamp;
     use rstest::rstest;
 
     use super::*;
+    use crate::context::Context;
+    use crate::simulation::{Simulation, Situation};
 
     #[rstest]
     #[case::alive(json!({}), false)]
@@ -143,5 +147,24 @@ mod tests {
     #[case::pod_that_has_ended(json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}), true)]
     fn the_last_finalizer_takes_the_object_with_it(#[case] metadata: Value, #[case] expected: bool) {
         assert_eq!(is_gone(&json!({"metadata": metadata})), expected);
+    }
+
+    #[tokio::test]
+    async fn another_pod_of_the_same_name_is_not_evicted() {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "new"},
+            "spec": {"containers": []}
+        });
+        let situation = Situation { manifests: vec![pod], ..Situation::default() };
+        let simulation = Simulation::new(&situation, None, || Timestamp(0)).await.expect("a simulation");
+        let context = Context::new(simulation.client(), tokio::sync::watch::channel(Arc::default()).1);
+        let object =
+            ObjectRef { api_version: "v1", kind: "Pod", namespace: Some("shop".to_owned()), name: "web".to_owned() };
+        let evict = |uid: &str| Step::Evict { object: object.clone(), uid: uid.to_owned() };
+        let effects = context.effects("test");
+        let refused = effects.carry_out(&evict("old"), "").await.expect_err("it is another Pod");
+        assert_eq!(refused.problem, WriteProblem::Conflict);
+        assert_eq!(effects.carry_out(&evict("new"), "").await.expect("it is evicted"), None);
+        assert_eq!(effects.carry_out(&evict("new"), "").await.expect("it is gone"), None);
     }
 }

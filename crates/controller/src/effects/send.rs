@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, DynamicObject, EvictParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
@@ -143,11 +143,15 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
             };
         }
         Step::Evict { uid, .. } => {
-            let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-            let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
-            let url = api.resource_url().to_owned();
-            let request = kube::core::Request::new(url).evict(name, &params);
+            // kube's own request for an eviction has no preconditions that the API server knows.
+            let eviction = json!({
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": target.namespace},
+                "deleteOptions": {"preconditions": {"uid": uid}}
+            });
+            let body = eviction.to_string().into_bytes();
+            let request = kube::core::Request::new(api.resource_url());
+            let request = request.create_subresource("eviction", name, &PostParams::default(), body);
             let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
             return match client.request::<Value>(request).await.map_err(failed) {
                 Ok(_) | Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
