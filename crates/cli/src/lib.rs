@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod cluster;
 pub mod commands;
 pub mod daemon;
 pub mod diff;

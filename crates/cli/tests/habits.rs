@@ -187,8 +187,9 @@ fn there_is_a_man_page_for_every_command() {
 
 /// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
 /// commands.
-const SHARED: [(&str, &[&str]); 7] = [
+const SHARED: [(&str, &[&str]); 8] = [
     ("src/preview", &["inject", "explain"]),
+    ("src/cluster", &["inject", "explain", "check", "plan"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
     ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller", "bench"]),
     ("src/rendering", &["manifest"]),
