@@ -186,12 +186,12 @@ const COMMANDS: [&[&str]; 3] = [
 ];
 
 #[rstest]
-#[case::sets("/sidecarsets", &["list SidecarSets", "\"list\" on sidecarsets.apps.kruise.io"], 3)]
-#[case::namespaces("/namespaces", &["Namespace", "on namespaces,", "User \"jane\""], 3)]
-#[case::accounts("/serviceaccounts/logs", &["get ServiceAccount shop/logs", "\"get\" on serviceaccounts,"], 2)]
-#[case::roles("/rolebindings", &["list RoleBindings", "\"list\" on rolebindings.rbac.authorization.k8s.io,"], 0)]
+#[case::sets(&["/sidecarsets"], &["list SidecarSets", "\"list\" on sidecarsets.apps.kruise.io"], 3)]
+#[case::namespaces(&["/v1/namespaces", "/namespaces/shop"], &["Namespace", "on namespaces,", "User \"jane\""], 3)]
+#[case::accounts(&["/serviceaccounts/logs"], &["get ServiceAccount shop/logs", "\"get\" on serviceaccounts,"], 2)]
+#[case::roles(&["/rolebindings"], &["list RoleBindings", "\"list\" on rolebindings.rbac.authorization.k8s.io,"], 0)]
 fn a_forbidden_read_names_the_kind_the_verb_and_the_remedy(
-    #[case] forbidden: &'static str,
+    #[case] forbidden: &'static [&'static str],
     #[case] expected: &[&str],
     #[case] commands: usize,
 ) {
@@ -203,7 +203,7 @@ fn a_forbidden_read_names_the_kind_the_verb_and_the_remedy(
         ),
         namespace("a"),
     ];
-    let server = ApiServer::start(Contents { forbidden: vec![forbidden], ..contents(&objects) });
+    let server = ApiServer::start(Contents { forbidden, ..contents(&objects) });
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), GATE).unwrap();

@@ -14,8 +14,8 @@ pub struct Contents {
     pub objects: Vec<Value>,
     /// Whether it has the definition of SidecarSets.
     pub has_definition: bool,
-    /// The parts of paths that it forbids.
-    pub forbidden: Vec<&'static str>,
+    /// The ends of the paths that it forbids.
+    pub forbidden: &'static [&'static str],
     /// The part of a path that it answers late.
     pub late: Option<&'static str>,
 }
@@ -91,7 +91,7 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
 
 impl Contents {
     fn answer(&self, path: &str) -> (u16, Value) {
-        if self.forbidden.iter().any(|part| path.contains(part)) {
+        if self.forbidden.iter().any(|end| path.ends_with(end)) {
             return (403, status(403, "Forbidden", "User \"jane\" may not do that"));
         }
         if let Some(found) = self.objects.iter().find(|object| object_path(object) == path) {
@@ -112,7 +112,8 @@ impl Contents {
             ["namespaces", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "controllerrevisions"];
         let kind = path.rsplit('/').next().unwrap_or_default();
         // `/api/v1/namespaces/shop` is no list.
-        let is_list = lists.contains(&kind) || (kind == "sidecarsets" && self.has_definition);
+        let is_of_sets = path.starts_with("/apis/apps.kruise.io/");
+        let is_list = lists.contains(&kind) || (is_of_sets && self.has_definition);
         if !items.is_empty() || is_list {
             return (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}));
         }
