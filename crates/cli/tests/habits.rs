@@ -187,16 +187,13 @@ fn there_is_a_man_page_for_every_command() {
 
 /// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
 /// commands.
-const SHARED: [(&str, &[&str]); 8] = [
+const SHARED: [(&str, &[&str]); 6] = [
     ("src/preview", &["inject", "explain"]),
     ("src/cluster", &["inject", "explain", "check", "plan"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
-    ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller", "bench"]),
+    ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller"]),
     ("src/rendering", &["manifest"]),
     ("src/daemon", &["serve", "controller"]),
-    ("src/commands/bench/child.rs", &["serve"]),
-    // The arguments are those of a container.
-    ("src/commands/bench/mix.rs", &[]),
 ];
 
 /// Returns the commands that write the messages of a source file; empty if there are none.

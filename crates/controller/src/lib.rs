@@ -12,6 +12,7 @@ pub mod context;
 pub mod default_account;
 pub mod dry_run;
 pub mod events;
+#[cfg(feature = "server")]
 pub mod health;
 pub mod leader;
 pub mod legacy_token_cleaner;

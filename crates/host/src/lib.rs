@@ -4,6 +4,8 @@
 //! instance, and answers look-ups through the `kubewarden` binding with the same texts. A [`Cluster`] supplies the
 //! answers: a real cluster, a recorded session, or objects in memory.
 //!
+//! The feature `server` adds the admission server ([`server`]) and the watches that answer its look-ups ([`cache`]).
+//!
 //! ```no_run
 //! use std::sync::Arc;
 //! use pillion_host::{Module, NoCluster};
@@ -20,10 +22,11 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 #[path = "../tests/support/api_server.rs"]
 mod api_server;
 mod bounds;
+#[cfg(feature = "server")]
 pub mod cache;
 mod callback;
 mod cluster;
@@ -33,7 +36,9 @@ mod live;
 mod log;
 pub mod metadata;
 mod module;
+pub mod paths;
 mod protocol;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod session;
 pub mod wasm;

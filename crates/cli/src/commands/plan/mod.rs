@@ -19,12 +19,12 @@ use pillion_controller::selection::Name;
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 
-use super::controller::tuning::{Choice, Tuning};
 use crate::cluster::Connection;
 use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::tuning::{Choice, Tuning};
 use crate::yaml::{self, Tree};
 
 const ABOUT: &str = "\
