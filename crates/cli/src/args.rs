@@ -128,18 +128,20 @@ fn described(command: clap::Command) -> clap::Command {
             None => command,
         }
     }
-    #[cfg(feature = "server")]
+    // A changed command moves to the end of the list, so all of them are changed, in their order.
     let command = command
-        .mut_subcommand("serve", long::<commands::serve::Args>)
-        .mut_subcommand("controller", long::<commands::controller::Args>);
-    command
         .mut_subcommand("run", long::<commands::run::Args>)
         .mut_subcommand("annotate", long::<commands::annotate::Args>)
         .mut_subcommand("inject", long::<commands::inject::Args>)
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
-        .mut_subcommand("manifest", long::<commands::manifest::Args>)
+        .mut_subcommand("manifest", long::<commands::manifest::Args>);
+    #[cfg(feature = "server")]
+    let command = command
+        .mut_subcommand("serve", long::<commands::serve::Args>)
+        .mut_subcommand("controller", long::<commands::controller::Args>);
+    command
         .mut_subcommand("plan", long::<commands::plan::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
