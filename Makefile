@@ -125,12 +125,14 @@ cost: policy.wasm
 	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --package pillion-bench --locked --features cost --test cost -- --nocapture $(COST_FLAGS)
 
 # A twentieth of the load of `bench-load`, with the build that the tests use.
-load: pillion
-	$(PILLION) bench --reviews 5000 --concurrency 32
+load: policy.wasm
+	$(CARGO) test --workspace --locked --test help --test load --no-run
+	$(abspath $(TARGET_DIR))/debug/pillion-bench load --module policy.wasm --reviews 5000 --concurrency 32
 
 # Load for the admission server, with an optimised build: checks every answer, and that memory does not grow.
 bench-load: policy.wasm
-	$(CARGO) run --quiet --profile dist --package pillion --locked -- bench --reviews 100000 --concurrency 32
+	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
+	$(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm --reviews 100000 --concurrency 32
 
 # The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods. Takes twenty minutes; during ten of
 # them, nothing changes. SCALE_FLAGS="--namespaces 300 --sidecar-sets 60 --pods 1500 --rest 60" takes three. The program

@@ -2,7 +2,7 @@
 //!
 //! [`corpus`] generates SidecarSets and Pods, [`scenario`] combines them under names, [`cost`] makes inputs grow,
 //! [`engine`] counts instructions, [`provider`] runs the module as kwctl and policy servers do, [`timing`] measures
-//! times.
+//! times, [`load`] puts load on `pillion serve`.
 #![forbid(unsafe_code)]
 
 pub mod corpus;
@@ -10,6 +10,7 @@ pub mod cost;
 pub mod engine;
 mod errors;
 pub mod limits;
+pub mod load;
 pub mod measure;
 pub mod objects;
 pub mod provider;

@@ -1,12 +1,14 @@
-//! `make bench`: measures a built module.
+//! `make bench`: measures a built module. `make load`: puts load on `pillion serve`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
 use pillion_bench::engine::Counter;
+use pillion_bench::load;
 use pillion_bench::measure::{Counters, Mode, Rivals};
 use pillion_bench::report::goals::{self, Goal};
 use pillion_bench::report::{Report, markdown};
@@ -32,6 +34,15 @@ const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everyt
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Measure(Measure),
+    /// Send a server as many reviews as it takes, and check every answer.
+    Load(load::Args),
+}
+
+/// The commands that measure the module itself, beside the baseline.
+#[derive(Debug, clap::Subcommand)]
+enum Measure {
     /// Instructions and memory of one evaluation; the numbers are reproducible.
     Counts,
     /// Times, next to the policy that accepts everything.
@@ -69,20 +80,53 @@ enum Format {
     Json,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     let args = Args::parse();
+    let Args { command, module, baseline, filter } = args;
+    let done = match command {
+        Command::Load(load) => put_load(&load, &module),
+        Command::Measure(measure) => run(measure, (&module, &baseline), &filter)
+            .map(|()| ExitCode::SUCCESS)
+            .or_else(|error| failed(&error, ExitCode::FAILURE)),
+    };
+    done.unwrap_or(ExitCode::FAILURE)
+}
+
+/// Puts load on a server. Returns 1 if an answer was lost or wrong, and 2 if there was no server to ask.
+///
+/// # Errors
+/// If `stderr` takes no more.
+fn put_load(args: &load::Args, module: &Path) -> io::Result<ExitCode> {
+    let read = std::fs::read(module).with_context(|| module.display().to_string());
+    match read.and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::from(1)),
+        Err(error) => failed(&error, ExitCode::from(2)),
+    }
+}
+
+/// Prints an error and returns its exit code.
+///
+/// # Errors
+/// If `stderr` takes no more.
+fn failed(error: &anyhow::Error, code: ExitCode) -> io::Result<ExitCode> {
+    writeln!(io::stderr(), "error: {error:#}")?;
+    Ok(code)
+}
+
+/// Measures the module beside the baseline, in the scenarios whose name contains one of the texts; without texts, in all.
+fn run(measure: Measure, (policy, baseline): (&Path, &Path), filter: &[String]) -> anyhow::Result<()> {
     let mut scenarios = scenario::all();
-    scenarios
-        .retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
-    let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
-    let (policy, baseline) = (read(&args.module)?, read(&args.baseline)?);
+    scenarios.retain(|scenario| filter.is_empty() || filter.iter().any(|text| scenario.name().contains(text)));
+    let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
+    let (policy, baseline) = (read(policy)?, read(baseline)?);
     let mut out = io::stdout().lock();
-    match args.command {
-        Command::Counts => counts(&scenarios, &policy, &baseline, &mut out),
-        Command::Times { mode, budget } => {
+    match measure {
+        Measure::Counts => counts(&scenarios, &policy, &baseline, &mut out),
+        Measure::Times { mode, budget } => {
             times(&scenarios, (&policy, &baseline), &mode, Duration::from_millis(budget), &mut out)
         }
-        Command::Report { budget, output, check, docs } => {
+        Measure::Report { budget, output, check, docs } => {
             let modes = [Mode::Warm, Mode::Kwctl, Mode::Fresh];
             let budget = Duration::from_millis(budget);
             let report = Report::measure(&scenarios, (&policy, &baseline), &modes, budget, &mut io::stderr())?;

@@ -18,6 +18,15 @@ const AS_PLUGIN: &str = "kubectl pillion";
 /// The widest line of a help text.
 const COLUMNS: usize = 100;
 
+/// The end of the help text: the commands that this build lacks.
+#[cfg(feature = "server")]
+const LACKS: &str = "";
+#[cfg(not(feature = "server"))]
+const LACKS: &str = "
+
+Not in this build:
+  serve, controller  servers for clusters; they are in the builds for Linux and macOS, and in the image";
+
 const MORE: &str = "\
 Examples:
   pillion inject test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --diff
@@ -37,7 +46,7 @@ Environment:
 /// Injects sidecars as SidecarSets describe them: previews, explains and checks it, without a cluster.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, propagate_version = true, arg_required_else_help = true)]
-#[command(max_term_width = COLUMNS, after_help = MORE)]
+#[command(max_term_width = COLUMNS, after_help = format!("{MORE}{LACKS}"))]
 pub struct Cli {
     /// When to use colours; auto: on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "auto|always|never")]
@@ -67,13 +76,13 @@ pub enum Command {
     /// Render the manifests that a cluster needs.
     Manifest(commands::manifest::Args),
     /// Serve the policy to API servers, without Kubewarden.
+    #[cfg(feature = "server")]
     Serve(Box<commands::serve::Args>),
     /// Keep in the cluster what the policy needs there.
+    #[cfg(feature = "server")]
     Controller(Box<commands::controller::Args>),
     /// Say what the controllers would do.
     Plan(Box<commands::plan::Args>),
-    /// Send a server as many reviews as it takes, and check every answer.
-    Bench(commands::bench::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -119,18 +128,21 @@ fn described(command: clap::Command) -> clap::Command {
             None => command,
         }
     }
-    command
+    // A changed command moves to the end of the list, so all of them are changed, in their order.
+    let command = command
         .mut_subcommand("run", long::<commands::run::Args>)
         .mut_subcommand("annotate", long::<commands::annotate::Args>)
         .mut_subcommand("inject", long::<commands::inject::Args>)
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
-        .mut_subcommand("manifest", long::<commands::manifest::Args>)
+        .mut_subcommand("manifest", long::<commands::manifest::Args>);
+    #[cfg(feature = "server")]
+    let command = command
         .mut_subcommand("serve", long::<commands::serve::Args>)
-        .mut_subcommand("controller", long::<commands::controller::Args>)
+        .mut_subcommand("controller", long::<commands::controller::Args>);
+    command
         .mut_subcommand("plan", long::<commands::plan::Args>)
-        .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

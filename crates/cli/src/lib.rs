@@ -4,10 +4,15 @@
 //! `stdout` carries data; `stderr` carries messages for the user. Beside [`commands`] stand the modules that several
 //! commands share: among others the built-in policy module ([`module`]), output to the terminal ([`terminal`]) and
 //! writing files ([`files`]).
+//!
+//! The feature `server`, on by default, adds the commands `serve` and `controller`. All others run wherever Rust's
+//! standard library does.
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod cluster;
 pub mod commands;
+#[cfg(feature = "server")]
 pub mod daemon;
 pub mod diff;
 pub mod files;
@@ -20,6 +25,8 @@ pub mod report;
 pub mod schema;
 pub mod status;
 pub mod terminal;
+pub mod tuning;
+pub mod units;
 pub mod workload;
 pub mod yaml;
 
@@ -69,10 +76,11 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Check(args) => commands::check::run(args, terminal),
         Command::Bundle(args) => commands::bundle::run(args, terminal),
         Command::Manifest(args) => commands::manifest::run(args, terminal),
+        #[cfg(feature = "server")]
         Command::Serve(args) => commands::serve::run(args, terminal),
+        #[cfg(feature = "server")]
         Command::Controller(args) => commands::controller::run(args, terminal),
         Command::Plan(args) => commands::plan::run(args, terminal),
-        Command::Bench(args) => commands::bench::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),
         Command::Completions(completions) => {
             let program = std::env::args_os().next();

@@ -79,6 +79,12 @@ impl Terminal {
     }
 }
 
+/// Prints a line to `stderr`, for code that has no [`Terminal`] at hand: reads that take long and that a policy asks for.
+/// Ignores write errors: there is no other stream to report them.
+pub fn progress(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// A stream whose reader may close its end of the pipe, as `head` and `grep -q` do. Later writes are discarded and are
 /// no error: the command still ends with the exit code of its verdict.
 struct Output<W> {

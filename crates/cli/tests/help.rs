@@ -86,6 +86,22 @@ fn root_of_the_repository() -> tempfile::TempDir {
     copy
 }
 
+/// The load generator is a tool of the repository, and no command of the program.
+#[test]
+fn servers_are_in_builds_with_their_feature_and_all_other_commands_in_every_build() {
+    let command = pillion::args::command(None);
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let mut expected = vec!["run", "annotate", "inject", "explain", "check", "bundle", "manifest"];
+    if cfg!(feature = "server") {
+        expected.extend(["serve", "controller"]);
+    }
+    expected.extend(["plan", "schema", "completions", "man"]);
+    assert_eq!(names, expected);
+    let says_what_is_missing =
+        command.get_after_help().is_some_and(|help| help.to_string().contains("Not in this build"));
+    assert_eq!(says_what_is_missing, !cfg!(feature = "server"));
+}
+
 #[rstest]
 fn every_example_works(#[values("pillion", "kubectl-pillion")] program: &str) {
     let root = root_of_the_repository();

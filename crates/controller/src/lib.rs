@@ -14,6 +14,7 @@ pub mod context;
 pub mod controller;
 pub mod default_account;
 pub mod effects;
+#[cfg(feature = "server")]
 pub mod health;
 pub mod leader;
 pub mod legacy_token_cleaner;

@@ -4,6 +4,8 @@
 //! instance, and answers look-ups through the `kubewarden` binding with the same texts. A [`Cluster`] supplies the
 //! answers: a real cluster, a recorded session, or objects in memory.
 //!
+//! The feature `server` adds the admission server ([`server`]) and the watches that answer its look-ups ([`cache`]).
+//!
 //! ```no_run
 //! use std::sync::Arc;
 //! use pillion_host::{Module, NoCluster};
@@ -21,6 +23,7 @@
 
 pub mod admission;
 mod bounds;
+#[cfg(feature = "server")]
 pub mod cache;
 mod callback;
 mod cluster;
@@ -30,7 +33,9 @@ mod live;
 mod log;
 pub mod metadata;
 mod module;
+pub mod paths;
 mod protocol;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod session;
 pub mod wasm;

@@ -38,6 +38,9 @@ server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions ar
 --sidecar-sets and from --settings. Controllers and the API server are imitated as by `pillion inject`. If a SidecarSet \
 leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
+With --cluster, objects that are in no manifest come from the cluster of the kubeconfig, its SidecarSets included, as by \
+`pillion inject`: this explains what a Pod would get there.
+
 The built-in module judges the Pod, too, so that the explanation matches a policy server. If --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode are explained as well; its matchConditions are ignored.
 
@@ -52,7 +55,9 @@ Examples:
   pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
   # why one SidecarSet is not injected, and what to do about it
   pillion explain examples/canary --sidecar-set log-agent-canary
-  cat examples/log-agent/app.yaml | pillion explain --sidecar-sets examples/log-agent -o json";
+  cat examples/log-agent/app.yaml | pillion explain --sidecar-sets examples/log-agent -o json
+  # exits with 2 where there is no cluster; what would this Deployment get there, and why?
+  pillion explain examples/log-agent/app.yaml --cluster";
 
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]
@@ -103,8 +108,12 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         return Ok(Status::Failed);
     }
     let all = || beside.iter().chain(&given);
-    let assembled = preview::assemble(value, all()).read_from(origin);
-    let cluster = preview::cluster_of(all(), &args.situation);
+    let mut assembled = preview::assemble(value, all()).read_from(origin);
+    let reader = args.situation.connection.reader()?;
+    let cluster = preview::cluster_of(all(), &args.situation, reader.clone());
+    if let Some(reader) = &reader {
+        assembled = preview::with_cluster(assembled, &cluster, reader, terminal)?;
+    }
     let module = preview::module(terminal)?;
     let preview =
         Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation).under(policy.clone());
@@ -119,7 +128,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (settings, unavailable) = preview::with_kept(settings, &preview.answers());
     if let (Some(unavailable), Some(at)) = (unavailable, &settings.bundle_source.config_map) {
         let remedy = match unavailable.fault {
-            Fault::Missing => "give it among the manifests",
+            Fault::Missing => "give it among the manifests, or read it with --cluster",
             _ => "make it anew with `pillion bundle --config-map`",
         };
         let what = format!("settings.bundleRef: {}; {remedy}", unavailable.says(at));
@@ -169,7 +178,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         told.push(explained);
     }
     for namespace in preview.assumed() {
-        terminal.warn(format_args!("Namespace \"{namespace}\" is in no manifest; give it, or --namespace-labels"));
+        terminal.warn(format_args!(
+            "Namespace \"{namespace}\" is {}; give it, or --namespace-labels",
+            preview.missing_in()
+        ));
     }
     for note in preview.notes() {
         terminal.warn(note);

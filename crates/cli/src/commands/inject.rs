@@ -74,6 +74,11 @@ exist, with the labels of --namespace-labels; stderr says so if it matters. A Se
 does not exist, and Pods whose sidecars name it are refused; with --assume-service-accounts it is assumed to exist, and \
 merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
 
+With --cluster, objects that are in no manifest come from the cluster of the kubeconfig: this shows what a Pod would get \
+there, as if the given manifests had been applied. The cluster's SidecarSets count, too: those of the ConfigMap that \
+settings.bundleRef names, or the custom resources if there is no such ConfigMap. A given SidecarSet replaces the \
+cluster's of the same name. Nothing is ever written.
+
 The policy itself decides: the module that a policy server would load runs on the Pod as the server would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
 containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. Manifests \
@@ -94,21 +99,23 @@ Examples:
   pillion inject -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
   pillion inject - --sidecar-sets examples/log-agent/sidecarset.yaml < examples/log-agent/app.yaml
   pillion inject -R examples/log-agent --as-pods -o json --now 2026-01-02T03:04:05Z
-  pillion inject examples/kubewarden/app.yaml --settings examples/kubewarden/policy-pods.yaml";
+  pillion inject examples/kubewarden/app.yaml --settings examples/kubewarden/policy-pods.yaml
+  # exits with 2 where there is no cluster; what would this Deployment get there?
+  pillion inject examples/log-agent/app.yaml --cluster --diff";
 
 /// Runs `pillion inject`.
 ///
 /// # Errors
 /// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let Some(given) = read(args, terminal)? else { return Ok(Status::Failed) };
-    let preview = Preview::new(
-        preview::module(terminal)?,
-        given.settings.value.clone(),
-        preview::cluster_of(given.manifests(), &args.situation),
-        &args.situation,
-    )
-    .under(given.policy.clone());
+    let Some(mut given) = read(args, terminal)? else { return Ok(Status::Failed) };
+    let reader = args.situation.connection.reader()?;
+    let cluster = preview::cluster_of(given.manifests(), &args.situation, reader.clone());
+    if let Some(reader) = &reader {
+        given.settings = preview::with_cluster(given.settings, &cluster, reader, terminal)?;
+    }
+    let preview = Preview::new(preview::module(terminal)?, given.settings.value.clone(), cluster, &args.situation)
+        .under(given.policy.clone());
     // Warn first: a misspelt field may explain the errors that follow.
     let misspelt = given.manifests().flat_map(check::unknown_fields);
     for warning in given.misspelt.iter().cloned().chain(misspelt) {
@@ -190,7 +197,8 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
                 let outcome = object::inject(object, preview, shape, args.now)?;
                 for namespace in preview.assumed() {
                     terminal.warn(format_args!(
-                        "Namespace {namespace} is in no manifest; it is taken to exist, with {}",
+                        "Namespace {namespace} is {}; it is taken to exist, with {}",
+                        preview.missing_in(),
                         labels(&args.situation.namespace_labels)
                     ));
                 }

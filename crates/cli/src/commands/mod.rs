@@ -1,10 +1,10 @@
-//! One module for each command.
+//! One module for each command. The commands that run as servers need the feature `server`.
 
 pub mod annotate;
-pub mod bench;
 pub mod bundle;
 pub mod check;
 pub mod completions;
+#[cfg(feature = "server")]
 pub mod controller;
 pub mod explain;
 pub mod inject;
@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod plan;
 pub mod run;
 pub mod schema;
+#[cfg(feature = "server")]
 pub mod serve;
 
 use crate::status::Status;

@@ -3,7 +3,6 @@
 pub mod logging;
 pub mod settings;
 pub mod signals;
-pub mod units;
 
 /// The default namespace of Pillion's processes in rendered manifests.
 const NAMESPACE: &str = "pillion-system";

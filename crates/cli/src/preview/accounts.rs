@@ -1,4 +1,4 @@
-//! ServiceAccounts that are in no manifest: reports them, or assumes that they exist.
+//! ServiceAccounts that do not exist: reports them, or assumes that they exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -38,6 +38,8 @@ pub enum Assume {
 pub struct Accounts {
     cluster: Arc<dyn Cluster>,
     assume: Assume,
+    /// The sources that are searched, for messages: `is in no manifest`.
+    missing_in: &'static str,
     /// The merged objects created for Pods so far, by kind, namespace and name.
     made: Mutex<BTreeMap<(String, String, String), Value>>,
     notes: Mutex<Notes>,
@@ -55,12 +57,19 @@ pub struct Note {
     namespace: String,
     name: String,
     is_assumed: bool,
+    missing_in: &'static str,
 }
 
 impl Accounts {
     /// Returns the ServiceAccounts of `cluster`.
     pub fn new(cluster: Arc<dyn Cluster>, assume: Assume) -> Self {
-        Self { cluster, assume, made: Mutex::default(), notes: Mutex::default() }
+        Self { cluster, assume, missing_in: "in no manifest", made: Mutex::default(), notes: Mutex::default() }
+    }
+
+    /// Sets the words for an object that `cluster` does not have, as in `in no manifest`.
+    #[must_use]
+    pub fn missing_in(self, missing_in: &'static str) -> Self {
+        Self { missing_in, ..self }
     }
 
     /// Creates the merged objects that a policy with these settings looks up for `request`, if they are assumed; reads
@@ -94,7 +103,12 @@ impl Accounts {
 
     fn note(&self, resource: &ResourceRequest, is_assumed: bool) {
         let namespace = resource.namespace.clone().unwrap_or_default();
-        lock(&self.notes).new.insert(Note { namespace, name: resource.name.clone(), is_assumed });
+        lock(&self.notes).new.insert(Note {
+            namespace,
+            name: resource.name.clone(),
+            is_assumed,
+            missing_in: self.missing_in,
+        });
     }
 
     /// Returns the assumed object. Merged objects are assumed only if a Pod needs them.
@@ -162,7 +176,7 @@ impl Cluster for Accounts {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { namespace, name, is_assumed } = self;
+        let Self { namespace, name, is_assumed, missing_in } = self;
         match (names::is_merged(name), is_assumed) {
             (false, true) => write!(f, "ServiceAccount {namespace}/{name} is taken to exist"),
             (true, true) => write!(
@@ -172,12 +186,12 @@ impl fmt::Display for Note {
             ),
             (false, false) => write!(
                 f,
-                "ServiceAccount {namespace}/{name} is in no manifest; give it, or take it to exist with \
+                "ServiceAccount {namespace}/{name} is {missing_in}; give it, or take it to exist with \
                  --assume-service-accounts"
             ),
             (true, false) => write!(
                 f,
-                "the merged ServiceAccount {namespace}/{name}, its Role or its RoleBinding is in no manifest; give \
+                "the merged ServiceAccount {namespace}/{name}, its Role or its RoleBinding is {missing_in}; give \
                  all three, or take them to exist with --assume-service-accounts"
             ),
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 
+use crate::cluster::Connection;
 use crate::manifest::{self, Source};
 use crate::terminal::Terminal;
 
@@ -71,7 +72,7 @@ pub fn read<T>(
     Ok(is_sound.then_some(found))
 }
 
-/// The surroundings of the manifests: the policy's settings and the cluster.
+/// The surroundings of the manifests: the policy's settings, and the objects beside the manifests.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Situation {
     /// A file or a folder with SidecarSets and other objects of the cluster, such as Namespaces. Used like the
@@ -84,13 +85,16 @@ pub struct Situation {
     /// The namespace of objects that name none.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
-    /// Labels of Namespaces that are in no manifest, for namespaceSelectors.
+    /// Labels of Namespaces that are in no manifest, nor in the cluster of --cluster, for namespaceSelectors.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value)]
     pub namespace_labels: Vec<(String, String)>,
-    /// Assume that ServiceAccounts that SidecarSets name exist, even if no manifest describes them, and that merged
-    /// ones are ready.
+    /// Assume that ServiceAccounts that SidecarSets name exist, even if no manifest describes them and
+    /// --cluster does not find them, and that merged ones are ready.
     #[arg(long)]
     pub assume_service_accounts: bool,
+    /// The cluster to look at.
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
 impl Situation {

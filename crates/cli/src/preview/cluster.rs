@@ -1,21 +1,23 @@
-//! A cluster made of manifests.
+//! A cluster made of manifests, with a real one behind them if the user asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
+use crate::cluster::{Kind, Reader, Trouble};
+
 /// apiVersion, kind, namespace (empty if the manifest names none), name.
 type Key = (String, String, String, String);
 
-/// Answers look-ups from manifests. Assumes that every Namespace exists: the API server creates no Pod in a missing
-/// one.
-#[derive(Debug)]
+/// Answers look-ups from manifests, and from the cluster behind them if there is one. Assumes that every Namespace
+/// exists: the API server creates no Pod in a missing one.
 pub struct Manifests {
     objects: BTreeMap<Key, Value>,
+    behind: Option<Arc<Reader>>,
     namespace: String,
     namespace_labels: BTreeMap<String, String>,
     assumed: Mutex<BTreeSet<String>>,
@@ -40,6 +42,7 @@ impl Manifests {
         });
         Self {
             objects: keyed.collect(),
+            behind: None,
             namespace: namespace.to_owned(),
             namespace_labels,
             assumed: Mutex::default(),
@@ -47,8 +50,45 @@ impl Manifests {
         }
     }
 
-    /// Returns an object of the manifests.
+    /// Sets the cluster that is asked for objects that are in no manifest.
+    #[must_use]
+    pub fn before(self, behind: Option<Arc<Reader>>) -> Self {
+        Self { behind, ..self }
+    }
+
+    /// Returns an object of the manifests, or of the cluster behind them. A failure to read it counts as a missing
+    /// object; [`Self::check`] reports it.
     pub fn object(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+        self.find(api_version, kind, namespace, name).ok().flatten()
+    }
+
+    /// Returns the first failure to read the cluster: answers that were made without it may be wrong.
+    ///
+    /// # Errors
+    /// That failure.
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.behind.as_ref().map_or(Ok(()), |behind| behind.check())
+    }
+
+    /// Returns the sources that lack an object, for messages: `Namespace "a" is in no manifest`.
+    pub fn missing_in(&self) -> &'static str {
+        if self.behind.is_some() { "neither in a manifest nor in the cluster" } else { "in no manifest" }
+    }
+
+    fn find(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, Trouble> {
+        match (self.given(api_version, kind, namespace, name), &self.behind) {
+            (None, Some(behind)) => behind.get(Kind(api_version, kind), namespace, name),
+            (given, _) => Ok(given),
+        }
+    }
+
+    fn given(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
         let find = |namespace: &str| {
             let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
             self.objects.get(&key).cloned()
@@ -60,14 +100,14 @@ impl Manifests {
         }
     }
 
-    /// Returns the Namespaces that were looked up and are in no manifest, each only once.
+    /// Returns the Namespaces that were looked up and do not exist, each only once.
     pub fn assumed(&self) -> Vec<String> {
         let assumed = std::mem::take(&mut *self.assumed.lock().unwrap_or_else(PoisonError::into_inner));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
     }
 
-    /// Returns the labels of a Namespace. If they `decide` something and no manifest has it, it counts as looked up.
+    /// Returns the labels of a Namespace. If they `decide` something and it does not exist, it counts as looked up.
     pub fn namespace_labels(&self, name: &str, decide: bool) -> Option<json::Object> {
         let object = self.namespace(name, decide);
         json::object(&object, &["metadata", "labels"]).cloned()
@@ -96,7 +136,9 @@ impl Cluster for Manifests {
         let ResourceRequest { api_version, kind, name, namespace, .. } = resource;
         let found = match (api_version.as_str(), kind.as_str()) {
             ("v1", "Namespace") => Some(self.namespace(name, true)),
-            _ => self.object(api_version, kind, namespace.as_deref(), name),
+            _ => self
+                .find(api_version, kind, namespace.as_deref(), name)
+                .map_err(|trouble| ClusterError::Failed(trouble.to_string()))?,
         };
         let found = found.ok_or(ClusterError::NotFound)?;
         serde_json::to_vec(&found).map_err(|error| ClusterError::Failed(error.to_string()))

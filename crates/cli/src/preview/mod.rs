@@ -6,6 +6,7 @@ mod cluster;
 mod kept;
 mod label;
 mod lookup;
+mod of_cluster;
 mod policy;
 mod request;
 mod settings;
@@ -25,8 +26,10 @@ pub use self::cluster::Manifests;
 pub use self::kept::{now, with_kept};
 pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
+pub use self::of_cluster::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets, with_cluster};
 pub use self::policy::{Heed, doubts};
 pub use self::settings::{Assembled, Given, Origin, assemble, of_files, of_text, with_policy};
+use crate::cluster::Reader;
 use crate::kinds;
 use crate::manifest::Manifest;
 use crate::module;
@@ -66,7 +69,7 @@ impl Preview {
     pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, situation: &Situation) -> Self {
         let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
         let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
-        let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume));
+        let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume).missing_in(cluster.missing_in()));
         Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone(), policy: None }
     }
 
@@ -129,12 +132,14 @@ impl Preview {
     /// Asks the policy about a request.
     ///
     /// # Errors
-    /// If the module gives no answer.
+    /// If the module gives no answer, or something that counts could not be read in the cluster.
     pub fn ask(&self, request: &Value) -> anyhow::Result<ValidationResponse> {
         if let Some(settings) = &self.decoded {
             self.accounts.prepare(request, settings, self.cluster.as_ref());
         }
-        Ok(self.module.validate(request, &self.settings, Arc::clone(&self.accounts) as _)?)
+        let answer = self.module.validate(request, &self.settings, Arc::clone(&self.accounts) as _)?;
+        self.cluster.check()?;
+        Ok(answer)
     }
 
     /// Returns a source of look-ups for the rules that answers as the module's does.
@@ -147,9 +152,14 @@ impl Preview {
         self.accounts.notes()
     }
 
-    /// Returns the Namespaces that the policy looked up since the last call and that no manifest describes.
+    /// Returns the Namespaces that the policy looked up since the last call and that do not exist.
     pub fn assumed(&self) -> Vec<String> {
         self.cluster.assumed()
+    }
+
+    /// Returns the sources that lack an object, for messages: `Namespace "a" is in no manifest`.
+    pub fn missing_in(&self) -> &'static str {
+        self.cluster.missing_in()
     }
 }
 
@@ -202,8 +212,12 @@ pub fn is_understood<'a>(
     is_understood
 }
 
-/// Returns the cluster that manifests describe.
-pub fn cluster_of<'a>(manifests: impl IntoIterator<Item = &'a Manifest>, situation: &Situation) -> Arc<Manifests> {
+/// Returns the cluster that manifests describe, with the cluster `behind` them for objects that are in no manifest.
+pub fn cluster_of<'a>(
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+    situation: &Situation,
+    behind: Option<Arc<Reader>>,
+) -> Arc<Manifests> {
     let objects = manifests.into_iter().map(|manifest| manifest.value.clone());
-    Arc::new(Manifests::new(objects, &situation.namespace, situation.namespace_labels()))
+    Arc::new(Manifests::new(objects, &situation.namespace, situation.namespace_labels()).before(behind))
 }

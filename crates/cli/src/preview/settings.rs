@@ -127,27 +127,8 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
     if settings.is_null() {
         settings = json!({});
     }
-    let system = match json::text(&settings, &["systemNamespace"]) {
-        "" => pillion_admission::settings::SYSTEM_NAMESPACE.to_owned(),
-        namespace => namespace.to_owned(),
-    };
-    let mut sources = vec![None; json::items(&settings, &["sidecarSets"]).len()];
-    let mut sets = Joined::of(&settings, "sidecarSets");
-    let mut revisions = Joined::of(&settings, "controllerRevisions");
-    for manifest in manifests {
-        let object = &manifest.value;
-        let api_version = json::text(object, &["apiVersion"]);
-        match json::text(object, &["kind"]) {
-            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && sets.add(&mut settings, object) => {
-                sources.push(Some(manifest.clone()));
-            }
-            "ControllerRevision" if is_revision_of_a_set(object, &system) => {
-                revisions.add(&mut settings, object);
-            }
-            _ => {}
-        }
-    }
-    Assembled { value: settings, manifests: sources, origin: None }
+    let sources = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    Assembled { value: settings, manifests: sources, origin: None }.join(manifests)
 }
 
 /// Other controllers store ControllerRevisions, too, and names may repeat between namespaces.
@@ -183,6 +164,32 @@ impl Joined {
 }
 
 impl Assembled {
+    /// Adds more manifests, as [`assemble`] does.
+    #[must_use]
+    pub fn join<'a>(mut self, manifests: impl IntoIterator<Item = &'a Manifest>) -> Self {
+        let Self { value: settings, manifests: sources, .. } = &mut self;
+        let system = match json::text(settings, &["systemNamespace"]) {
+            "" => pillion_admission::settings::SYSTEM_NAMESPACE.to_owned(),
+            namespace => namespace.to_owned(),
+        };
+        let mut sets = Joined::of(settings, "sidecarSets");
+        let mut revisions = Joined::of(settings, "controllerRevisions");
+        for manifest in manifests {
+            let object = &manifest.value;
+            let api_version = json::text(object, &["apiVersion"]);
+            match json::text(object, &["kind"]) {
+                "SidecarSet" if api_version.starts_with("apps.kruise.io/") && sets.add(settings, object) => {
+                    sources.push(Some(manifest.clone()));
+                }
+                "ControllerRevision" if is_revision_of_a_set(object, &system) => {
+                    revisions.add(settings, object);
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// Sets the place of the settings, for messages.
     #[must_use]
     pub fn read_from(self, origin: Option<Origin>) -> Self {

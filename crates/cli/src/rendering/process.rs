@@ -1,6 +1,6 @@
 //! Renders a process of Pillion in the cluster: a Deployment and its related objects.
 
-use pillion_host::server::paths;
+use pillion_host::paths;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 

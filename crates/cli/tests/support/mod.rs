@@ -1,6 +1,7 @@
 //! Runs the command line. Several tests share these helpers.
 #![allow(dead_code, clippy::panic, clippy::unwrap_used)] // Each test file uses its part; a panic is how a test fails.
 
+pub mod api_server;
 pub mod injection;
 
 use std::path::Path;

@@ -259,6 +259,7 @@ fn mask(object: &mut DynamicObject, masks: Option<&BTreeSet<String>>) {
 }
 
 /// Returns the JSON of an object with only the fields of the masks.
+#[cfg(feature = "server")]
 pub(crate) fn masked(object: &[u8], masks: &BTreeSet<String>) -> Result<Vec<u8>, ClusterError> {
     let failed = |error: serde_json::Error| ClusterError::Failed(error.to_string());
     let mut object: DynamicObject = serde_json::from_slice(object).map_err(failed)?;

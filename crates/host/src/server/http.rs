@@ -16,7 +16,8 @@ use super::evaluate::{Judge, Situation};
 use super::gate::{Gate, Turn};
 use super::health::Readiness;
 use super::metrics::{self, Rejection, Shared};
-use super::{Endpoint, Limits, convert, deadline, paths};
+use super::{Endpoint, Limits, convert, deadline};
+use crate::paths;
 
 /// State that the handlers share.
 pub(super) struct App {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pillion_host::paths;
+use pillion_host::server::Limits;
 use pillion_host::server::client::{Client, Protocol};
-use pillion_host::server::{Limits, paths};
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

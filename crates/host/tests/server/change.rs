@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pillion_host::paths;
 use pillion_host::server::client::{Client, Protocol, Target};
-use pillion_host::server::{ServedSettings, SettingsFile, paths};
+use pillion_host::server::{ServedSettings, SettingsFile};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pillion_host::server::{Readiness, paths};
+use pillion_host::paths;
+use pillion_host::server::Readiness;
 use serde_json::json;
 
 use crate::support::{Setup, ask, pod_review, web};

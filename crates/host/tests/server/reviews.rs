@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Method;
+use pillion_host::paths;
+use pillion_host::server::Limits;
 use pillion_host::server::client::{Client, Protocol};
-use pillion_host::server::{Limits, paths};
 use pillion_testkit::FakeCluster;
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -6,6 +6,7 @@ mod input;
 mod kubewarden;
 mod lint;
 mod misspelt;
+mod of_cluster;
 mod salvage;
 mod sets;
 mod settings;
@@ -29,6 +30,7 @@ use self::input::Input;
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
+use crate::cluster::Connection;
 use crate::manifest::{self, Manifest};
 use crate::preview;
 use crate::report::{self, Finding, Format, Severity, locate};
@@ -39,7 +41,9 @@ const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json
   pillion check --settings test_data/settings-log-agent.json -o json
   pillion check examples/identity-isolate
-  pillion check --warnings-as-errors test_data/settings-log-agent.json";
+  pillion check --warnings-as-errors test_data/settings-log-agent.json
+  # exits with 2 where there is no cluster; are its SidecarSets right, with these settings?
+  pillion check --cluster --settings test_data/settings-log-agent.json";
 
 /// The long description of the command.
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
@@ -54,6 +58,10 @@ A document without apiVersion and kind whose keys are those of settings is setti
 `pillion inject --settings` counts them. With several files of settings, a SidecarSet counts for those of its own \
 folder; if its folder has none, for all. Shoots are judged whether or not the settings turn their rules on.
 
+With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
+Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
+module. A document given wins over the cluster's object of the same name. Nothing is ever written.
+
 Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or there was nothing to \
 check.";
 
@@ -62,7 +70,7 @@ check.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Files, folders, or - for stdin.
-    #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings"])]
+    #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings", "cluster"])]
     paths: Vec<PathBuf>,
     /// The same, under the name of kubectl's option; may be given several times.
     #[arg(short = 'f', long = "filename", value_name = "PATH")]
@@ -77,6 +85,8 @@ pub struct Args {
     /// be given several times.
     #[arg(long, value_name = "PATH")]
     old: Vec<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
     /// How to print the findings.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
@@ -105,6 +115,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
     }
     let before = manifest::read(&args.old, args.recursive)?;
+    let mut of_cluster = Vec::new();
+    if let Some(reader) = args.connection.reader()? {
+        of_cluster = of_cluster::add(&mut input.documents, &reader)?;
+    }
     let Checked { mut findings, notes } = check(&input.documents, &before);
     findings.append(&mut input.findings);
     report::sort(&mut findings, &input.files);
@@ -120,11 +134,14 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let has = |severity| findings.iter().any(|finding| finding.severity == severity);
     if input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
+        if args.connection.cluster {
+            bail!("there is nothing to check: the cluster has no SidecarSets and no policy of Pillion");
+        }
         bail!(
             "there is nothing to check: no settings, SidecarSet, Shoot or policy of Pillion; a file of settings that is not known as one can be given with --settings"
         );
     }
-    for note in notes {
+    for note in of_cluster.into_iter().chain(notes) {
         say(terminal, &format!("note: {note}"));
     }
     say(terminal, &summary(&findings, &input));

@@ -1,7 +1,6 @@
 //! `pillion controller`: writes the objects that the policy needs; a policy cannot write to the cluster.
 
 mod options;
-pub mod tuning;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::tuning::{Choice, Tuning};
 use crate::daemon::logging::{Format, Level};
+use crate::tuning::{Choice, Tuning};
 
 /// The options of the controllers.
 #[allow(clippy::doc_markdown, reason = "these are texts for terminals")]

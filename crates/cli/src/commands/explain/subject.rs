@@ -157,7 +157,7 @@ impl Subject {
         let answers = preview.answers();
         let mut explanation = pillion_explain::explain(pod_request(&request), context(settings, &answers));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
-            explanation.sets.iter_mut().for_each(assumed);
+            explanation.sets.iter_mut().for_each(|set| assumed(set, cluster.missing_in()));
         }
         let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
         told.identity = explanation.identity;
@@ -217,12 +217,13 @@ fn reason(kind: Kind, message: String) -> Finding {
     Finding { kind, path: String::new(), wanted: String::new(), found: None, problem: message, remedy: String::new() }
 }
 
-/// Rewrites findings about labels of a Namespace without a manifest: such labels are unknown, not missing.
-fn assumed(set: &mut Explained) {
+/// Rewrites findings about labels of a Namespace that is not known: such labels are unknown, not missing. `missing_in`
+/// names the sources that lack it.
+fn assumed(set: &mut Explained, missing_in: &str) {
     let Decision::NotInjected(findings) = &mut set.decision else { return };
     for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::NamespaceLabel && finding.found.is_none())
     {
-        finding.problem = format!("the Namespace is in no manifest, wanted one with {}", finding.wanted);
+        finding.problem = format!("the Namespace is {missing_in}, wanted one with {}", finding.wanted);
         finding.remedy = String::from("give the Namespace's manifest, or --namespace-labels");
         finding.kind = Kind::NamespaceNotFound;
     }

@@ -28,7 +28,7 @@ fn agent() -> Value {
 fn previewed(settings: Value) -> Preview {
     let situation =
         Situation { namespace: "default".to_owned(), assume_service_accounts: true, ..Situation::default() };
-    let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), &situation);
+    let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), &situation, None);
     Preview::new(crate::module::load().unwrap(), settings, cluster, &situation)
 }
 

@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
-use kube::Config;
-use kube::config::KubeConfigOptions;
 use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
@@ -21,11 +19,12 @@ use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 
-use super::controller::tuning::{Choice, Tuning};
+use crate::cluster::Connection;
 use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::tuning::{Choice, Tuning};
 use crate::yaml::{self, Tree};
 
 const ABOUT: &str = "\
@@ -67,12 +66,8 @@ pub struct Args {
     inputs: Inputs,
     #[command(flatten)]
     choice: Choice,
-    /// Look at the cluster of the kubeconfig, with the manifests as if they had been applied.
-    #[arg(long)]
-    cluster: bool,
-    /// With --cluster: the context of the kubeconfig.
-    #[arg(long, value_name = "NAME", requires = "cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
     /// The namespace of manifests that name none.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -131,7 +126,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         namespace_labels: args.namespace_labels.iter().cloned().collect(),
         accounts: BTreeSet::new(),
     };
-    if !args.cluster && !chosen.contains(&Name::ServiceAccount) {
+    if !args.connection.cluster && !chosen.contains(&Name::ServiceAccount) {
         situation.accounts.insert("default".to_owned());
     }
     if args.assume_service_accounts {
@@ -139,7 +134,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
     let preview = runtime.block_on(async {
-        let config = if args.cluster { Some(config(args).await?) } else { None };
+        let config = args.connection.config().await?;
         let options = args.tuning.options(&chosen, None, config.as_ref())?;
         let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
@@ -160,7 +155,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         if let Ok(seen) = timeout(PATIENCE, &mut look).await {
             return seen;
         }
-        writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
+        writeln!(terminal.err(), "{}", if args.connection.cluster { "looking at the cluster" } else { "planning" })?;
         look.await
     })?;
     // End the watches with the runtime.
@@ -172,7 +167,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 /// Returns the given manifests, or `None` if some cannot be read; the errors are printed before.
 fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
-    let paths = if args.inputs.is_empty() && args.cluster {
+    let paths = if args.inputs.is_empty() && args.connection.cluster {
         Vec::new()
     } else {
         args.inputs.paths().map_err(|error| anyhow!("{error}; --cluster looks at a cluster"))?
@@ -205,12 +200,6 @@ fn valid(assembled: &Assembled, terminal: &mut Terminal) -> Option<Settings> {
         terminal.error(&anyhow!("{problem}"));
     }
     Settings::decode(assembled.value.clone()).ok().filter(|_| problems.is_empty())
-}
-
-async fn config(args: &Args) -> anyhow::Result<Config> {
-    let Some(context) = &args.context else { return Config::infer().await.context("no cluster") };
-    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-    Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
 }
 
 fn print(preview: &Preview, args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {

@@ -18,11 +18,11 @@ use tokio::sync::watch;
 use self::options::Options;
 use crate::daemon::logging;
 use crate::daemon::signals::Signals;
-use crate::daemon::units::{Size, Span};
 use crate::module;
 use crate::preview;
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::units::{Size, Span};
 
 const ABOUT: &str = "\
 Serve the policy to API servers, without Kubewarden.

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::daemon::logging::{Format, Level};
-use crate::daemon::units::{Size, Span};
+use crate::units::{Size, Span};
 
 /// Where the certificate comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]

@@ -5,7 +5,7 @@ mod rights;
 pub mod server;
 mod webhooks;
 
-use pillion_host::server::paths;
+use pillion_host::paths;
 use serde_json::Value;
 
 use super::access::{self, Reader};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion_host::server::paths;
+use pillion_host::paths;
 use serde_json::{Value, json};
 
 use super::super::answers::Part;

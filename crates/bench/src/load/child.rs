@@ -18,15 +18,15 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts `pillion serve` with these settings on a free port of this machine.
+    /// Starts `pillion serve` with these settings on a free port of this machine. `program` is `pillion`.
     ///
     /// # Errors
     /// If the server does not start; the error contains its output.
-    pub(super) fn start(settings: &Value) -> anyhow::Result<Self> {
+    pub(super) fn start(program: &Path, settings: &Value) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let (settings_file, ca) = (folder.path().join("settings.json"), folder.path().join("ca.crt"));
         std::fs::write(&settings_file, super::json(settings)).context("a folder for the server")?;
-        let mut command = Command::new(std::env::current_exe().context("pillion itself")?);
+        let mut command = Command::new(program);
         // Variables in the environment may configure another server.
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {

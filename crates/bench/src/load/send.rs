@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
+use pillion_host::paths;
 use pillion_host::server::client::{Client, Protocol, Target};
-use pillion_host::server::paths;
 use tokio::task::JoinSet;
 
 use super::answers::{Case, Cases};

@@ -116,10 +116,9 @@ fn timeless(patch: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::module;
 
     fn cases() -> Cases {
-        Cases::new(&module::load().unwrap(), &mix::settings(1), 1).unwrap()
+        Cases::new(pillion_testkit::module::module(), &mix::settings(1), 1).unwrap()
     }
 
     #[test]

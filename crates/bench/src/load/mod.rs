@@ -1,16 +1,18 @@
-//! `pillion bench`: puts load on an admission server and checks every answer.
+//! `pillion-bench load`: puts load on an admission server and checks every answer.
 
 mod answers;
 mod child;
-mod load;
 mod mix;
 mod report;
+mod send;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use pillion_host::Module;
 use pillion_host::server::client::Target;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -19,9 +21,6 @@ use serde_json::Value;
 
 use self::answers::Cases;
 use self::child::Child;
-use crate::preview;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Send a server as many reviews as it takes, and check every answer.
@@ -29,19 +28,20 @@ Send a server as many reviews as it takes, and check every answer.
 The reviews are a fixed mix: Pods of several sizes that none, one or three SidecarSets match, some of them to be refused; \
 the asserting twin; SidecarSets; workloads, ServiceAccounts and ephemeral containers. They go over HTTP/2 connections \
 that stay open, as an API server's do, and each answer is compared with what the module answers in this process. Without \
---url a server is started for it on this machine, and ends with it.
+--url, `pillion serve` is started for it on this machine, and ends with it. The module is that of --module, which must be \
+the one that the server contains.
 
 Exit codes: 0 done; 1 if an answer was lost or wrong; 2 if there was no server to ask.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion bench --reviews 200 --concurrency 4
-  pillion bench --reviews 200 --concurrency 4 -o json
+  pillion-bench load --reviews 200 --concurrency 4
+  pillion-bench load --reviews 200 --concurrency 4 -o json
 
 A server that runs already, with the settings that it has:
-  pillion bench --url https://localhost:8443 --ca ca.crt --settings settings.yaml";
+  pillion-bench load --url https://localhost:8443 --ca ca.crt --settings settings.yaml";
 
-/// The arguments of `pillion bench`.
+/// The arguments of `pillion-bench load`.
 #[derive(Debug, clap::Args)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub struct Args {
@@ -57,13 +57,16 @@ pub struct Args {
     /// The seed of the mix: each number gives another order of the reviews, and other names in them.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// The program to start as a server [default: `pillion` in the folder of this program].
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    pillion: Option<PathBuf>,
     /// A server that runs: https://host:port.
     #[arg(long, value_name = "URL", requires = "ca")]
     url: Option<String>,
     /// The authority of its certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "url")]
     ca: Option<PathBuf>,
-    /// Its settings, which must look nothing up in a cluster [default: 20 SidecarSets].
+    /// Its settings, YAML or JSON, which must look nothing up in a cluster [default: 20 SidecarSets].
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// How to print the measurements.
@@ -80,24 +83,25 @@ enum Format {
     Json,
 }
 
-/// Runs `pillion bench`.
+/// Runs `pillion-bench load`, and returns whether every answer was there and right. Writes the report to `out`, and the
+/// first wrong answers to `err`.
 ///
 /// # Errors
 /// If there is no server to ask, or the expected answers cannot be computed.
-pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+pub fn run(args: &Args, module: &[u8], out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<bool> {
     let settings = match &args.settings {
-        Some(path) => preview::of_files(path)?,
+        Some(path) => read(path)?,
         None => mix::settings(args.seed),
     };
-    let cases = Arc::new(Cases::new(&preview::module(terminal)?, &settings, args.seed)?);
+    let cases = Arc::new(Cases::new(&Module::load(module)?, &settings, args.seed)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
-    let child = if args.url.is_none() { Some(Child::start(&settings)?) } else { None };
+    let child = if args.url.is_none() { Some(Child::start(&program(args)?, &settings)?) } else { None };
     let target = match (&args.url, &args.ca, &child) {
         (Some(url), Some(ca), _) => target(url, ca)?,
         (_, _, Some(child)) => target(child.url(), child.ca())?,
         _ => bail!("--url needs --ca"),
     };
-    let plan = load::Plan {
+    let plan = send::Plan {
         target,
         cases,
         reviews: args.reviews,
@@ -105,17 +109,40 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         connections: args.connections,
         seed: args.seed,
     };
-    let measured = runtime.block_on(load::run(plan))?;
+    let measured = runtime.block_on(send::run(plan))?;
     drop(child);
     for problem in &measured.problems {
-        terminal.warn(problem);
+        writeln!(err, "warning: {problem}")?;
     }
     let report = report::Report::of(args, &measured);
     match args.output {
-        Format::Text => write!(terminal.out(), "{}", report.text())?,
-        Format::Json => writeln!(terminal.out(), "{:#}", report.json())?,
+        Format::Text => write!(out, "{}", report.text())?,
+        Format::Json => writeln!(out, "{:#}", report.json())?,
     }
-    Ok(if measured.is_right() { Status::Done } else { Status::Refused })
+    Ok(measured.is_right())
+}
+
+/// Returns the program to start as a server.
+fn program(args: &Args) -> anyhow::Result<PathBuf> {
+    let program = if let Some(path) = &args.pillion {
+        path.clone()
+    } else {
+        let name = format!("pillion{}", std::env::consts::EXE_SUFFIX);
+        std::env::current_exe().context("the folder of this program")?.with_file_name(name)
+    };
+    if !program.exists() {
+        bail!(
+            "{} is missing: build it with `cargo build --package pillion`, or name it with --pillion",
+            program.display()
+        );
+    }
+    Ok(program)
+}
+
+fn read(path: &Path) -> anyhow::Result<Value> {
+    let name = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    serde_saphyr::from_str(&text).with_context(name)
 }
 
 /// Returns the address in a URL, and the certificates to verify the server with.

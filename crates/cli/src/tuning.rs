@@ -11,7 +11,7 @@ use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller};
 use pillion_plan::merged::Times;
 
-use crate::daemon::units::Span;
+use crate::units::Span;
 
 /// The controllers to run, and the settings.
 #[derive(Clone, Debug, clap::Args)]

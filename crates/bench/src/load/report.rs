@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Args;
-use super::load::{Measured, Memory};
+use super::send::{Measured, Memory};
 
 /// The highest ratio of p99 to p50 that the report calls even.
 const SPREAD: f64 = 10.0;

@@ -1,0 +1,177 @@
+//! Reads objects of a cluster.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use super::trouble::Trouble;
+use crate::terminal;
+
+/// Time limit for connecting to the API server.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long the API server may send nothing.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The time that all reads together take before a progress message.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A kind of objects: its `apiVersion` and `kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind<'a>(pub &'a str, pub &'a str);
+
+impl Kind<'_> {
+    /// Returns the resource under which the API server serves the kind. All kinds that Pillion reads have a regular
+    /// plural.
+    fn api(self) -> ApiResource {
+        let (group, version) = self.0.split_once('/').unwrap_or(("", self.0));
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.1))
+    }
+
+    /// Returns the name of the resource with its group, as in `roles.rbac.authorization.k8s.io`.
+    pub(super) fn resource(self) -> String {
+        let api = self.api();
+        if api.group.is_empty() { api.plural } else { format!("{}.{}", api.plural, api.group) }
+    }
+}
+
+/// `apiVersion`, `kind`, namespace (empty for none), name.
+type Key = (String, String, String, String);
+
+/// The result of reading an object; `None` if it does not exist.
+type Found = Result<Option<Value>, Trouble>;
+
+/// Reads a cluster, and remembers each object: later reads of it send no request. Calls block until the API server
+/// answers, so do not call it from an asynchronous task.
+pub struct Reader {
+    runtime: Runtime,
+    client: Client,
+    found: Mutex<BTreeMap<Key, Found>>,
+    /// The first read that failed.
+    trouble: Mutex<Option<Trouble>>,
+    /// The time that reads took; `None` after the progress message.
+    spent: Mutex<Option<Duration>>,
+}
+
+impl Reader {
+    /// Returns a reader of the cluster of this configuration. Sends no request.
+    ///
+    /// # Errors
+    /// If the configuration is not usable.
+    pub fn new(runtime: Runtime, mut config: Config) -> Result<Self, kube::Error> {
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        // By default, the client retries for minutes when an API server answers 429, 503 or 504.
+        config.default_retry = false;
+        // The client spawns a task, which needs the event loop.
+        let entered = runtime.enter();
+        let client = Client::try_from(config)?;
+        drop(entered);
+        let spent = Mutex::new(Some(Duration::ZERO));
+        Ok(Self { runtime, client, found: Mutex::default(), trouble: Mutex::default(), spent })
+    }
+
+    /// Returns an object, or `None` if the cluster has none of this name. `namespace` is that of a namespaced kind.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow the request.
+    pub fn get(&self, kind: Kind<'_>, namespace: Option<&str>, name: &str) -> Found {
+        let key = (kind.0.to_owned(), kind.1.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
+        if let Some(found) = lock(&self.found).get(&key) {
+            return found.clone();
+        }
+        let found = self.wait(self.api(kind, namespace).get_opt(name));
+        let found = match found {
+            Ok(object) => Ok(object.and_then(plain)),
+            Err(error) => {
+                let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+                Err(self.note(Trouble::of(&error, "get", format!("{} {place}{name}", kind.1), kind)))
+            }
+        };
+        lock(&self.found).insert(key, found.clone());
+        found
+    }
+
+    /// Returns all objects of a kind, or `None` if the API server does not serve the kind. `labels` is a selector in the
+    /// syntax of `kubectl get --selector`.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow the request.
+    pub fn list(
+        &self,
+        kind: Kind<'_>,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Option<Vec<Value>>, Trouble> {
+        let params = ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() };
+        match self.wait(self.api(kind, namespace).list(&params)) {
+            Ok(list) => {
+                let of_kind = |mut object: DynamicObject| {
+                    // Items of a list do not say what they are.
+                    object.types =
+                        Some(kube::api::TypeMeta { api_version: kind.0.to_owned(), kind: kind.1.to_owned() });
+                    plain(object)
+                };
+                Ok(Some(list.items.into_iter().filter_map(of_kind).collect()))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(self.note(Trouble::of(&error, "list", format!("{}s", kind.1), kind))),
+        }
+    }
+
+    /// Returns the first read that failed: answers that were made without it may be wrong.
+    ///
+    /// # Errors
+    /// That read's [`Trouble`].
+    pub fn check(&self) -> Result<(), Trouble> {
+        lock(&self.trouble).clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&self, trouble: Trouble) -> Trouble {
+        lock(&self.trouble).get_or_insert(trouble.clone());
+        trouble
+    }
+
+    fn api(&self, kind: Kind<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.api()),
+            None => Api::all_with(self.client.clone(), &kind.api()),
+        }
+    }
+
+    /// Waits for an answer. Says on `stderr`, once, that reading takes long.
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        let started = Instant::now();
+        let left = lock(&self.spent).map(|spent| PATIENCE.saturating_sub(spent));
+        self.runtime.block_on(async {
+            tokio::pin!(answer);
+            if let Some(left) = left {
+                if let Ok(answer) = timeout(left, &mut answer).await {
+                    if let Some(spent) = lock(&self.spent).as_mut() {
+                        *spent += started.elapsed();
+                    }
+                    return answer;
+                }
+                *lock(&self.spent) = None;
+                terminal::progress("looking at the cluster");
+            }
+            answer.await
+        })
+    }
+}
+
+/// Returns an object as a value, without the record of who set which field.
+fn plain(mut object: DynamicObject) -> Option<Value> {
+    object.metadata.managed_fields = None;
+    serde_json::to_value(object).ok()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,62 @@
+//! Why a cluster gave no answer.
+
+use std::error::Error as _;
+
+use super::reader::Kind;
+
+/// Why a cluster gave no answer. The text names the object, the verb and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The API server does not allow the request: 401 or 403.
+    #[error(
+        "the cluster does not allow to {verb} {object}: {message}; the user of the kubeconfig needs the verb \"{verb}\" on \
+         {resource}, in a Role or a ClusterRole"
+    )]
+    Forbidden {
+        /// `get` or `list`.
+        verb: &'static str,
+        /// The object or the kind, as in `ServiceAccount shop/log-agent`.
+        object: String,
+        /// The resource, as in `roles.rbac.authorization.k8s.io`.
+        resource: String,
+        /// The message of the API server.
+        message: String,
+    },
+    /// The API server answers with another error.
+    #[error("the cluster could not {verb} {object}: {message}")]
+    Refused {
+        /// `get` or `list`.
+        verb: &'static str,
+        /// The object or the kind.
+        object: String,
+        /// The message of the API server.
+        message: String,
+    },
+    /// The API server does not answer.
+    #[error("the cluster does not answer: {0}; is it the right context of the kubeconfig?")]
+    Unreachable(String),
+}
+
+impl Trouble {
+    /// Converts the error of a request for an object, or for all objects of a kind.
+    pub(super) fn of(error: &kube::Error, verb: &'static str, object: String, kind: Kind<'_>) -> Self {
+        match error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+                Self::Forbidden { verb, object, resource: kind.resource(), message: status.message.clone() }
+            }
+            kube::Error::Api(status) => Self::Refused { verb, object, message: status.message.clone() },
+            error => Self::Unreachable(innermost(error)),
+        }
+    }
+}
+
+/// Returns the text of the innermost cause, which says what happened; the outer ones say only that a request failed.
+fn innermost(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = cause.to_string();
+        next = cause.source();
+    }
+    text
+}

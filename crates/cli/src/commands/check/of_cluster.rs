@@ -1,0 +1,115 @@
+//! The documents that `pillion check --cluster` finds in the cluster.
+
+use std::collections::BTreeSet;
+
+use pillion_identity::declared::Declared;
+use pillion_kubernetes::json;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use serde_json::Value;
+
+use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
+use super::settings_in;
+use crate::cluster::{Kind, Reader, Trouble};
+use crate::manifest::Manifest;
+use crate::preview;
+
+/// The kinds that grant permissions to ServiceAccounts.
+const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
+
+/// The note about a cluster without the definition of SidecarSets.
+const NOT_SERVED: &str = "the cluster does not serve SidecarSets, so it has none: their definition is missing";
+
+/// The identity of a document: role, namespace, name.
+type Key = (&'static str, String, String);
+
+/// Adds the SidecarSets of the cluster, and the objects that count for them and for the settings: ControllerRevisions,
+/// the whitelist, Namespaces, and Roles with their bindings if a SidecarSet names a ServiceAccount. If no settings are
+/// given, adds the policies of Kubewarden, too. A document with the role and the name of an object wins over it. Returns
+/// notes.
+///
+/// # Errors
+/// [`Trouble`] if the cluster does not answer, or does not allow a request.
+pub fn add(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<&'static str>, Trouble> {
+    let mut notes = Vec::new();
+    let mut known = known(documents);
+    let mut add = |documents: &mut Vec<Document>, manifests: Vec<Manifest>| {
+        for manifest in manifests {
+            let role = role(&manifest.value);
+            if role != Role::Other && known.insert(key(role, &manifest.value)) {
+                documents.push(Document { manifest, role });
+            }
+        }
+    };
+    let list = |kind: Kind<'_>| -> Result<Vec<Manifest>, Trouble> {
+        let found = reader.list(kind, None, None)?.unwrap_or_default();
+        Ok(found.iter().filter_map(|object| preview::manifest_of("cluster", object)).collect())
+    };
+    if settings_in(documents).is_empty() {
+        for kind in POLICIES {
+            add(documents, list(Kind(&format!("{KUBEWARDEN}/v1"), kind))?);
+        }
+    }
+    match preview::sidecar_sets(reader)? {
+        Some(sets) => add(documents, sets),
+        None => notes.push(NOT_SERVED),
+    }
+    add(documents, list(Kind("v1", "Namespace"))?);
+    let systems: BTreeSet<String> = system_namespaces(documents);
+    let sets: Vec<Value> = sidecar_sets(documents).cloned().collect();
+    for system in &systems {
+        if sets.iter().any(preview::asks_for_a_revision) {
+            add(documents, preview::controller_revisions(reader, system)?);
+        }
+        let whitelist = reader.get(Kind("v1", "ConfigMap"), Some(system), names::WHITELIST_CONFIG_MAP)?;
+        add(documents, whitelist.iter().filter_map(|object| preview::manifest_of("cluster", object)).collect());
+    }
+    if sets.iter().any(names_an_account) {
+        for kind in RBAC {
+            add(documents, list(Kind("rbac.authorization.k8s.io/v1", kind))?);
+        }
+    }
+    Ok(notes)
+}
+
+/// Returns the identities of all documents, and of the SidecarSets in settings.
+fn known(documents: &[Document]) -> BTreeSet<Key> {
+    let own = documents.iter().map(|document| key(document.role, &document.manifest.value));
+    own.chain(sidecar_sets(documents).map(|set| key(Role::SidecarSet, set))).collect()
+}
+
+fn key(role: Role, object: &Value) -> Key {
+    let text = |path: &[&str]| json::text(object, path).to_owned();
+    let kind = match role {
+        Role::SidecarSet => "SidecarSet",
+        Role::ControllerRevision => "ControllerRevision",
+        Role::Whitelist => "Whitelist",
+        Role::Namespace => "Namespace",
+        Role::Rbac => RBAC.into_iter().find(|kind| *kind == json::text(object, &["kind"])).unwrap_or_default(),
+        Role::Policy | Role::PolicyGroup => "Policy",
+        Role::Settings | Role::Shoot | Role::Other => "",
+    };
+    (kind, text(&["metadata", "namespace"]), text(&["metadata", "name"]))
+}
+
+/// Returns the SidecarSets among the documents, and those in settings.
+fn sidecar_sets(documents: &[Document]) -> impl Iterator<Item = &Value> {
+    let own = documents.iter().filter(|document| document.role == Role::SidecarSet);
+    let of_settings = settings_in(documents).into_iter().flat_map(|spot| json::items(spot.raw, &["sidecarSets"]));
+    own.map(|document| &document.manifest.value).chain(of_settings)
+}
+
+/// Returns the system namespace of each settings document; without any, the default one.
+fn system_namespaces(documents: &[Document]) -> BTreeSet<String> {
+    let settings = settings_in(documents);
+    let named = settings.iter().map(|spot| json::text(spot.raw, &["systemNamespace"]));
+    let named: BTreeSet<&str> = named.chain(settings.is_empty().then_some("")).collect();
+    let default = pillion_admission::settings::SYSTEM_NAMESPACE;
+    named.into_iter().map(|name| if name.is_empty() { default } else { name }.to_owned()).collect()
+}
+
+/// Whether a SidecarSet names a ServiceAccount. One that cannot be decoded names none.
+fn names_an_account(set: &Value) -> bool {
+    let Ok(decoded) = decode(set.clone()) else { return false };
+    Declared::of(&decoded.into_sidecar_set()).is_ok_and(|declared| declared.service_account.is_some())
+}

@@ -1,0 +1,182 @@
+//! SidecarSets and ControllerRevisions of a cluster, for settings that look them up or lack them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pillion_admission::settings::Settings;
+use pillion_bundle::config_map::{self, Fault, Unavailable};
+use pillion_kubernetes::json;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::Version;
+use serde_json::{Value, json};
+
+use super::cluster::Manifests;
+use super::kept::now;
+use super::lookup::Answers;
+use super::settings::Assembled;
+use crate::cluster::{Kind, Reader, Trouble};
+use crate::manifest::{self, Manifest, Source};
+use crate::terminal::Terminal;
+use crate::yaml::{self, Tree};
+
+/// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
+/// API server does not convert.
+const VERSIONS: [Version; 2] = Version::ALL;
+
+/// The settings that have SidecarSets and what belongs to them.
+const OF_SETS: [&str; 4] = ["sidecarSets", "controllerRevisions", "bundle", "bundleRef"];
+
+/// Adds the SidecarSets of the cluster to settings, unless the settings or the manifests have one of the same name.
+///
+/// The ConfigMap of `bundleRef` decides if it exists: the policy reads it and no custom resource. If it does not exist,
+/// or the settings have no `bundleRef`, the custom resources count. Warns of custom resources that the policy refuses,
+/// which are left out. Settings that cannot be decoded stay as they are, for the caller to report.
+///
+/// # Errors
+/// [`Trouble`] if the cluster does not answer, or does not allow a request.
+pub fn with_cluster(
+    assembled: Assembled,
+    cluster: &Manifests,
+    reader: &Reader,
+    terminal: &mut Terminal,
+) -> Result<Assembled, Trouble> {
+    let Some(settings) = decoded(&assembled.value) else { return Ok(assembled) };
+    let given: BTreeSet<&str> = settings.sidecar_sets.iter().map(SidecarSet::name).collect();
+    let Some(at) = &settings.bundle_source.config_map else {
+        return with_resources(assembled, &settings, &given, reader, terminal);
+    };
+    let kept = config_map::every_set(at, &settings.bundle_source, (&Answers(cluster), now()));
+    reader.check()?;
+    match kept {
+        Ok(sets) => Ok(without_given(assembled, sets, &given)),
+        Err(Unavailable { fault: Fault::Missing, name }) if name == at.name => {
+            terminal.warn(format_args!(
+                "settings.bundleRef: ConfigMap \"{}/{name}\" does not exist in the cluster; until Pillion's controller \
+                 makes it, this shows the SidecarSets that would be in it",
+                at.namespace
+            ));
+            with_resources(without_bundle(assembled), &settings, &given, reader, terminal)
+        }
+        // The policy finds the same fault, and the settings say what happens then.
+        Err(_) => Ok(assembled),
+    }
+}
+
+/// Returns settings in which SidecarSets of the bundle do not stand beside given ones of the same name. If none does,
+/// the settings stay as they are: the policy reads the bundle itself.
+fn without_given(assembled: Assembled, bundled: Vec<SidecarSet>, given: &BTreeSet<&str>) -> Assembled {
+    if !bundled.iter().any(|set| given.contains(set.name())) {
+        return assembled;
+    }
+    let others = bundled.into_iter().filter(|set| !given.contains(set.name()));
+    let others: Vec<Manifest> = others.filter_map(|set| manifest_of("bundle", &set.into_value())).collect();
+    without_bundle(assembled).join(&others)
+}
+
+fn without_bundle(mut assembled: Assembled) -> Assembled {
+    if let Some(settings) = assembled.value.as_object_mut() {
+        settings.remove("bundleRef");
+    }
+    assembled
+}
+
+/// Adds the custom resources, and the ControllerRevisions if a SidecarSet asks for a stored revision.
+fn with_resources(
+    assembled: Assembled,
+    settings: &Settings,
+    given: &BTreeSet<&str>,
+    reader: &Reader,
+    terminal: &mut Terminal,
+) -> Result<Assembled, Trouble> {
+    let Some(found) = sidecar_sets(reader)? else {
+        terminal.warn("the cluster does not serve SidecarSets, so it has none: their definition is missing");
+        return Ok(assembled);
+    };
+    let mut joining = Vec::new();
+    for manifest in found {
+        let name = json::text(&manifest.value, &["metadata", "name"]);
+        if given.contains(name) {
+            continue;
+        }
+        match problems(&assembled.value, &manifest.value) {
+            problems if problems.is_empty() => joining.push(manifest),
+            problems => terminal.warn(format_args!(
+                "SidecarSet \"{name}\" of the cluster is left out, since the policy refuses it: {}",
+                problems.join("; ")
+            )),
+        }
+    }
+    let own = settings.sidecar_sets.iter().map(SidecarSet::as_value);
+    if own.chain(joining.iter().map(|manifest| &manifest.value)).any(asks_for_a_revision) {
+        let known = json::items(&assembled.value, &["controllerRevisions"]).iter();
+        let known: BTreeSet<&str> = known.map(|revision| json::text(revision, &["metadata", "name"])).collect();
+        let stored = controller_revisions(reader, &settings.system_namespace)?;
+        joining.extend(stored.into_iter().filter(|it| !known.contains(json::text(&it.value, &["metadata", "name"]))));
+    }
+    Ok(assembled.join(&joining))
+}
+
+/// Returns the SidecarSets of the cluster as manifests, or `None` if the cluster does not serve the kind.
+///
+/// # Errors
+/// [`Trouble`] if the cluster does not answer, or does not allow the request.
+pub fn sidecar_sets(reader: &Reader) -> Result<Option<Vec<Manifest>>, Trouble> {
+    for version in VERSIONS {
+        if let Some(found) = reader.list(Kind(version.api_version(), "SidecarSet"), None, None)? {
+            return Ok(Some(found.iter().filter_map(|object| manifest_of("cluster", object)).collect()));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the stored revisions of SidecarSets, which are in the system namespace.
+///
+/// # Errors
+/// [`Trouble`] if the cluster does not answer, or does not allow the request.
+pub fn controller_revisions(reader: &Reader, system_namespace: &str) -> Result<Vec<Manifest>, Trouble> {
+    let labels = Some(names::SIDECAR_SET_NAME_LABEL);
+    let found = reader.list(Kind("apps/v1", "ControllerRevision"), Some(system_namespace), labels)?;
+    Ok(found.unwrap_or_default().iter().filter_map(|object| manifest_of("cluster", object)).collect())
+}
+
+/// Returns an object that is in no file as a manifest. Its place in messages is `<whose>/<kind>/<name>`, with the lines
+/// of the object as `kubectl get -o yaml` prints it.
+pub fn manifest_of(whose: &str, object: &Value) -> Option<Manifest> {
+    let text = |path: &[&str]| json::text(object, path);
+    let namespace = match text(&["metadata", "namespace"]) {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
+    };
+    let name = format!("{whose}/{}/{namespace}{}", text(&["kind"]), text(&["metadata", "name"]));
+    let text = yaml::document(&Tree::conventional(object));
+    manifest::parse(&Arc::new(Source::new(name, text))).ok()?.pop()
+}
+
+/// Whether a SidecarSet injects a stored revision instead of its latest.
+pub fn asks_for_a_revision(set: &Value) -> bool {
+    json::at(set, &["spec", "injectionStrategy", "revision"]).is_some_and(|revision| !revision.is_null())
+        || json::at(set, &["metadata", "labels", names::CUSTOM_VERSION_LABEL]).is_some()
+}
+
+/// Returns the errors for which the policy refuses these settings with this SidecarSet alone.
+fn problems(settings: &Value, set: &Value) -> Vec<String> {
+    let others = settings.as_object().into_iter().flatten().filter(|(key, _)| !OF_SETS.contains(&key.as_str()));
+    let mut alone: json::Object = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    alone.insert("sidecarSets".to_owned(), json!([set]));
+    let settings = Settings::decode(Value::Object(alone));
+    let errors = settings.map_or_else(|errors| errors, |settings| settings.validate());
+    let path = |path: &str| path.strip_prefix("sidecarSets[0].").unwrap_or(path).to_owned();
+    errors
+        .into_iter()
+        .map(|mut error| {
+            error.path = path(&error.path);
+            error.to_string()
+        })
+        .collect()
+}
+
+/// Returns the settings with the SidecarSets of their own bundle; `None` if they cannot be decoded.
+fn decoded(settings: &Value) -> Option<Settings> {
+    Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok())
+}

@@ -1,0 +1,142 @@
+//! An API server on a loopback address that serves a few objects. It answers only reads.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What the server serves.
+#[derive(Default)]
+pub struct Contents {
+    pub objects: Vec<Value>,
+    /// Whether it has the definition of SidecarSets.
+    pub has_definition: bool,
+    /// The ends of the paths that it forbids.
+    pub forbidden: &'static [&'static str],
+    /// The part of a path that it answers late.
+    pub late: Option<&'static str>,
+}
+
+pub struct ApiServer {
+    address: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl ApiServer {
+    /// Starts a server, which ends with the test.
+    pub fn start(contents: Contents) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (contents, requests) = (Arc::new(contents), Arc::new(Mutex::default()));
+        let log = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (contents, log) = (Arc::clone(&contents), Arc::clone(&log));
+                std::thread::spawn(move || serve(&stream.unwrap(), &contents, &log));
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// Writes a kubeconfig for this server into a folder, with the contexts `here` (the current one) and `there`.
+    pub fn kubeconfig(&self, folder: &Path) {
+        write_kubeconfig(folder, &self.address);
+    }
+
+    /// Returns the requests so far, as `GET /path?query`.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// Writes a kubeconfig for a server at this address into a folder.
+pub fn write_kubeconfig(folder: &Path, address: &str) {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+            {"name": "there", "context": {"cluster": "c", "user": "u"}}
+        ]
+    });
+    std::fs::write(folder.join("kubeconfig"), config.to_string()).unwrap();
+}
+
+fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut first = String::new();
+        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+        let mut header = String::new();
+        while reader.read_line(&mut header).ok()? > 2 {
+            header.clear();
+        }
+        let request = first.trim_end().trim_end_matches(" HTTP/1.1");
+        log.lock().unwrap().push(request.to_owned());
+        let path = request.strip_prefix("GET ")?.split('?').next()?;
+        if contents.late.is_some_and(|late| path.contains(late)) {
+            std::thread::sleep(Duration::from_millis(1300));
+        }
+        let (status, body) = contents.answer(path);
+        let body = body.to_string();
+        let head =
+            format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        (&*stream).write_all([head, body].concat().as_bytes()).ok()?;
+    }
+}
+
+impl Contents {
+    fn answer(&self, path: &str) -> (u16, Value) {
+        if self.forbidden.iter().any(|end| path.ends_with(end)) {
+            return (403, status(403, "Forbidden", "User \"jane\" may not do that"));
+        }
+        if let Some(found) = self.objects.iter().find(|object| object_path(object) == path) {
+            return (200, found.clone());
+        }
+        let below = format!("{path}/");
+        let of_namespaces = |object: &Value| {
+            // A list of all namespaces leaves the namespace out of its path.
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            object_path(object).replace(&format!("/namespaces/{namespace}/"), "/")
+        };
+        let is_in = |object: &&Value| {
+            let paths = [object_path(object), of_namespaces(object)];
+            paths.iter().any(|path| path.strip_prefix(&below).is_some_and(|name| !name.contains('/')))
+        };
+        let items: Vec<Value> = self.objects.iter().filter(is_in).cloned().collect();
+        let lists =
+            ["namespaces", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "controllerrevisions"];
+        let kind = path.rsplit('/').next().unwrap_or_default();
+        // `/api/v1/namespaces/shop` is no list.
+        let is_of_sets = path.starts_with("/apis/apps.kruise.io/");
+        let is_list = lists.contains(&kind) || (is_of_sets && self.has_definition);
+        if !items.is_empty() || is_list {
+            return (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}));
+        }
+        (404, status(404, "NotFound", "the server could not find the requested resource"))
+    }
+}
+
+fn object_path(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let version = text(&object["apiVersion"]);
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let namespace = match text(&object["metadata"]["namespace"]).as_str() {
+        "" => String::new(),
+        namespace => format!("/namespaces/{namespace}"),
+    };
+    let kind = text(&object["kind"]).to_ascii_lowercase();
+    let resource = kind.strip_suffix('y').map_or(format!("{kind}s"), |start| format!("{start}ies"));
+    format!("/{root}/{version}{namespace}/{resource}/{}", text(&object["metadata"]["name"]))
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "code": code, "reason": reason, "message": message
+    })
+}
