@@ -138,11 +138,14 @@ fn the_bundle_of_the_cluster_counts(#[case] given: &[Value], #[case] expected: &
     assert_eq!((run.code, images), (0, expected.iter().map(ToString::to_string).collect()), "{}", run.err);
 }
 
-#[test]
-fn a_sidecar_set_gets_the_stored_revision_that_it_asks_for() {
-    let asking = json!({"injectionStrategy": {"revision": {"revisionName": "logs-1", "policy": "Always"}}});
+#[rstest]
+#[case::by_name(json!({"revisionName": "logs-1", "policy": "Always"}))]
+#[case::by_version(json!({"customVersion": "v1", "policy": "Always"}))]
+fn a_sidecar_set_gets_the_stored_revision_that_it_asks_for(#[case] revision: Value) {
+    let asking = json!({"injectionStrategy": {"revision": revision}});
     let mut revision = object("apps/v1", "ControllerRevision", Some("kruise-system"), "logs-1");
-    revision["metadata"]["labels"] = json!({"kruise.io/sidecarset-name": "logs"});
+    revision["metadata"]["labels"] =
+        json!({"kruise.io/sidecarset-name": "logs", "apps.kruise.io/sidecarset-custom-version": "v1"});
     revision["revision"] = 1.into();
     revision["data"] = json!({"spec": set("logs", "logs:0", &json!({}))["spec"]});
     let server = ApiServer::start(contents(&[set("logs", "logs:1", &asking), revision]));
@@ -236,6 +239,20 @@ fn a_cluster_that_cannot_be_asked_is_an_error(
     for args in COMMANDS {
         let run = run(folder.path(), &[args, more].concat(), &[app()]);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
+        assert!(run.err.contains(expected), "{args:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_api_servers_is_an_error() {
+    let server = ApiServer::start(Contents { is_a_page: true, ..Contents::default() });
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    for args in COMMANDS {
+        let run = run(folder.path(), args, &[app()]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
+        let expected = "the cluster's answer cannot be read, when asked to list SidecarSets";
         assert!(run.err.contains(expected), "{args:?}: {}", run.err);
     }
 }

@@ -32,6 +32,19 @@ pub enum Trouble {
         /// The message of the API server.
         message: String,
     },
+    /// The answer is not that of an API server, but for example the page of a proxy.
+    #[error(
+        "the cluster's answer cannot be read, when asked to {verb} {object}: {message}; is the address in the kubeconfig \
+         that of an API server?"
+    )]
+    Unreadable {
+        /// `get` or `list`.
+        verb: &'static str,
+        /// The object or the kind.
+        object: String,
+        /// The fault of the answer.
+        message: String,
+    },
     /// The API server does not answer.
     #[error("the cluster does not answer: {0}; is it the right context of the kubeconfig?")]
     Unreachable(String),
@@ -45,6 +58,7 @@ impl Trouble {
                 Self::Forbidden { verb, object, resource: kind.resource(), message: status.message.clone() }
             }
             kube::Error::Api(status) => Self::Refused { verb, object, message: status.message.clone() },
+            kube::Error::SerdeError(error) => Self::Unreadable { verb, object, message: error.to_string() },
             error => Self::Unreachable(innermost(error)),
         }
     }

@@ -16,6 +16,8 @@ pub struct Contents {
     pub has_definition: bool,
     /// The ends of the paths that it forbids.
     pub forbidden: &'static [&'static str],
+    /// Whether it is no API server, and answers everything with a page.
+    pub is_a_page: bool,
     /// The part of a path that it answers late.
     pub late: Option<&'static str>,
 }
@@ -82,7 +84,7 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
             std::thread::sleep(Duration::from_millis(1300));
         }
         let (status, body) = contents.answer(path);
-        let body = body.to_string();
+        let body = if contents.is_a_page { "<html>Please log in.</html>".to_owned() } else { body.to_string() };
         let head =
             format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         (&*stream).write_all([head, body].concat().as_bytes()).ok()?;
