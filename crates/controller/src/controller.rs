@@ -142,5 +142,5 @@ pub trait Controller: Sized + Send + Sync + 'static {
     }
 
     /// Returns the rights that it needs, each with the reason.
-    fn rights(situation: &Situation<'_>) -> Vec<Right>;
+    fn rights(situation: &Situation) -> Vec<Right>;
 }

@@ -54,7 +54,7 @@ macro_rules! controllers {
             }
 
             /// Returns the rights that this controller needs.
-            pub fn rights(self, situation: &Situation<'_>) -> Vec<Right> {
+            pub fn rights(self, situation: &Situation) -> Vec<Right> {
                 match self {
                     $(Self::$name => <$controller>::rights(situation),)*
                 }

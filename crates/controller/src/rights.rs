@@ -1,7 +1,5 @@
 //! The rights that controllers need at the API server. `pillion manifest` renders roles from them.
 
-use pillion_bundle::source::ConfigMapName;
-
 /// The place in which a right holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -57,9 +55,7 @@ impl Right {
 
 /// What the rights of a controller depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
-    /// The ConfigMap with the bundle, if the settings name one.
-    pub bundle: Option<&'a ConfigMapName>,
+pub struct Situation {
     /// Whether the whitelist of `patchPodMetadata` is a ConfigMap, and not in the settings.
     pub reads_whitelist: bool,
 }

@@ -163,7 +163,7 @@ impl Controller for BundleKeeper {
         Pace { debounce: self.options.debounce, longest_delay: Duration::from_mins(1), ..Pace::default() }
     }
 
-    fn rights(situation: &Situation<'_>) -> Vec<Right> {
+    fn rights(situation: &Situation) -> Vec<Right> {
         let maps = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose \
                     names are not known beforehand.";
         let revisions = "Revisions that SidecarSets ask for, so that the policy need not look them up.";

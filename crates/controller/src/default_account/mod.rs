@@ -52,7 +52,7 @@ impl Controller for DefaultAccounts {
         Ok(Done::after_write(is_written))
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let why =
             "The ServiceAccount \"default\" of each namespace. RBAC cannot say by which name something is created.";
         vec![

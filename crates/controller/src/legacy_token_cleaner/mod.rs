@@ -100,7 +100,7 @@ impl Controller for LegacyTokenCleaner {
         Pace { longest_delay: self.options.interval, ..Pace::default() }
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let secrets = "Unused token Secrets, once a day.";
         let account = "Which ServiceAccount refers to them.";
         let tracking = "Since when the API server has written down which tokens are used.";

@@ -189,7 +189,7 @@ impl Controller for MergedAccounts {
         self.ceiling.forget(namespace);
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let accounts = "Merged ServiceAccounts. RBAC cannot say \"names that start with sidecarset-merged-\"; no other \
                         is written.";
         let roles = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server allows the \

@@ -69,7 +69,7 @@ impl Controller for Counting {
         self.board.lock().unwrap().forgotten.push(*key);
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         Vec::new()
     }
 }

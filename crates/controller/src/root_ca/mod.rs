@@ -79,7 +79,7 @@ impl Controller for RootCaPublisher {
         Ok(Done::after_write(is_written))
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let create = "RBAC cannot say by which name something is created.";
         let why = "The ConfigMap kube-root-ca.crt of each namespace.";
         vec![

@@ -186,7 +186,7 @@ impl Controller for SidecarTokens {
         }
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let secrets = "The Secrets with the tokens. RBAC cannot say \"names that start with sidecarset-token-\"; no \
                        other is written, and only those with Pillion's label are read.";
         let own = [

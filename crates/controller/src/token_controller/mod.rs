@@ -202,7 +202,7 @@ impl Controller for TokenController {
         self.deleted.take(namespace);
     }
 
-    fn rights(_: &Situation<'_>) -> Vec<Right> {
+    fn rights(_: &Situation) -> Vec<Right> {
         let secrets = "Token Secrets: what is missing in them, those whose ServiceAccount is gone, and whether one is \
                        gone that a ServiceAccount names.";
         let lease = "Whether kube-controller-manager is running: two controllers that create tokens would interfere with \

@@ -80,7 +80,7 @@ pub fn documents(
 /// Returns the rights of the running controllers. Of two rights to the same objects, the one that includes the other
 /// stays.
 fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
-    let situation = Situation { bundle: needs.bundle.as_ref(), reads_whitelist: needs.reads_whitelist };
+    let situation = Situation { reads_whitelist: needs.reads_whitelist };
     let mut all: Vec<Right> = Vec::new();
     for right in running.iter().flat_map(|name| name.rights(&situation)) {
         let includes = |one: &Right, other: &Right| {
