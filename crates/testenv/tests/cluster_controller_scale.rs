@@ -63,7 +63,7 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
     }
     assert_counted(&mut scene).await;
 
-    let (requests, _) = scene.rest(REST).await;
+    let requests = scene.rest(REST).await.requests;
     assert_eq!(needless(&requests), Vec::<&Request>::new());
 
     let edit = scene.edit_permissions().await;

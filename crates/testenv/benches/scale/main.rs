@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use pillion_testenv::until;
-use report::{Memory, Report};
+use report::{Memory, Observed, Report};
 use scale::corpus::Size;
 use scale::process::Process;
 use scale::requests::Request;
+use scale::statuses::Statuses;
 use scale::{Scene, check, servers};
 
 #[derive(clap::Parser)]
@@ -39,6 +40,12 @@ struct Args {
     /// How long to observe the program while nothing changes, in seconds.
     #[arg(long, default_value_t = 600)]
     rest: u64,
+    /// How many statuses of Pods are written per second while the program is observed.
+    #[arg(long, default_value_t = 200)]
+    status_rate: u32,
+    /// For how long statuses are written, in seconds.
+    #[arg(long, default_value_t = 300)]
+    statuses: u64,
     /// A document with marks; the figures are written between them.
     #[arg(long)]
     docs: Option<PathBuf>,
@@ -103,8 +110,16 @@ async fn measure(args: &Args, size: Size) -> Report {
     done(scene.replace_pods().await);
     scene.check().await;
     tell(format!("nothing changes for {} s", args.rest));
-    let (rest, rest_cpu) = scene.rest(Duration::from_secs(args.rest)).await;
+    let rest = Observed {
+        what: "in which nothing changes".to_owned(),
+        stretch: scene.rest(Duration::from_secs(args.rest)).await,
+    };
     memory.push(Memory::of("pillion controller, the first", scene.process().usage()));
+    tell(format!("{} statuses of Pods are written per second, for {} s", args.status_rate, args.statuses));
+    let asked = Statuses { rate: args.status_rate, time: Duration::from_secs(args.statuses) };
+    let (stretch, written) = scene.write_statuses(asked).await;
+    let statuses = Observed { what: format!("in which {written} statuses of Pods are written"), stretch };
+    memory.push(Memory::of("pillion controller, after the statuses", scene.process().usage()));
     scene.stop().await;
     done(scene.start("restart, with everything made").await);
     scene.check().await;
@@ -122,5 +137,5 @@ async fn measure(args: &Args, size: Size) -> Report {
     memory.push(Memory::of("etcd, after", etcd.usage()));
     let unpaged = scene.log.requests.iter().filter(|request| request.is_unpaged_list()).count();
     let refused = scene.log.requests.iter().filter(|request: &&Request| request.status == 429).count();
-    Report { size, found, phases, memory, rest, rest_time: args.rest, rest_cpu, unpaged, refused }
+    Report { size, found, phases, memory, observed: vec![rest, statuses], unpaged, refused }
 }

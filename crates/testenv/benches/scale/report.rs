@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use crate::scale::Phase;
 use crate::scale::check::Found;
 use crate::scale::corpus::Size;
 use crate::scale::process::Usage;
-use crate::scale::requests::{Request, count};
+use crate::scale::requests::count;
+use crate::scale::{Phase, Stretch};
 
 /// The marks before and after the figures in docs/benchmarks.md.
 const MARKS: [&str; 2] = ["<!-- scale: `make bench-scale-docs` writes it -->\n", "<!-- end of scale -->\n"];
@@ -25,16 +25,20 @@ impl Memory {
     }
 }
 
+/// What the controller did in some time.
+pub struct Observed {
+    /// What happened meanwhile, after `requests in 300 s `.
+    pub what: String,
+    pub stretch: Stretch,
+}
+
 /// All measurements.
 pub struct Report {
     pub size: Size,
     pub found: Found,
     pub phases: Vec<Phase>,
     pub memory: Vec<Memory>,
-    /// The requests while nothing changed, for `rest_time` seconds.
-    pub rest: Vec<Request>,
-    pub rest_time: u64,
-    pub rest_cpu: f64,
+    pub observed: Vec<Observed>,
     /// The number of lists without pages, and of requests that were refused with 429.
     pub unpaged: usize,
     pub refused: usize,
@@ -75,29 +79,33 @@ impl Report {
         let lines: Vec<Vec<String>> = self.memory.iter().map(of).collect();
         text.push_str(&table(&["memory", "resident", "of it, no files", "at most"], &lines));
         text.push('\n');
-        text.push_str(&self.rest());
+        for observed in &self.observed {
+            text.push_str(&stretch(observed));
+            text.push('\n');
+        }
         let _ = writeln!(
             text,
-            "\nOf all lists, {} were without pages; {} requests were sent away with 429.",
+            "Of all lists, {} were without pages; {} requests were sent away with 429.",
             self.unpaged, self.refused
         );
         text
     }
+}
 
-    fn rest(&self) -> String {
-        let seconds = self.rest_time as f64;
-        let of =
-            |(what, count): (String, usize)| vec![what, count.to_string(), format!("{:.3}", count as f64 / seconds)];
-        let mut lines: Vec<Vec<String>> = count(&self.rest).into_iter().map(of).collect();
-        lines.push(of(("all".to_owned(), self.rest.len())));
-        lines.push(vec![
-            "CPU".to_owned(),
-            format!("{:.2} s", self.rest_cpu),
-            format!("{:.4}", self.rest_cpu / seconds),
-        ]);
-        let head = format!("requests in {} s in which nothing changes", self.rest_time);
-        table(&[&head, "", "per second"], &lines)
-    }
+/// Returns the table of requests and processor time.
+fn stretch(Observed { what, stretch }: &Observed) -> String {
+    let Stretch { requests, seconds, cpu, reconciliations } = stretch;
+    let of = |what: String, count: usize| vec![what, count.to_string(), format!("{:.3}", count as f64 / seconds)];
+    let mut lines: Vec<Vec<String>> = count(requests).into_iter().map(|(what, count)| of(what, count)).collect();
+    lines.push(of("all".to_owned(), requests.len()));
+    lines.push(vec![
+        "reconciled namespaces".to_owned(),
+        format!("{reconciliations:.0}"),
+        format!("{:.3}", reconciliations / seconds),
+    ]);
+    lines.push(vec!["CPU".to_owned(), format!("{cpu:.2} s"), format!("{:.4}", cpu / seconds)]);
+    let head = format!("requests in {seconds:.0} s {what}");
+    table(&[&head, "", "per second"], &lines)
 }
 
 fn phase(phase: &Phase) -> Vec<String> {

@@ -7,6 +7,7 @@ pub mod corpus;
 mod populate;
 pub mod process;
 pub mod requests;
+pub mod statuses;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,7 @@ use self::check::Found;
 use self::corpus::{Corpus, Kind, Place, Size};
 use self::process::{Process, Usage};
 use self::requests::{Log, Request};
+use self::statuses::Statuses;
 use crate::support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 
 /// The ConfigMap of the bundle.
@@ -61,6 +63,17 @@ pub struct Phase {
     pub cpu: f64,
     /// The controller's usage at the end of the phase.
     pub usage: Usage,
+}
+
+/// What the controller does in a stretch of time.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    pub requests: Vec<Request>,
+    pub seconds: f64,
+    /// Processor time in seconds.
+    pub cpu: f64,
+    /// Comparisons of namespaces with their required state.
+    pub reconciliations: f64,
 }
 
 /// A cluster with all objects, and a controller that is not running yet.
@@ -308,13 +321,28 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Waits while nothing changes, and returns the requests and the processor time.
-    pub async fn rest(&mut self, time: Duration) -> (Vec<Request>, f64) {
+    /// Waits while nothing changes.
+    pub async fn rest(&mut self, time: Duration) -> Stretch {
+        self.observe(sleep(time)).await.0
+    }
+
+    /// Writes statuses of Pods. Returns what the controller did meanwhile, and the number of statuses.
+    pub async fn write_statuses(&mut self, statuses: Statuses) -> (Stretch, usize) {
+        let (client, pods) = (self.client.clone(), statuses::pods(&self.corpus));
+        self.observe(statuses::write(&client, &pods, statuses)).await
+    }
+
+    /// Observes the controller during an action.
+    async fn observe<T>(&mut self, action: impl Future<Output = T>) -> (Stretch, T) {
         self.log.update();
-        let (before, cpu) = (self.log.requests.len(), self.process().usage().cpu);
-        sleep(time).await;
+        let before = self.log.requests.len();
+        let (started, cpu) = (Instant::now(), self.process().usage().cpu);
+        let compared = self.metrics().await.map(|metrics| metrics.compared()).unwrap();
+        let done = action.await;
+        let (seconds, cpu) = (started.elapsed().as_secs_f64(), self.process().usage().cpu - cpu);
+        let reconciliations = self.metrics().await.map(|metrics| metrics.compared()).unwrap() - compared;
         self.log.update();
-        (self.log.since(before).to_vec(), self.process().usage().cpu - cpu)
+        (Stretch { requests: self.log.since(before).to_vec(), seconds, cpu, reconciliations }, done)
     }
 }
 
