@@ -265,7 +265,7 @@ mod tests {
     #[case::seed("core.gardener.cloud", "v1beta1", "Seed", "CREATE", "", Target::Other)]
     #[case::garden_of_another_group("core.gardener.cloud", "v1beta1", "Garden", "CREATE", "", Target::Other)]
     // INJ-8, MATCH-1: Pods are injected only at creation.
-    fn ans1_match2_the_target_is_told_by_group_kind_operation_and_subresource(
+    fn ans1_match2_e8_the_target_is_told_by_group_kind_operation_and_subresource(
         #[case] group: &str,
         #[case] version: &str,
         #[case] kind: &str,

@@ -178,3 +178,58 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     let refused = logs.lines().filter(|line| line.contains("is forbidden") && !line.contains("attempting to grant"));
     assert_eq!(refused.collect::<Vec<_>>(), Vec::<&str>::new());
 }
+
+/// The ServiceAccount of the controllers, as an attacker uses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn e15_a_stolen_controller_gains_no_further_rights() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let admin = cluster.admin().await.unwrap();
+    for name in [NAMESPACE, "shop", "other"] {
+        create(&Api::<Namespace>::all(admin.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
+    }
+    Controllers::install(&cluster, &program(), &settings(), &["--token-namespaces=shop"]).await;
+    let stolen = cluster.as_service_account(NAMESPACE, ACCOUNT).await.unwrap().client().await.unwrap();
+    let answer = async |method: &str, path: &str, headers: &[(&str, &str)], body: Value| {
+        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let mut request = http::Request::builder().method(method).uri(path).header("content-type", media);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        match stolen.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    };
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let binding = json!({
+        "metadata": {"name": "taken"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]
+    });
+    let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]);
+    let role = json!({"metadata": {"name": "taken"}, "rules": secrets});
+    let pod = json!({"metadata": {"name": "taken"}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}});
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
+    let become_admin = [("impersonate-user", "admin"), ("impersonate-group", "system:masters")];
+    let attempts = [
+        ("POST", format!("{rbac}/clusterrolebindings"), &binding),
+        ("POST", format!("{rbac}/namespaces/other/rolebindings"), &binding),
+        ("POST", format!("{rbac}/namespaces/other/roles"), &role),
+        ("PATCH", format!("{rbac}/clusterroles/pillion-controller"), &json!({"rules": secrets})),
+        ("PATCH", format!("{rbac}/clusterroles/pillion-controller-ceiling"), &json!({"rules": secrets})),
+        ("GET", "/api/v1/secrets".to_owned(), &Value::Null),
+        ("GET", "/api/v1/namespaces/other/secrets".to_owned(), &Value::Null),
+        ("POST", "/api/v1/namespaces/other/serviceaccounts/default/token".to_owned(), &token),
+        ("POST", "/api/v1/namespaces/other/pods".to_owned(), &pod),
+    ];
+    for (method, path, body) in attempts {
+        assert_eq!(answer(method, &path, &[], body.clone()).await, 403, "{method} {path}");
+    }
+    assert_eq!(answer("GET", "/api/v1/namespaces", &become_admin, Value::Null).await, 403);
+    // Its own work is allowed.
+    assert_eq!(answer("GET", "/api/v1/namespaces", &[], Value::Null).await, 200);
+    assert_eq!(answer("GET", "/api/v1/namespaces/shop/secrets", &[], Value::Null).await, 200);
+    let account = json!({"metadata": {"name": "made"}});
+    assert_eq!(answer("POST", "/api/v1/namespaces/other/serviceaccounts", &[], account).await, 200);
+}

@@ -169,7 +169,9 @@ fn combined_rules() -> usize {
 }
 
 #[rstest]
-fn a_policy_holds_where_it_matters(#[values("pods", "assert", "guards", "token-secrets", "sidecarsets")] name: &str) {
+fn e12_a_policy_holds_where_it_matters(
+    #[values("pods", "assert", "guards", "token-secrets", "sidecarsets")] name: &str,
+) {
     let policy = policy(name);
     let spec = &policy["spec"];
     // E12: a policy that fails open guards nothing.

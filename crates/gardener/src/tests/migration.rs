@@ -36,7 +36,7 @@ fn w1_an_issuer_that_is_accepted_may_go(#[case] new: Value) {
 }
 
 #[test]
-fn w2_from_the_default_issuer_nothing_is_needed() {
+fn d15_w2_from_the_default_issuer_nothing_is_needed() {
     for old in [Value::Null, json!({}), json!({"acceptedIssuers": [C]}), json!({"issuer": ""})] {
         let accepted = old["acceptedIssuers"].clone();
         for new in

@@ -146,3 +146,21 @@ fn idv2_idv8_sets_that_were_never_validated() {
         "403 SidecarSet \"a\": spec.serviceAccountName: mode Pod would give the app the permissions of \"agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"
     );
 }
+
+/// Labels that are changed after admission select other SidecarSets, and the Pod keeps the sidecars that it has.
+#[test]
+fn e14_labels_of_a_running_pod_change_no_sidecar() {
+    let of_other = edited(pod(), |pod| pod["metadata"]["labels"] = json!({"app": "other"}));
+    let sets = [set("a", "agent")];
+    let running = injected(&of_other, &sets);
+    assert_eq!(holders(&running), [] as [&str; 0], "no SidecarSet selects it");
+    let relabelled =
+        edited(running.clone(), |running| running["metadata"]["labels"] = pod()["metadata"]["labels"].clone());
+    let update = edited(request(&relabelled), |request| {
+        request["operation"] = json!("UPDATE");
+        request["oldObject"] = running;
+    });
+    let answer = ask(&update, &gated(&json!({}), &sets), &Arc::new(cluster()));
+    assert!(answer.accepted && answer.mutated_object.is_none(), "{answer:?}");
+    assert_eq!(holders(&injected(&relabelled, &sets)), ["a: agent"], "a new Pod gets the sidecar");
+}
