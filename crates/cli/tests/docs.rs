@@ -21,8 +21,9 @@ fn text(path: &Path) -> String {
 /// Returns the paths of a file's functions, each behind the path of the module.
 fn functions(file: &Path, module: &[String]) -> Vec<String> {
     let text = text(file);
-    let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn ")?.split_once('('));
-    names.map(|(name, _)| [module.join("::").as_str(), name].join("::")).collect()
+    let function = |line: &str| line.trim_start().trim_start_matches("async ").strip_prefix("fn ").map(str::to_owned);
+    let names = text.lines().filter_map(function).filter_map(|line| Some(line.split_once('(')?.0.to_owned()));
+    names.map(|name| [module.join("::"), name].join("::")).collect()
 }
 
 /// Returns the module path of a file below a folder.

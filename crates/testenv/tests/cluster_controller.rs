@@ -184,7 +184,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
 async fn e15_a_stolen_controller_gains_no_further_rights() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let admin = cluster.admin().await.unwrap();
-    for name in [NAMESPACE, "shop", "other"] {
+    for name in [NAMESPACE, "kruise-system", "shop", "other"] {
         create(&Api::<Namespace>::all(admin.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
     }
     Controllers::install(&cluster, &program(), &settings(), &["--token-namespaces=shop"]).await;

