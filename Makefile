@@ -26,7 +26,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster fuzz servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Kubewarden's release workflow builds it
 # in the same way.
@@ -90,6 +90,11 @@ fuzz: policy.wasm
 
 servers:
 	@testenv/build
+
+# Whether pillion, and its tests, compile for Windows, without the commands for clusters. Needs the target of rustup and
+# MinGW-w64.
+windows: policy.wasm
+	$(CARGO) check --package pillion --no-default-features --all-targets --target x86_64-pc-windows-gnu --locked
 
 tools:
 	@for tool in bats jq; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq" >&2; exit 1; }; done
