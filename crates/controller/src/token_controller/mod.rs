@@ -88,7 +88,8 @@ pub struct TokenController {
 /// What is remembered about a namespace.
 #[derive(Default)]
 pub struct State {
-    /// Whether the references that became stale before the start were removed.
+    /// Whether no reference can be stale but those of Secrets whose deletion was observed: after a start, and after a
+    /// reference could not be removed, all are looked through.
     is_swept: bool,
     retries: Retries,
 }
@@ -146,12 +147,16 @@ impl Controller for TokenController {
             },
             now,
         );
-        let (mut next, mut again, mut retry_after) = (plan.next, 0_usize, None);
+        let (mut next, mut again, mut still_named, mut retry_after) = (plan.next, 0_usize, 0_usize, None);
         let mut sooner = |time| next = Some(next.map_or(time, |next| time.min(next)));
         for task in &plan.tasks {
             let (secret, done) = match task {
                 Task::Dereference { account, account_uid, secret } => {
-                    self.dereference(name, (account, account_uid), secret).await;
+                    if let Err(stopped) = self.dereference(name, (account, account_uid), secret).await {
+                        still_named += 1;
+                        retry_after = retry_after.max(stopped.retry_after());
+                        self.effects.problem(Some(name), stopped.to_string());
+                    }
                     continue;
                 }
                 Task::Delete(secret) | Task::Fill(Fill { secret, .. })
@@ -187,7 +192,9 @@ impl Controller for TokenController {
                 }
             }
         }
-        state.is_swept = true;
+        // The next sweep finds the references that could not be removed.
+        state.is_swept = still_named == 0;
+        again += still_named;
         match next {
             _ if again > 0 => Err(Failure { text: format!("{again} to be tried again"), retry_after }),
             None => Ok(Done::Settled),

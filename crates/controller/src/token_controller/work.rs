@@ -104,13 +104,27 @@ impl TokenController {
         }
     }
 
-    /// Removes the name of a Secret from a ServiceAccount (TKN-4). Retries a few times at once, and not again later.
-    pub(super) async fn dereference(&self, namespace: &str, (account, uid): (&str, &str), secret: &str) {
-        for attempt in 0..TRIES {
-            let Err(problem) = self.try_to_dereference(namespace, (account, uid), secret).await else { return };
-            tracing::warn!(controller = Self::NAME, namespace, account, secret, %problem, attempt, "is still named");
+    /// Removes the name of a Secret from a ServiceAccount (TKN-4). Retries a few times at once, unless the API server
+    /// asks to wait.
+    ///
+    /// # Errors
+    /// If the name is still there.
+    pub(super) async fn dereference(
+        &self,
+        namespace: &str,
+        (account, uid): (&str, &str),
+        secret: &str,
+    ) -> Result<(), Stopped> {
+        let mut attempt = 1;
+        loop {
+            let Err(problem) = self.try_to_dereference(namespace, (account, uid), secret).await else { return Ok(()) };
+            if attempt == TRIES || problem.retry_after().is_some() {
+                tracing::warn!(controller = Self::NAME, namespace, account, secret, %problem, attempt, "is still named");
+                return Err(problem);
+            }
             let more = u64::try_from((100 * share(&format!("{uid}{attempt}"))) >> 32).unwrap_or_default();
             sleep(PAUSE + Duration::from_millis(more)).await;
+            attempt += 1;
         }
     }
 
