@@ -50,6 +50,15 @@ impl Failure {
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), retry_after: None }
     }
+
+    /// Joins the failures of one key: people are told the earlier one, and the longer wait counts.
+    #[must_use]
+    pub fn after(self, earlier: Option<Self>) -> Self {
+        match earlier {
+            Some(Self { text, retry_after }) => Self { text, retry_after: retry_after.max(self.retry_after) },
+            None => self,
+        }
+    }
 }
 
 impl From<crate::problem::WriteError> for Failure {

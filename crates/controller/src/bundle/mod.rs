@@ -87,6 +87,14 @@ pub struct BundleKeeper {
     sources: Mutex<Option<Arc<Sources>>>,
 }
 
+/// The bundle is in its wanted state.
+struct Brought {
+    /// Whether something has changed since the last time.
+    is_new: bool,
+    /// Whether the conditions of the SidecarSets say so.
+    said: Result<(), Failure>,
+}
+
 /// What is remembered about the bundle.
 #[derive(Default)]
 pub struct State {
@@ -145,11 +153,11 @@ impl Controller for BundleKeeper {
             return Ok(Done::LookAgain(LISTING));
         }
         let result = match self.bring(&sources, state).await {
-            Ok(true) => {
+            Ok(Brought { is_new: true, said }) => {
                 self.progress.done();
-                Ok(())
+                said
             }
-            Ok(false) => return Ok(self.next(state)),
+            Ok(Brought { is_new: false, said }) => return said.map(|()| self.next(state)),
             Err(stopped) => {
                 state.done = None;
                 Err(self.failed(&sources, &stopped).await)
@@ -240,17 +248,15 @@ impl BundleKeeper {
         Failure { text: stopped.to_string(), retry_after }
     }
 
-    /// Brings the bundle to its wanted state. Returns `false` if nothing has changed since the last time.
-    async fn bring(&self, sources: &Sources, state: &mut State) -> Result<bool, Stopped> {
+    /// Brings the bundle to its wanted state.
+    async fn bring(&self, sources: &Sources, state: &mut State) -> Result<Brought, Stopped> {
         for _ in 0..ROUNDS {
             let mut inputs = sources.inputs(&self.context);
             let is_due = self.context.clock.now() >= state.look_again;
             if !is_due && state.done.as_ref() == Some(&inputs) {
-                if !state.unsaid.is_empty() {
-                    let verdicts = std::mem::take(&mut state.unsaid);
-                    self.say(verdicts, &inputs, state).await;
-                }
-                return Ok(false);
+                let verdicts = std::mem::take(&mut state.unsaid);
+                let said = if verdicts.is_empty() { Ok(()) } else { self.say(verdicts, &inputs, state).await };
+                return Ok(Brought { is_new: false, said });
             }
             let plan = self.plan(sources, &inputs).await?;
             if let Some(obstacle) = plan.obstacle {
@@ -271,9 +277,9 @@ impl BundleKeeper {
                 inputs.written(name, answer);
             }
             if plan.steps.iter().all(|step| !matches!(step, Step::Create(_))) {
-                self.finish(&plan, &inputs, state).await;
+                let said = self.finish(&plan, &inputs, state).await;
                 state.done = Some(inputs);
-                return Ok(true);
+                return Ok(Brought { is_new: true, said });
             }
         }
         Err(Stopped::Quarrel)
@@ -300,14 +306,15 @@ impl BundleKeeper {
         Ok(planned.await?)
     }
 
-    /// Reports the verdicts that are new. Those that could not be written are reported again later.
-    async fn say(&self, verdicts: Vec<Verdict>, inputs: &Inputs, state: &mut State) {
-        let is_complete = state.said.say(&self.context, &verdicts, &inputs.sidecar_sets).await;
-        state.unsaid = if is_complete { Vec::new() } else { verdicts };
+    /// Reports the verdicts that are new. Those that could not be written are reported again when the key is retried.
+    async fn say(&self, verdicts: Vec<Verdict>, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
+        let said = state.said.say(&self.context, &verdicts, &inputs.sidecar_sets).await;
+        state.unsaid = if said.is_ok() { Vec::new() } else { verdicts };
+        said
     }
 
     /// Reports the result once the bundle is in its wanted state.
-    async fn finish(&self, plan: &Plan, inputs: &Inputs, state: &mut State) {
+    async fn finish(&self, plan: &Plan, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
         state.look_again = plan.look_again;
         let is_written = plan.steps.iter().any(|step| matches!(step, Step::Apply(_)));
         self.metrics.written(&plan.verdicts, plan.length, is_written);
@@ -319,6 +326,6 @@ impl BundleKeeper {
             let place = if verdict.place == Within::Kept { "stays as it was" } else { "is left out" };
             self.effects.problem(None, format!("SidecarSet \"{}\" {place}: {}", verdict.name, verdict.message));
         }
-        self.say(plan.verdicts.clone(), inputs, state).await;
+        self.say(plan.verdicts.clone(), inputs, state).await
     }
 }

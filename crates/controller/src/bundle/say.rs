@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::BundleKeeper;
 use crate::context::Context;
-use crate::controller::Controller as _;
+use crate::controller::{Controller as _, Failure};
 
 /// The maximum number of SidecarSets that are written at the same time.
 const CONCURRENCY: usize = 8;
@@ -35,12 +35,20 @@ enum Noted {
     /// The API server does not keep it.
     Nowhere,
     /// The write failed; it is retried.
-    Failed,
+    Failed(Failure),
 }
 
 impl Said {
-    /// Reports the verdicts that are new. Returns whether all conditions were written.
-    pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) -> bool {
+    /// Reports the verdicts that are new.
+    ///
+    /// # Errors
+    /// If a condition could not be written. That verdict is new again the next time.
+    pub(super) async fn say(
+        &mut self,
+        context: &Context,
+        verdicts: &[Verdict],
+        sidecar_sets: &[Arc<Value>],
+    ) -> Result<(), Failure> {
         let mut last = std::mem::take(&mut self.last);
         let mut news = Vec::new();
         for verdict in verdicts {
@@ -64,17 +72,22 @@ impl Said {
         // A preview shows the same order each time.
         let at_once = if context.recorder.is_some() { 1 } else { CONCURRENCY };
         let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(at_once).collect().await;
-        let is_complete = !said.iter().any(|(_, _, noted)| matches!(noted, Noted::Failed));
+        let mut failed = None;
         for (generation, verdict, noted) in said {
-            if matches!(noted, Noted::Nowhere) && !self.has_no_conditions {
-                self.has_no_conditions = true;
-                tracing::info!("the definition of SidecarSets keeps no conditions; there are Events instead");
+            match noted {
+                Noted::Failed(failure) => {
+                    failed = Some(failure.after(failed));
+                    continue;
+                }
+                Noted::Nowhere if !self.has_no_conditions => {
+                    self.has_no_conditions = true;
+                    tracing::info!("the definition of SidecarSets keeps no conditions; there are Events instead");
+                }
+                Noted::Nowhere | Noted::Already | Noted::Now => {}
             }
-            if !matches!(noted, Noted::Failed) {
-                self.last.insert(verdict.name.clone(), (generation, verdict));
-            }
+            self.last.insert(verdict.name.clone(), (generation, verdict));
         }
-        is_complete
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -130,9 +143,6 @@ async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
     match context.effects(BundleKeeper::NAME).condition(&step, CONDITION).await {
         Ok(true) => Noted::Now,
         Ok(false) => Noted::Nowhere,
-        Err(error) => {
-            tracing::warn!(sidecar_set = verdict.name, problem = %error.problem, "its condition was not written");
-            Noted::Failed
-        }
+        Err(error) => Noted::Failed(error.into()),
     }
 }

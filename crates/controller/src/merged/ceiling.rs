@@ -9,6 +9,7 @@ use pillion_plan::condition::{Condition, PERMISSION_CEILING_EXCEEDED, step};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::controller::Failure;
 use crate::effects::Effects;
 
 /// The refused grants, by the name of the merged account: its SidecarSets, and the API server's text.
@@ -41,9 +42,9 @@ impl State {
         }
     }
 
-    /// Returns the conditions to write, each with the name of its SidecarSet. For nearly every namespace there is
+    /// Returns the writes of conditions. For nearly every namespace there is
     /// nothing to report; then only the existing conditions are checked.
-    fn verdicts(&self, context: &Context) -> Vec<(String, Step)> {
+    fn verdicts(&self, context: &Context) -> Vec<Step> {
         let mut objects = context.store.sidecar_sets().all();
         objects.retain(|object| !self.refused.is_empty() || says_so(&object.0));
         if objects.is_empty() {
@@ -58,7 +59,7 @@ impl State {
             let reason = if exceeded { "Escalation" } else { "Granted" };
             let condition =
                 Condition { type_: PERMISSION_CEILING_EXCEEDED, status: exceeded, reason, message: &message };
-            Some((name.to_owned(), step(object, condition, context.clock.now())?))
+            step(object, condition, context.clock.now())
         };
         objects.iter().filter_map(|object| verdict(&object.0)).collect()
     }
@@ -66,7 +67,16 @@ impl State {
 
 impl Ceiling {
     /// Records the refused grants of a namespace, and writes the conditions that change.
-    pub async fn update(&self, context: &Context, effects: &Effects, namespace: &str, refused: Refused) {
+    ///
+    /// # Errors
+    /// If a condition could not be written. The next update writes it.
+    pub async fn update(
+        &self,
+        context: &Context,
+        effects: &Effects,
+        namespace: &str,
+        refused: Refused,
+    ) -> Result<(), Failure> {
         let verdicts = {
             let mut state = self.lock();
             state.seen.insert(namespace.to_owned());
@@ -77,12 +87,14 @@ impl Ceiling {
             }
             state.verdicts(context)
         };
-        for (sidecar_set, step) in verdicts {
+        let mut failed = None;
+        for step in verdicts {
             // The definition of OpenKruise keeps no conditions; there, people only get the Event.
             if let Err(error) = effects.condition(&step, PERMISSION_CEILING_EXCEEDED).await {
-                tracing::warn!(sidecar_set, problem = %error.problem, "its condition was not written");
+                failed = Some(Failure::from(error).after(failed));
             }
         }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Forgets a namespace that is gone or being deleted.

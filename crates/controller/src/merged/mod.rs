@@ -157,7 +157,7 @@ impl Controller for MergedAccounts {
                     } else {
                         self.effects.problem(Some(name), error.to_string());
                     }
-                    failure.get_or_insert(error);
+                    failure = Some(Failure::from(error).after(failure));
                 }
             }
         }
@@ -175,10 +175,11 @@ impl Controller for MergedAccounts {
             *state = State::default();
             self.forget(name);
         } else {
-            self.ceiling.update(&self.context, &self.effects, name, refused).await;
+            let written = self.ceiling.update(&self.context, &self.effects, name, refused).await;
+            failure = written.err().map(|later| later.after(failure.take())).or(failure);
         }
         match failure {
-            Some(failure) => Err(failure.into()),
+            Some(failure) => Err(failure),
             None => Ok(plan.look_again.map_or(Done::Settled, |seconds| {
                 Done::LookAgain(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
             })),
