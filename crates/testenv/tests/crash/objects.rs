@@ -1,128 +1,156 @@
-//! The objects of a namespace, without what differs between runs.
+//! The objects of the cluster, without what differs between runs.
 
-use std::time::Duration;
-
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use pillion_testenv::until;
 use serde_json::{Value, json};
 
-/// The kinds that controllers write: group, version and kind.
-const KINDS: [(&str, &str, &str); 5] = [
+/// The kinds that controllers write, and workloads: group, version and kind.
+const KINDS: [(&str, &str, &str); 7] = [
     ("", "v1", "ServiceAccount"),
     ("", "v1", "Secret"),
     ("", "v1", "ConfigMap"),
+    ("", "v1", "Pod"),
+    ("apps", "v1", "Deployment"),
     ("rbac.authorization.k8s.io", "v1", "Role"),
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 ];
 /// Values that differ between runs, as pointers into an object.
-const MASKED: [&str; 14] = [
-    "/metadata/uid",
+const MASKED: [&str; 9] = [
     "/metadata/resourceVersion",
-    "/metadata/creationTimestamp",
     "/metadata/managedFields",
     "/metadata/generation",
-    "/metadata/annotations/kubernetes.io~1service-account.uid",
-    "/metadata/annotations/pillion.dev~1bundle-time",
-    "/metadata/annotations/pillion.dev~1service-account-uid",
     "/metadata/annotations/pillion.dev~1token-checksum",
-    "/metadata/annotations/pillion.dev~1token-expires",
-    "/metadata/annotations/pillion.dev~1token-expires-at",
-    "/metadata/annotations/pillion.dev~1token-renew-after",
     "/data/namespace",
     "/data/token",
+    "/data/generation",
+    // The SidecarSets have other UIDs. The conditions of the SidecarSets tell what the bundle holds.
+    "/data/bundle",
+    "/metadata/labels/kubernetes.io~1legacy-token-last-used",
 ];
-/// The same for the bundle, whose SidecarSets name the namespace.
-const OF_BUNDLE: [&str; 2] = ["/data/bundle", "/data/generation"];
 
-fn api(client: &Client, namespace: &str, (group, version, kind): (&str, &str, &str)) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    Api::namespaced_with(client.clone(), namespace, &resource)
+fn resource((group, version, kind): (&str, &str, &str)) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// Returns the API of a kind in a namespace. Panics if controllers do not write the kind.
+pub fn api(client: &Client, namespace: &str, kind: &str) -> Api<DynamicObject> {
+    let kind = KINDS.into_iter().find(|(_, _, name)| *name == kind).unwrap();
+    Api::namespaced_with(client.clone(), namespace, &resource(kind))
 }
 
 /// Returns the API of SidecarSets.
 pub fn sidecar_sets(client: &Client) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet");
-    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+    Api::all_with(client.clone(), &resource(("apps.kruise.io", "v1beta1", "SidecarSet")))
 }
 
-/// Returns the objects of a namespace, and the conditions of the SidecarSets.
-pub async fn snapshot(client: &Client, namespace: &str, has_sets: bool) -> Vec<Value> {
+/// Returns all objects of the cluster, except those in the namespaces of other runs, and the conditions of the
+/// SidecarSets.
+pub async fn snapshot(client: &Client, namespace: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for kind in KINDS {
-        for object in api(client, namespace, kind).list(&ListParams::default()).await.unwrap() {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
+        for object in api.list(&ListParams::default()).await.unwrap() {
+            let place = object.namespace().unwrap_or_default();
+            if place.starts_with("crash-") && place != namespace {
+                continue;
+            }
             let mut object = serde_json::to_value(object).unwrap();
             object["kind"] = kind.2.into();
             all.push(masked(object, namespace));
         }
     }
-    if has_sets {
-        for set in sidecar_sets(client).list(&ListParams::default()).await.unwrap() {
-            let mut conditions = set.data["status"]["conditions"].clone();
-            for condition in conditions.as_array_mut().into_iter().flatten() {
-                condition["lastTransitionTime"] = "*".into();
-            }
-            all.push(json!({"kind": "SidecarSet", "name": set.name_any(), "conditions": conditions}));
-        }
+    for set in sidecar_sets(client).list(&ListParams::default()).await.unwrap() {
+        let status = &set.data["status"];
+        let status = json!({"conditions": status["conditions"], "observedGeneration": status["observedGeneration"]});
+        let of_set = json!({"kind": "SidecarSet", "metadata": {"name": set.name_any()}, "status": status});
+        all.push(masked(of_set, namespace));
     }
     all
 }
 
 fn masked(mut object: Value, namespace: &str) -> Value {
-    for pointer in MASKED.iter().chain(&OF_BUNDLE) {
+    for pointer in MASKED {
         if let Some(value) = object.pointer_mut(pointer).filter(|value| !value.is_null()) {
             *value = "*".into();
         }
     }
-    serde_json::from_str(&object.to_string().replace(namespace, "NS")).unwrap()
+    mask(&mut object, namespace);
+    object
 }
 
-/// Deletes everything of a run.
-pub async fn clean(client: &Client, namespace: &str, has_sets: bool) {
-    if has_sets {
-        let sets = sidecar_sets(client);
-        for set in sets.list(&ListParams::default()).await.unwrap() {
-            sets.delete(&set.name_any(), &DeleteParams::default()).await.unwrap();
+/// Masks UIDs and times, and the name of the namespace, in each text.
+fn mask(value: &mut Value, namespace: &str) {
+    match value {
+        Value::String(text) => {
+            if is_uid(text) || is_time(text) {
+                "*".clone_into(text);
+            } else if text.contains(namespace) {
+                *text = text.replace(namespace, "NS");
+            }
         }
+        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, namespace)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| mask(field, namespace)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    for kind in KINDS {
-        let api = api(client, namespace, kind);
-        for object in api.list(&ListParams::default()).await.unwrap() {
-            // Another client may be faster.
-            let _ = api.patch(&object.name_any(), &PatchParams::default(), &free).await;
-            let _ = api.delete(&object.name_any(), &DeleteParams::default()).await;
-        }
-    }
-    Api::<Namespace>::all(client.clone()).delete(namespace, &DeleteParams::default()).await.unwrap();
 }
 
-/// Takes away what a controller has made.
-pub async fn spoil(client: &Client, namespace: &str, scenario: super::scenario::Scenario) {
-    use super::scenario::Scenario;
-    let (kind, patch) = match scenario {
-        Scenario::Merged => (KINDS[3], json!({"rules": []})),
-        Scenario::Tokens => (KINDS[1], json!({"data": null})),
-        _ => (KINDS[2], json!({"data": {"bundle": ""}})),
-    };
+fn is_uid(text: &str) -> bool {
+    text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+}
+
+fn is_time(text: &str) -> bool {
+    text.len() >= 20 && text.ends_with('Z') && text.parse::<k8s_openapi::jiff::Timestamp>().is_ok()
+}
+
+/// Whether there is an object of this kind and name in the namespace of the run.
+pub fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> Option<&'o Value> {
+    of(objects, kind).into_iter().find(|object| object["metadata"]["name"] == name)
+}
+
+/// Returns the objects of this kind in the namespace of the run.
+pub fn of<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
+    let is_one = |object: &&Value| object["kind"] == kind && object["metadata"]["namespace"] == "NS";
+    objects.iter().filter(is_one).collect()
+}
+
+/// Applies a merge patch to each object of a kind whose name begins with this text.
+pub async fn patch(client: &Client, (namespace, kind, prefix): (&str, &str, &str), patch: &Value) {
     let api = api(client, namespace, kind);
     for object in api.list(&ListParams::default()).await.unwrap() {
-        api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        if object.name_any().starts_with(prefix) {
+            let patched = api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+            // The controller may have deleted it since.
+            assert!(patched.is_ok() || is_missing(&patched), "{patched:?}");
+        }
     }
 }
 
-/// Returns the replica that holds the Lease.
-pub async fn holder(client: &Client) -> Option<String> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
-    let holder = leases.get_opt("crash").await.unwrap()?.spec?.holder_identity?;
-    holder.split_once('_').map(|(replica, _)| replica.to_owned())
+fn is_missing<T>(answer: &kube::Result<T>) -> bool {
+    matches!(answer, Err(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Waits until this replica holds the Lease.
-pub async fn held_by(client: &Client, replica: &str) {
-    let is_it = async || (holder(client).await.as_deref() == Some(replica)).then_some(());
-    until("the other replica holding the Lease", Duration::from_mins(1), is_it).await.unwrap();
+/// Deletes an object.
+pub async fn delete(client: &Client, namespace: &str, kind: &str, name: &str) {
+    api(client, namespace, kind).delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+/// Deletes everything of a run. kube-controller-manager deletes the objects in the namespace, too.
+pub async fn clean(client: &Client, namespace: &str) {
+    let sets = sidecar_sets(client);
+    for set in sets.list(&ListParams::default()).await.unwrap() {
+        sets.delete(&set.name_any(), &DeleteParams::default()).await.unwrap();
+    }
+    Api::<Namespace>::all(client.clone()).delete(namespace, &DeleteParams::default()).await.unwrap();
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    for (_, _, kind) in KINDS {
+        let api = api(client, namespace, kind);
+        for object in api.list(&ListParams::default()).await.unwrap() {
+            let freed = api.patch(&object.name_any(), &PatchParams::default(), &free).await;
+            assert!(freed.is_ok() || is_missing(&freed), "{freed:?}");
+            let deleted = api.delete(&object.name_any(), &DeleteParams::default()).await;
+            assert!(deleted.is_ok() || is_missing(&deleted), "{deleted:?}");
+        }
+    }
 }

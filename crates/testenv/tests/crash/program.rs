@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 
-use pillion_testenv::{Cluster, Identity, free_port};
+use pillion_testenv::{Cluster, free_port};
 use serde_json::Value;
 
 /// The process, and how to start it. It is killed when this is dropped.
@@ -20,15 +20,8 @@ pub struct Program {
 
 impl Program {
     /// Prepares a process that talks to the API server through a proxy on this port. It does not run yet.
-    pub fn new(
-        cluster: &Cluster,
-        identity: &Identity,
-        port: u16,
-        name: &str,
-        settings: &Value,
-        flags: &[&str],
-    ) -> Self {
-        let mut kubeconfig: Value = serde_json::from_str(&identity.kubeconfig()).unwrap();
+    pub fn new(cluster: &Cluster, port: u16, name: &str, settings: &Value, flags: &[&str]) -> Self {
+        let mut kubeconfig: Value = serde_json::from_str(&cluster.as_admin().kubeconfig()).unwrap();
         kubeconfig["clusters"][0]["cluster"]["server"] = format!("http://127.0.0.1:{port}").into();
         let file = |kind: &str| cluster.folder().join(format!("{name}.{kind}"));
         fs::write(file("kubeconfig"), kubeconfig.to_string()).unwrap();

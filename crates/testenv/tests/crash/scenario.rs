@@ -1,9 +1,17 @@
-//! What each controller has to do in a run.
+//! The work of each controller in a run: the objects that exist at first, what somebody changes afterwards, and the
+//! result.
 
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use pillion_identity::names::GC_PENDING;
+use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use serde_json::{Value, json};
 
+use super::objects::{self, find, of};
+use crate::support::sidecar_sets::{merging, set};
+
 /// The work of one controller.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     Merged,
     Tokens,
@@ -16,6 +24,9 @@ pub enum Scenario {
 
 /// The name of the bundle's ConfigMap.
 const BUNDLE: &str = "sets";
+const ROOT_CA: &str = "kube-root-ca.crt";
+const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 impl Scenario {
     /// Returns the name in `--controllers`.
@@ -34,6 +45,7 @@ impl Scenario {
     /// Returns further flags of `pillion controller`.
     pub fn flags(self) -> &'static [&'static str] {
         match self {
+            Self::Merged => &["--collect-after=1s"],
             // kube-controller-manager deletes namespaces here, and nothing else.
             Self::TokenController => &["--force-token-controller"],
             Self::Cleaner => &["--legacy-token-period=1s"],
@@ -41,21 +53,12 @@ impl Scenario {
         }
     }
 
-    /// Whether SidecarSets are objects of the cluster.
-    pub fn has_sets(self) -> bool {
-        matches!(self, Self::Bundle)
-    }
-
     /// Returns the settings for a run in this namespace.
     pub fn settings(self, namespace: &str) -> Value {
         let mut settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}});
-        let set = |name: &str, fields: Value| crate::support::sidecar_sets::set(name, &fields);
         match self {
-            Self::Merged => {
-                settings["sidecarSets"] =
-                    ["get", "list"].map(|verb| crate::support::sidecar_sets::merging(verb, verb)).into();
-            }
-            Self::Tokens => settings["sidecarSets"] = json!([set("logs", json!({"serviceAccountMode": "Isolate"}))]),
+            Self::Merged => settings["sidecarSets"] = ["get", "list"].map(|verb| merging(verb, verb)).into(),
+            Self::Tokens => settings["sidecarSets"] = json!([set("logs", &json!({"serviceAccountMode": "Isolate"}))]),
             Self::Bundle => {
                 settings["bundleRef"] = json!({"namespace": namespace, "name": BUNDLE});
                 settings["systemNamespace"] = namespace.into();
@@ -75,28 +78,25 @@ impl Scenario {
         let secret = |name: &str, account: &str| {
             let mut metadata = metadata(name);
             metadata["annotations"] = json!({"kubernetes.io/service-account.name": account});
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/service-account-token"})
+            let of_type = "kubernetes.io/service-account-token";
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": of_type})
         };
         let workload = || {
+            let spec = json!({"containers": [{"name": "app", "image": "app:1"}]});
             json!({
                 "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata("web"),
                 "spec": {
                     "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}
-                    }
+                    "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}
                 }
             })
         };
         match self {
             Self::Merged => vec![workload()],
             Self::Tokens => vec![account("logs", &[]), workload()],
-            Self::Bundle => ["a", "b"]
-                .map(|name| {
-                    let selector = json!({"matchLabels": {"app": name}});
-                    crate::support::sidecar_sets::set(name, &json!({"selector": selector}))
-                })
-                .into(),
+            Self::Bundle => {
+                ["a", "b"].map(|name| set(name, &json!({"selector": {"matchLabels": {"app": name}}}))).into()
+            }
             Self::DefaultAccount | Self::RootCa => Vec::new(),
             Self::TokenController => {
                 vec![account("bot", &["bot-token-x2b4z"]), secret("filled", "bot"), secret("orphan", "missing")]
@@ -105,35 +105,107 @@ impl Scenario {
         }
     }
 
-    /// Whether everything that this controller makes is there.
-    pub fn is_done(self, objects: &[Value]) -> bool {
-        let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-        let named =
-            |kind: &str, name: &str| of(kind).into_iter().find(|object| object["metadata"]["name"] == name).cloned();
-        let is_some = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    /// Returns the number of phases: the first, and one after each change.
+    pub fn phases(self) -> usize {
         match self {
-            Self::Merged => {
-                let role = of("Role");
-                role.len() == 1
-                    && role[0]["rules"].as_array().is_some_and(|rules| !rules.is_empty())
-                    && of("RoleBinding").iter().any(|binding| is_some(binding.get("subjects")))
+            Self::DefaultAccount | Self::TokenController | Self::Cleaner => 2,
+            Self::Merged | Self::Tokens | Self::Bundle | Self::RootCa => 3,
+        }
+    }
+
+    /// Makes the change with which a phase begins, as somebody else.
+    pub async fn change(self, client: &Client, namespace: &str, phase: usize) {
+        match (self, phase) {
+            (Self::Merged | Self::Tokens, 1) => objects::delete(client, namespace, "Deployment", "web").await,
+            // A merged account is deleted some time after it was marked.
+            (Self::Merged, _) => {
+                let marked = json!({"metadata": {"annotations": {GC_PENDING: LONG_AGO}}});
+                for kind in ["RoleBinding", "Role", "ServiceAccount"] {
+                    objects::patch(client, (namespace, kind, "sidecarset-merged-"), &marked).await;
+                }
             }
-            Self::Tokens => of("Secret").iter().any(|secret| is_some(secret.pointer("/data/token"))),
-            Self::Bundle => {
-                let are_told = of("SidecarSet").iter().all(|set| set["conditions"][0]["status"] == "True");
-                are_told && named("ConfigMap", BUNDLE).is_some_and(|map| is_some(map.pointer("/data/bundle")))
+            (Self::Tokens, _) => {
+                let marked = json!({"metadata": {"annotations": {UNNEEDED_SINCE: LONG_AGO}}});
+                objects::patch(client, (namespace, "Secret", "sidecarset-token-"), &marked).await;
             }
-            Self::DefaultAccount => named("ServiceAccount", "default").is_some(),
-            Self::RootCa => named("ConfigMap", "kube-root-ca.crt").is_some(),
-            Self::TokenController => {
-                let account = named("ServiceAccount", "bot");
-                named("Secret", "filled").is_some_and(|secret| is_some(secret.pointer("/data/token")))
-                    && named("Secret", "orphan").is_none()
-                    && account.is_some_and(|account| account["secrets"].as_array().is_none_or(Vec::is_empty))
+            (Self::Bundle, 1) => {
+                let changed = json!({"spec": {"containers": [{"name": "b", "image": "b:2"}]}});
+                let sets = objects::sidecar_sets(client);
+                sets.patch("b", &PatchParams::default(), &Patch::Merge(changed)).await.unwrap();
             }
-            Self::Cleaner => named("Secret", "old").is_some_and(|secret| {
-                is_some(secret.pointer("/metadata/labels/kubernetes.io~1legacy-token-invalid-since"))
+            (Self::Bundle, _) => objects::delete(client, namespace, "ConfigMap", BUNDLE).await,
+            (Self::DefaultAccount, _) => objects::delete(client, namespace, "ServiceAccount", "default").await,
+            (Self::RootCa, 1) => {
+                let spoilt = json!({"data": {"ca.crt": "another", "more": "data"}});
+                objects::patch(client, (namespace, "ConfigMap", ROOT_CA), &spoilt).await;
+            }
+            (Self::RootCa, _) => objects::delete(client, namespace, "ConfigMap", ROOT_CA).await,
+            (Self::TokenController, _) => objects::delete(client, namespace, "ServiceAccount", "bot").await,
+            (Self::Cleaner, _) => {
+                let marked = json!({"metadata": {"labels": {INVALID_SINCE: "2020-01-01"}}});
+                objects::patch(client, (namespace, "Secret", "old"), &marked).await;
+            }
+        }
+    }
+
+    /// Whether the process is started again for each phase: this controller does its work once a day.
+    pub fn restarts(self) -> bool {
+        self == Self::Cleaner
+    }
+
+    /// Whether the work of a phase is done.
+    pub fn is_done(self, objects: &[Value], phase: usize) -> bool {
+        let is_set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+        let secret = |name: &str| find(objects, "Secret", name);
+        let token_secrets = || {
+            let secrets = of(objects, "Secret").into_iter();
+            let is_ours = |secret: &&Value| secret["metadata"]["name"].to_string().contains("sidecarset-token-");
+            secrets.filter(is_ours).collect::<Vec<_>>()
+        };
+        match (self, phase) {
+            (Self::Merged, 0) => {
+                let (roles, bindings) = (of(objects, "Role"), of(objects, "RoleBinding"));
+                roles.iter().any(|role| role["rules"].as_array().is_some_and(|rules| !rules.is_empty()))
+                    && bindings.iter().any(|binding| is_set(binding.get("subjects")))
+            }
+            (Self::Merged, 1) => ["ServiceAccount", "Role", "RoleBinding"].into_iter().all(|kind| {
+                let mark = |object: &&&Value| is_set(object["metadata"]["annotations"].get(GC_PENDING));
+                of(objects, kind).iter().any(|object| mark(&object) && object["metadata"]["finalizers"].is_null())
             }),
+            (Self::Merged, _) => ["ServiceAccount", "Role", "RoleBinding"].into_iter().all(|kind| {
+                let is_merged = |object: &&Value| object["metadata"]["name"].to_string().contains("sidecarset-merged-");
+                !of(objects, kind).iter().any(is_merged)
+            }),
+            (Self::Tokens, 0) => token_secrets().iter().any(|secret| is_set(secret.pointer("/data/token"))),
+            (Self::Tokens, 1) => {
+                token_secrets().iter().any(|secret| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE)))
+            }
+            (Self::Tokens, _) => token_secrets().is_empty(),
+            (Self::Bundle, _) => {
+                let sets = objects.iter().filter(|object| object["kind"] == "SidecarSet");
+                let generation = |name: &Value| if *name == "b" && phase > 0 { 2 } else { 1 };
+                let is_told = |set: &Value| {
+                    let condition = &set["status"]["conditions"][0];
+                    condition["status"] == "True"
+                        && condition["observedGeneration"] == generation(&set["metadata"]["name"])
+                };
+                let map = find(objects, "ConfigMap", BUNDLE);
+                sets.map(is_told).eq([true; 2]) && map.is_some_and(|map| is_set(map.pointer("/data/bundle")))
+            }
+            (Self::DefaultAccount, _) => find(objects, "ServiceAccount", "default").is_some(),
+            (Self::RootCa, _) => find(objects, "ConfigMap", ROOT_CA)
+                .is_some_and(|map| map["data"]["ca.crt"] != "another" && map["data"]["more"].is_null()),
+            (Self::TokenController, 0) => {
+                let names_none = |account: &Value| account["secrets"].as_array().is_none_or(Vec::is_empty);
+                secret("filled").is_some_and(|secret| is_set(secret.pointer("/data/token")))
+                    && secret("orphan").is_none()
+                    && find(objects, "ServiceAccount", "bot").is_some_and(names_none)
+            }
+            (Self::TokenController, _) => secret("filled").is_none(),
+            (Self::Cleaner, 0) => {
+                secret("old").is_some_and(|secret| is_set(secret["metadata"]["labels"].get(INVALID_SINCE)))
+            }
+            (Self::Cleaner, _) => secret("old").is_none(),
         }
     }
 }
