@@ -10,6 +10,7 @@ mod kinds;
 mod namespace;
 mod progress;
 mod sidecar_set;
+mod slim;
 mod subject;
 mod table;
 mod watch;

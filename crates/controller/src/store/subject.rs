@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::Object;
 use pillion_identity::{names, tokens};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names as stored;
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{Facets, Projection};
+use super::slim::Slim;
 
 /// A Pod, or the Pods that a workload will create.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,9 +83,9 @@ impl Projection for Subject {
 }
 
 /// The fields that are read from a Pod.
-pub(crate) type PodObject = Object<PodSpec, PodStatus>;
+pub(crate) type PodObject = Slim<PodSpec, PodStatus>;
 /// The fields that are read from a workload.
-pub(crate) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
+pub(crate) type WorkloadObject = Slim<WorkloadSpec, NoStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
