@@ -139,8 +139,8 @@ bench-load: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
 	$(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm --reviews 100000 --concurrency 32
 
-# The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods. Takes twenty minutes; during ten of
-# them, nothing changes. SCALE_FLAGS="--namespaces 300 --sidecar-sets 60 --pods 1500 --rest 60" takes three. The program
+# The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods. Takes 25 minutes; during ten of
+# them, nothing changes. SCALE_FLAGS="--namespaces 300 --sidecar-sets 60 --pods 1500 --rest 60" takes eight. The program
 # of the controllers is optimised; the program that creates the cluster is that of the tests.
 bench-scale: policy.wasm servers
 	$(CARGO) build --profile dist --package pillion --locked

@@ -4,13 +4,11 @@
 mod bundle;
 mod support;
 
-use std::time::Duration;
-
 use bundle::{NAME, NEW, OLD, SOON, Stage, bound, set, time, with};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
@@ -230,31 +228,37 @@ async fn whatever_fails_once_the_bundle_is_the_same_in_the_end() {
     let expected = essence(&stage).await;
     let count = controller.faults.count();
     controller.kill().await;
+    // Each start finds the same work: no ConfigMaps, and no conditions.
     let clear = async || {
         for map in stage.stored().await {
             let name = map["metadata"]["name"].as_str().unwrap();
             stage.config_maps().delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        for set in stage.sets(NEW).list(&ListParams::default()).await.unwrap() {
+            let none = Patch::Merge(json!({"status": {"conditions": null}}));
+            stage.sets(NEW).patch_status(&set.name_any(), &PatchParams::default(), &none).await.unwrap();
+        }
+    };
+    let is_told = async || {
+        for namespace in ["default", "a", "b", "c"] {
+            stage.says(&format!("in-{namespace}"), "True", "Current").await;
         }
     };
     for number in 1..=count {
         for fault in [Fault::Refused(500), Fault::AnswerLost, Fault::StopBefore, Fault::StopAfter] {
             clear().await;
             let faults = Faults::at(number, fault);
-            let controller = stage.start_with(&stage.settings(), max, faults.clone()).await;
+            let mut controller = stage.start_with(&stage.settings(), max, faults.clone()).await;
             if matches!(fault, Fault::StopBefore | Fault::StopAfter) {
-                let stopped = tokio::time::timeout(Duration::from_secs(20), faults.stopped()).await;
+                let stopped = tokio::time::timeout(SOON, faults.stopped()).await;
+                assert!(stopped.is_ok(), "request {number} of {count} was not made: {:?}", faults.requests());
                 controller.kill().await;
-                // No further request was made: the conditions are already set.
-                if stopped.is_err() {
-                    is_right(&stage, &expected).await;
-                    return;
-                }
-                let _controller = stage.start_with(&stage.settings(), max, Faults::none()).await;
-                is_right(&stage, &expected).await;
-            } else {
-                is_right(&stage, &expected).await;
-                drop(controller);
+                controller = stage.start_with(&stage.settings(), max, Faults::none()).await;
             }
+            is_right(&stage, &expected).await;
+            is_told().await;
+            assert!(faults.count() >= number, "{fault:?} was not applied to request {number}");
+            controller.kill().await;
         }
     }
 }

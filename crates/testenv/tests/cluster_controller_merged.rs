@@ -99,76 +99,8 @@ async fn nothing_is_asked_or_written_while_nothing_changes() {
     place.gone().await;
 }
 
-/// Creates, updates and collects a merged account, with one fault. The result is the same for every fault. Returns the
-/// number of requests.
-async fn lives_through(number: usize, fault: Fault) -> usize {
-    let (cluster, _turn) = cluster().await;
-    let place = Place::new(cluster).await;
-    let faults = Faults::at(number, fault);
-    let mut controller = Controller::admin(cluster, faults.clone()).await;
-    place.deployment().await;
-    let stages = async {
-        place.ready(&both()).await;
-        place.delete_deployment().await;
-    };
-    // A controller that is killed in the middle has a successor.
-    let kills = matches!(fault, Fault::StopBefore | Fault::StopAfter);
-    tokio::pin!(stages);
-    let mut is_killed = false;
-    loop {
-        tokio::select! {
-            () = &mut stages => break,
-            () = faults.stopped(), if kills && !is_killed => {
-                controller = successor(cluster, controller).await;
-                is_killed = true;
-            }
-        }
-    }
-    let collected = async || {
-        if kills && !is_killed && is_stopped(&faults).await {
-            return Some(false);
-        }
-        controller.advance(IDLE);
-        place.poke().await;
-        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
-        place.objects().await.iter().all(Option::is_none).then_some(true)
-    };
-    let is_gone = until("all being gone", SOON, collected).await.unwrap();
-    if !is_gone {
-        controller = successor(cluster, controller).await;
-        let collected = async || {
-            controller.advance(IDLE);
-            place.poke().await;
-            tokio::time::sleep(std::time::Duration::from_millis(400)).await;
-            place.objects().await.iter().all(Option::is_none).then_some(())
-        };
-        until("all being gone", SOON, collected).await.unwrap();
-    }
-    faults.count()
-}
-
 async fn is_stopped(faults: &Faults) -> bool {
     tokio::time::timeout(std::time::Duration::ZERO, faults.stopped()).await.is_ok()
-}
-
-async fn successor(cluster: &pillion_testenv::Cluster, killed: Controller) -> Controller {
-    let ahead = killed.ahead();
-    killed.kill().await;
-    Controller::start(cluster.as_admin().config().await.unwrap(), Faults::none(), both(), ahead)
-}
-
-#[rstest]
-#[case::an_error(Fault::Refused(500))]
-#[case::a_conflict(Fault::Refused(409))]
-#[case::no_answer(Fault::AnswerLost)]
-#[case::killed_between(Fault::StopAfter)]
-#[tokio::test]
-async fn each_request_may_fail_once(#[case] fault: Fault) {
-    let mut number = 1;
-    while lives_through(number, fault).await >= number {
-        number += 1;
-    }
-    assert!(number > 14, "making and collecting takes more than {number} requests");
 }
 
 /// A Pod is created at each moment of the collection, either as soon as the policy admits it or up to a minute later.

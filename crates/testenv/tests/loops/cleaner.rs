@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pillion_controller::token_controller::{Options as TokenOptions, SigningKey};
 use pillion_controller::{Clock, Context, legacy_token_cleaner};
-use pillion_testenv::faults::{Fault, Faults};
+use pillion_testenv::faults::Faults;
 use pillion_testenv::until;
 use serde_json::json;
 
@@ -116,33 +116,4 @@ async fn cln1_the_api_server_refuses_a_token_that_is_invalid() {
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &back).await.unwrap();
     let accepted = async || fixture.bearer(&token).await;
     until("the token being taken", SOON, accepted).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn cln2_a_round_that_fails_anywhere_is_made_up_for_by_the_next() {
-    let fixture = fixture().await;
-    let namespace = fixture.cluster.namespace("fail").await.unwrap();
-    fixture.account(&namespace, "bot", &["a", "b"]).await;
-    for number in 1.. {
-        for name in ["a", "b"] {
-            let _ = fixture.secrets(&namespace).delete(name, &DeleteParams::default()).await;
-            fixture.secret(&namespace, name, "bot").await;
-        }
-        let faults = Faults::at(number, if number % 2 == 0 { Fault::Refused(409) } else { Fault::Refused(500) });
-        let (context, ahead) = cleaner(&fixture, &faults).await;
-        let clean = async || {
-            // Only one request fails, so the second round completes what the first did not.
-            for _ in 0..2 {
-                let _ = legacy_token_cleaner::clean(&context, PERIOD).await;
-            }
-        };
-        clean().await;
-        assert!(labels(&fixture, &namespace, &["a", "b"]).await.iter().all(|since| since.len() == 10), "{number}");
-        ahead.set(1200 * DAY);
-        clean().await;
-        assert_eq!(labels(&fixture, &namespace, &["a", "b"]).await, ["-", "-"], "{number}");
-        if faults.count() < number {
-            return;
-        }
-    }
 }

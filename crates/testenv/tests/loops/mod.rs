@@ -3,7 +3,6 @@
 mod accounts;
 mod beside;
 mod cleaner;
-mod interrupted;
 mod rights;
 mod tokens;
 

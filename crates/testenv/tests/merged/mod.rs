@@ -90,10 +90,6 @@ impl Controller {
         self.ahead.add(seconds);
     }
 
-    pub fn ahead(&self) -> i64 {
-        self.ahead.get()
-    }
-
     /// Kills it, whatever it is doing.
     pub async fn kill(mut self) {
         self.task.abort();

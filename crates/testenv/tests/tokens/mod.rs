@@ -1,6 +1,6 @@
 //! A controller of tokens, and a namespace for it.
 
-mod interrupted;
+mod life;
 mod rights;
 
 use std::collections::BTreeSet;
@@ -82,12 +82,6 @@ impl Controller {
     /// Sets its clock ahead by this many seconds.
     pub fn set_ahead(&self, seconds: i64) {
         self.ahead.set(seconds);
-    }
-
-    /// Kills it, whatever it is doing.
-    pub async fn kill(mut self) {
-        self.task.abort();
-        assert!((&mut self.task).await.unwrap_err().is_cancelled());
     }
 }
 
