@@ -95,6 +95,7 @@ mod tests {
             injected: Vec::new(),
             is_finished,
             readiness: Readiness::default(),
+            made_from: 0,
         })
     }
 

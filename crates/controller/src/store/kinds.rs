@@ -99,7 +99,13 @@ async fn served<T: Projection>(
 /// Watches Pods for as long as it is polled.
 pub(super) async fn pods(client: Client, table: Arc<Table<Subject>>) {
     let api = Api::<PodObject>::all_with(client, &ApiResource::erase::<Pod>(&()));
-    keep(Watch::new(api, POD), table, |pod| Some(Subject::of_pod(pod))).await;
+    let known = Arc::clone(&table);
+    let see = move |pod: PodObject| {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let earlier = known.get(&text(&pod.metadata.namespace), &text(&pod.metadata.name));
+        Some(Subject::of_pod(pod, earlier.as_deref()))
+    };
+    keep(Watch::new(api, POD), table, see).await;
 }
 
 /// Watches the workloads of a kind for as long as it is polled.

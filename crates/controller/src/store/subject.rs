@@ -1,7 +1,8 @@
 //! A Pod, or the Pods that a workload will create, reduced to the fields that decide about identities.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
+use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pillion_identity::{names, tokens};
@@ -37,7 +38,12 @@ pub struct Subject {
     pub is_finished: bool,
     /// The state of the Pod and its containers; that of a workload is empty.
     pub readiness: Readiness,
+    /// A hash of what all other fields are made from, except the status. 0 for workloads.
+    pub(crate) made_from: u64,
 }
+
+/// The keys of that hash. They differ between processes, so nobody can make two Pods that have the same.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The state of a Pod and its containers, from its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,11 +76,13 @@ pub struct ContainerState {
 
 impl Projection for Subject {
     fn differences(&self, next: &Self) -> Facets {
-        let identity = |subject: &Self| (subject.uid.clone(), subject.is_finished);
         let mut facets = Facets::empty();
         facets.set(
             Facets::IDENTITY,
-            identity(self) != identity(next) || self.pod != next.pod || self.token_secrets != next.token_secrets,
+            self.uid != next.uid
+                || self.is_finished != next.is_finished
+                || self.pod != next.pod
+                || self.token_secrets != next.token_secrets,
         );
         facets.set(Facets::INJECTION, self.injected != next.injected);
         facets.set(Facets::READINESS, self.readiness != next.readiness);
@@ -87,7 +95,7 @@ pub(crate) type PodObject = Slim<PodSpec, PodStatus>;
 /// The fields that are read from a workload.
 pub(crate) type WorkloadObject = Slim<WorkloadSpec, NoStatus>;
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {
     service_account_name: Option<String>,
@@ -97,14 +105,14 @@ pub(crate) struct PodSpec {
     volumes: Option<Vec<Volume>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Container {
     name: String,
     volume_mounts: Option<Vec<Mount>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Mount {
     name: String,
@@ -144,7 +152,7 @@ impl PodStatus {
 #[serde(default)]
 pub(crate) struct NoStatus {}
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(default)]
 struct Volume {
     name: String,
@@ -154,19 +162,19 @@ struct Volume {
     csi: Option<Value>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SecretVolume {
     secret_name: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(default)]
 struct Projected {
     sources: Option<Vec<Source>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(default)]
 struct Source {
     secret: Option<SecretSource>,
@@ -176,7 +184,7 @@ struct Source {
     certificate: Option<Value>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(default)]
 struct SecretSource {
     name: Option<String>,
@@ -210,12 +218,20 @@ struct Template {
 }
 
 impl Subject {
-    pub(crate) fn of_pod(pod: PodObject) -> Self {
-        let readiness = pod.status.unwrap_or_default().readiness();
+    /// Returns the subject of a Pod. `earlier` is that of an earlier version of the Pod, if it is known: statuses change
+    /// all the time, and all else is only read again if it has changed.
+    pub(crate) fn of_pod(pod: PodObject, earlier: Option<&Self>) -> Self {
+        let PodObject { metadata, spec, status } = pod;
+        let readiness = status.unwrap_or_default().readiness();
         let is_finished = matches!(readiness.phase.as_str(), "Succeeded" | "Failed");
-        let labels = pod.metadata.labels.clone();
-        let injected = injected(pod.metadata.annotations.as_ref());
-        Self { injected, is_finished, readiness, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+        let hashes = metadata.annotations.as_ref().and_then(|annotations| annotations.get(stored::HASH));
+        let made_from =
+            KEYS.hash_one((&metadata.uid, &metadata.namespace, &metadata.name, &metadata.labels, hashes, &spec));
+        if let Some(earlier) = earlier.filter(|earlier| earlier.made_from == made_from) {
+            return Self { is_finished, readiness, ..earlier.clone() };
+        }
+        let (labels, injected) = (metadata.labels.clone(), injected(hashes));
+        Self { injected, is_finished, readiness, made_from, ..Self::new("Pod", metadata, labels, spec) }
     }
 
     /// Returns a hash of a SidecarSet's name and hash that identifies the version in eight bytes. There may be many
@@ -277,6 +293,7 @@ impl Subject {
             injected: Vec::new(),
             is_finished: false,
             readiness: Readiness::default(),
+            made_from: 0,
         }
     }
 }
@@ -306,8 +323,7 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
 }
 
 /// Reads a Pod's annotation of hashes, a JSON object keyed by names of SidecarSets.
-fn injected(annotations: Option<&BTreeMap<String, String>>) -> Vec<u64> {
-    let text = annotations.and_then(|annotations| annotations.get(stored::HASH));
-    let records: BTreeMap<String, Value> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+fn injected(hashes: Option<&String>) -> Vec<u64> {
+    let records: BTreeMap<String, Value> = hashes.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     records.iter().map(|(name, record)| Subject::mark(name, json::text(record, &["hash"]))).collect()
 }

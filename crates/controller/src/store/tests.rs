@@ -1,10 +1,11 @@
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::subject::{PodObject, WorkloadObject};
 use super::*;
 
 fn pod(value: Value) -> Subject {
-    Subject::of_pod(serde_json::from_value::<PodObject>(value).expect("a Pod"))
+    Subject::of_pod(serde_json::from_value::<PodObject>(value).expect("a Pod"), None)
 }
 
 fn workload(value: Value) -> Option<Subject> {
@@ -65,6 +66,46 @@ fn tok0_a_container_with_a_further_token_is_seen() {
             assert!(pillion_sidecarset::pod::Pod::decode(&json!({"spec": seen})).is_ok());
         }
     }
+}
+
+#[rstest]
+#[case::status("/status", json!({"phase": "Failed"}))]
+#[case::uid("/metadata/uid", json!("2"))]
+#[case::labels("/metadata/labels", json!({"app": "other"}))]
+#[case::annotation("/metadata/annotations", json!({"kruise.io/sidecarset-hash": "{\"logs\":{\"hash\":\"2\"}}"}))]
+#[case::account("/spec/serviceAccountName", json!("other"))]
+#[case::automount("/spec/automountServiceAccountToken", json!(false))]
+#[case::volume("/spec/volumes/0", json!({"name": "a", "secret": {"secretName": "sidecarset-token-c"}}))]
+#[case::source("/spec/volumes/1", json!({"name": "b", "projected": {"sources": [{"secret": {"name": "sidecarset-token-d"}}]}}))]
+#[case::token("/spec/volumes/1", json!({"name": "b", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}))]
+#[case::driver("/spec/volumes/0", json!({"name": "a", "csi": {"driver": "vault.example"}}))]
+#[case::mount("/spec/containers/0/volumeMounts", json!([{"name": "b", "mountPath": "/b"}]))]
+#[case::init_container("/spec/initContainers", json!([{"name": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}]))]
+#[case::nothing("/spec/nodeName", json!("n"))]
+fn an_earlier_version_of_a_pod_changes_no_result(#[case] path: &str, #[case] value: Value) {
+    let old = json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "1", "labels": {"app": "web"},
+            "annotations": {"kruise.io/sidecarset-hash": "{\"logs\":{\"hash\":\"1\"}}"}
+        },
+        "spec": {
+            "serviceAccountName": "default", "containers": [{"name": "app", "image": "app"}],
+            "volumes": [
+                {"name": "a", "secret": {"secretName": "sidecarset-token-b"}},
+                {"name": "b", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+            ]
+        },
+        "status": {"phase": "Running"}
+    });
+    let mut new = old.clone();
+    let (parent, key) = path.rsplit_once('/').unwrap();
+    match new.pointer_mut(parent).unwrap() {
+        Value::Array(items) => items[key.parse::<usize>().unwrap()] = value,
+        parent => parent[key] = value,
+    }
+    let earlier = pod(old);
+    let seen = Subject::of_pod(serde_json::from_value(new.clone()).unwrap(), Some(&earlier));
+    assert_eq!(seen, pod(new));
 }
 
 #[test]
