@@ -38,6 +38,11 @@ impl Bundled {
         }
     }
 
+    /// Whether the contents of a bundle count, and not the SidecarSets of the cluster.
+    pub fn is_kept(&self) -> bool {
+        matches!(&*self.0.borrow(), State::Kept(_))
+    }
+
     /// Waits until the contents of the bundle are known. Returns at once if this process keeps no bundle.
     pub async fn known(&self) {
         // This fails only if the sender is dropped, and `self` holds the sender.
@@ -94,8 +99,10 @@ mod tests {
         known.await;
         assert!(!bundled.put(vec![set("a")]));
         assert_eq!(bundled.sets().as_deref(), Some(&vec![set("a")]));
+        assert!(bundled.is_kept());
 
         assert!(bundled.none() && !bundled.none());
         assert_eq!(bundled.sets(), None);
+        assert!(!bundled.is_kept());
     }
 }

@@ -13,6 +13,7 @@ use crate::effects::{Effects, Events, Recorder};
 use crate::metrics::Metrics;
 use crate::sets::{Cached, Sets, Sources};
 use crate::store::{Facets, Store};
+use crate::wakes::{Keys, Wakes};
 
 /// The source of the time. Tests use their own.
 #[derive(Clone)]
@@ -88,6 +89,17 @@ impl Context {
         let resources = self.store.sidecar_sets();
         let version = resources.count(Facets::CONTENT);
         self.sets.get(Sources { settings: self.settings(), bundled: self.bundled.sets(), version }, || resources.all())
+    }
+
+    /// Wakes every key when the SidecarSets change that [`Self::sidecar_sets`] returns. While a bundle is kept, its
+    /// contents count. An edit of a SidecarSet then counts when it is in the bundle.
+    pub fn wake_for_sidecar_sets<K: Send + 'static>(&self, wakes: &Wakes<K>) {
+        let bundled = Arc::clone(&self.bundled);
+        wakes.on(self.store.sidecar_sets(), Facets::CONTENT, move |change| {
+            let is_edit = change.before.is_some() && change.after.is_some();
+            if is_edit && bundled.is_kept() { Keys::None } else { Keys::All }
+        });
+        wakes.follow(self.bundled.changes());
     }
 
     /// Returns the effects of a controller on the cluster.

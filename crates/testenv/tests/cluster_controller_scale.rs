@@ -81,6 +81,9 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
 
     let edit = scene.edit_image().await;
     assert_eq!(edit.requests, counts(&[("patch configmaps", 1), ("patch sidecarsets/status", 1)]));
+    // Two controllers compare each namespace once, when the edit is in the bundle.
+    let places = f64::from(u32::try_from(scene.corpus.places.len()).unwrap());
+    assert!(edit.reconciliations < 2.5 * places, "{edit:?}");
     let added = scene.add_namespace().await;
     assert_eq!(added.requests["create rolebindings"], 1, "{added:?}");
     scene.check().await;

@@ -94,7 +94,8 @@ impl Controller for MergedAccounts {
     fn wakes(&self, wakes: &Wakes<String>) {
         let store = &self.context.store;
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
-        wakes.on(store.sidecar_sets(), Facets::CONTENT | Facets::CEILING, |_| Keys::All);
+        self.context.wake_for_sidecar_sets(wakes);
+        wakes.on(store.sidecar_sets(), Facets::CEILING, |_| Keys::All);
         for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
             wakes.on(subjects, Facets::IDENTITY, its_namespace);
         }
@@ -107,7 +108,6 @@ impl Controller for MergedAccounts {
         wakes.on(&self.roles, Facets::CONTENT, its_namespace);
         wakes.on(&self.bindings, Facets::CONTENT, its_namespace);
         wakes.follow(self.context.settings.clone());
-        wakes.follow(self.context.bundled.changes());
     }
 
     fn keys(&self) -> Vec<String> {

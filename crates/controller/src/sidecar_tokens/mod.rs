@@ -26,7 +26,7 @@ use crate::controller::{Controller, Done, Failure};
 use crate::effects::{Effects, Journal};
 use crate::rights::{self, KEEP, Right, Scope, Situation};
 use crate::store::Facets;
-use crate::wakes::{Keys, Wakes, its_name, its_namespace};
+use crate::wakes::{Wakes, its_name, its_namespace};
 use blocked::Blocked;
 use memory::{Attempt, Memory};
 use metrics::TokenMetrics;
@@ -110,14 +110,13 @@ impl Controller for SidecarTokens {
     fn wakes(&self, wakes: &Wakes<String>) {
         let store = &self.context.store;
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
-        wakes.on(store.sidecar_sets(), Facets::CONTENT, |_| Keys::All);
+        self.context.wake_for_sidecar_sets(wakes);
         for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
             wakes.on(subjects, Facets::IDENTITY, its_namespace);
         }
         wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
         self.secrets.wakes(wakes);
         wakes.follow(self.context.settings.clone());
-        wakes.follow(self.context.bundled.changes());
         // This fails only if it is called twice.
         let _ = self.wakes.set(wakes.clone());
     }
