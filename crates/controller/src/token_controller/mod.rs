@@ -13,7 +13,7 @@ use std::time::Duration;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::default_account::ACTIVE;
 use pillion_plan::token_controller::rival::LEASE;
-use pillion_plan::token_controller::{Fill, Secret, Task, TokenControllerInput, plan};
+use pillion_plan::token_controller::{Fill, Gone, Secret, Task, TokenControllerInput, plan};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -88,9 +88,10 @@ pub struct TokenController {
 /// What is remembered about a namespace.
 #[derive(Default)]
 pub struct State {
-    /// Whether no reference can be stale but those of Secrets whose deletion was observed: after a start, and after a
-    /// reference could not be removed, all are looked through.
+    /// Whether the references that became stale before the start were removed.
     is_swept: bool,
+    /// The Secrets that are gone and that a ServiceAccount still names, because a request failed.
+    still_named: Vec<Gone>,
     retries: Retries,
 }
 
@@ -137,25 +138,29 @@ impl Controller for TokenController {
         let now = self.context.clock.now();
         let (accounts, secrets) = (store.accounts().of(name), self.secrets.of(name));
         state.retries.keep(|secret| secrets.iter().any(|known| known.name == secret));
+        let mut gone = std::mem::take(&mut state.still_named);
+        gone.extend(self.deleted.take(name));
         let plan = plan(
             &TokenControllerInput {
                 is_active: namespace.phase() == ACTIVE,
                 accounts: &accounts.iter().map(|account| &account.known).collect::<Vec<_>>(),
                 secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-                gone: &self.deleted.take(name),
+                gone: &gone,
                 sweeps: !state.is_swept,
             },
             now,
         );
-        let (mut next, mut again, mut still_named, mut retry_after) = (plan.next, 0_usize, 0_usize, None);
+        let (mut next, mut again, mut retry_after) = (plan.next, 0_usize, None);
         let mut sooner = |time| next = Some(next.map_or(time, |next| time.min(next)));
         for task in &plan.tasks {
             let (secret, done) = match task {
                 Task::Dereference { account, account_uid, secret } => {
                     if let Err(stopped) = self.dereference(name, (account, account_uid), secret).await {
-                        still_named += 1;
+                        again += 1;
                         retry_after = retry_after.max(stopped.retry_after());
                         self.effects.problem(Some(name), stopped.to_string());
+                        let (secret, account) = (secret.clone(), account.clone());
+                        state.still_named.push(Gone { secret, account, account_uid: account_uid.clone() });
                     }
                     continue;
                 }
@@ -192,9 +197,7 @@ impl Controller for TokenController {
                 }
             }
         }
-        // The next sweep finds the references that could not be removed.
-        state.is_swept = still_named == 0;
-        again += still_named;
+        state.is_swept = true;
         match next {
             _ if again > 0 => Err(Failure { text: format!("{again} to be tried again"), retry_after }),
             None => Ok(Done::Settled),
