@@ -1,6 +1,6 @@
 //! patchPodMetadata: annotations that `SidecarSet`s add to a Pod (INJ-10 to INJ-12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
 use pillion_kubernetes::field::FieldPath;
@@ -92,6 +92,10 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
     for set in sets {
         collect(set, &mut writes);
     }
+    apply(annotations, writes)
+}
+
+fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -> (Option<Object>, Vec<Reason>) {
     let mut patched: Option<Object> = None;
     let mut reasons = Vec::new();
     for (key, writes) in writes {
@@ -106,6 +110,23 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
         }
     }
     (patched, reasons)
+}
+
+/// Returns the annotations that the patches of a `SidecarSet` write.
+pub fn keys(set: &SidecarSet) -> BTreeSet<&str> {
+    let mut writes = BTreeMap::new();
+    collect(set, &mut writes);
+    writes.into_keys().collect()
+}
+
+/// Does the same as [`patch`] for a running Pod whose sidecars are upgraded. `Retain` adds nothing to it (DIFF-23).
+pub fn patch_running(annotations: &Object, set: &SidecarSet) -> (Option<Object>, Vec<Reason>) {
+    let mut writes = BTreeMap::new();
+    collect(set, &mut writes);
+    for writes in writes.values_mut() {
+        writes.retain(|write: &Write<'_>| write.policy != Policy::Retain);
+    }
+    apply(Some(annotations), writes)
 }
 
 fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>>>) {

@@ -117,11 +117,19 @@ impl Records {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| {
+        Self::parse(text).ok_or_else(|| {
             let problem = "cannot be read: it must be a JSON object of records by SidecarSet".to_owned();
             let remedy = "remove the annotation from the Pod or its template; it is written at injection";
             Reason::new(Code::Invalid, FieldPath::new("metadata.annotations").key(key), problem, remedy)
         })
+    }
+
+    /// Reads the value of an annotation, in either form; `None` if it has neither. An empty value is no record.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::default());
+        }
+        json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode)
     }
 
     fn decode(value: &Value) -> Option<Self> {
@@ -149,6 +157,23 @@ impl Records {
             self.0.insert(record.set.clone(), record);
         }
         is_new
+    }
+
+    /// Replaces the record of the same `SidecarSet`.
+    pub fn replace(&mut self, record: Record) {
+        self.0.insert(record.set.clone(), record);
+    }
+
+    /// Whether the records have the legacy form: there are some, and none says more than a hash.
+    pub fn is_legacy(&self) -> bool {
+        !self.0.is_empty() && self.0.values().all(|record| record.time.is_none() && record.sidecars.is_none())
+    }
+
+    /// Gives this time to records that have none.
+    pub fn complete(&mut self, time: Timestamp) {
+        for record in self.0.values_mut() {
+            record.time.get_or_insert(time);
+        }
     }
 
     /// Returns the annotation's text: `SidecarSet`s ascending, fields in the order of INJ-28, with the escapes of Go

@@ -28,48 +28,70 @@ pub struct Condition<'a> {
 /// The step writes this condition and nothing else of the status, which other clients write at the same time. Only if
 /// the status has no conditions yet, the SidecarSet must not have changed since it was observed.
 pub fn step(sidecar_set: &Value, condition: Condition<'_>, now: Timestamp) -> Option<Step> {
-    let Condition { type_, status, reason, message } = condition;
+    let edits = edits(sidecar_set, &[condition], now);
+    if edits.is_empty() {
+        return None;
+    }
+    let mut operations = vec![test(sidecar_set, "uid")];
+    if !sidecar_set.get("status").is_some_and(Value::is_object) {
+        operations.push(json!({"op": "add", "path": "/status", "value": {}}));
+    }
+    operations.extend(edits);
+    Some(Step::JsonPatch { object: reference(sidecar_set), subresource: Some(Subresource::Status), operations })
+}
+
+/// Returns the operations of a JSON Patch that put these conditions into the status of a SidecarSet, which must exist.
+/// Conditions that it has already cause none.
+pub fn edits(sidecar_set: &Value, wanted: &[Condition<'_>], now: Timestamp) -> Vec<Value> {
     let conditions = json::at(sidecar_set, &["status", "conditions"]).and_then(Value::as_array);
-    let place = conditions.and_then(|all| all.iter().position(|known| json::text(known, &["type"]) == type_));
-    let old = place.and_then(|index| conditions?.get(index)).cloned().unwrap_or_default();
+    let known = conditions.map(Vec::as_slice).unwrap_or_default();
+    let mut operations = Vec::new();
+    let mut added = Vec::new();
+    for condition in wanted {
+        let place = known.iter().position(|known| json::text(known, &["type"]) == condition.type_);
+        let old = place.and_then(|index| known.get(index));
+        let new = written(sidecar_set, *condition, old, now);
+        match place {
+            _ if old == Some(&new) => {}
+            Some(index) => {
+                let path = format!("/status/conditions/{index}");
+                operations.push(json!({"op": "test", "path": format!("{path}/type"), "value": condition.type_}));
+                operations.push(json!({"op": "replace", "path": path, "value": new}));
+            }
+            None => added.push(new),
+        }
+    }
+    if conditions.is_some() {
+        operations.extend(
+            added.into_iter().map(|new| json!({"op": "add", "path": "/status/conditions/-", "value": new})),
+        );
+    } else if !added.is_empty() {
+        operations.push(test(sidecar_set, "resourceVersion"));
+        operations.push(json!({"op": "add", "path": "/status/conditions", "value": added}));
+    }
+    operations
+}
+
+/// Returns a condition as it is written. It keeps the time of `old` unless the status changes.
+fn written(sidecar_set: &Value, condition: Condition<'_>, old: Option<&Value>, now: Timestamp) -> Value {
+    let Condition { type_, status, reason, message } = condition;
     let status = if status { "True" } else { "False" };
-    let since = match json::text(&old, &["lastTransitionTime"]) {
-        time if !time.is_empty() && json::text(&old, &["status"]) == status => time.to_owned(),
-        _ => now.to_string(),
-    };
+    let old = old.filter(|old| json::text(old, &["status"]) == status);
+    let since = old.map(|old| json::text(old, &["lastTransitionTime"])).filter(|time| !time.is_empty());
+    let since = since.map_or_else(|| now.to_string(), str::to_owned);
     let mut new = json!({
         "type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
     });
     if let (Some(generation), Some(new)) = (json::at(sidecar_set, &["metadata", "generation"]), new.as_object_mut()) {
         new.insert("observedGeneration".to_owned(), generation.clone());
     }
-    if new == old {
-        return None;
-    }
-    let metadata = |key: &str| {
-        json!({
-            "op": "test", "path": format!("/metadata/{key}"), "value": json::text(sidecar_set, &["metadata", key]),
-        })
-    };
-    let mut operations = vec![metadata("uid")];
-    match (place, conditions) {
-        (Some(index), _) => {
-            let path = format!("/status/conditions/{index}");
-            operations.push(json!({"op": "test", "path": format!("{path}/type"), "value": type_}));
-            operations.push(json!({"op": "replace", "path": path, "value": new}));
-        }
-        (None, Some(_)) => operations.push(json!({"op": "add", "path": "/status/conditions/-", "value": new})),
-        (None, None) => {
-            operations.push(metadata("resourceVersion"));
-            let has_status = sidecar_set.get("status").is_some_and(Value::is_object);
-            operations.push(if has_status {
-                json!({"op": "add", "path": "/status/conditions", "value": [new]})
-            } else {
-                json!({"op": "add", "path": "/status", "value": {"conditions": [new]}})
-            });
-        }
-    }
-    Some(Step::JsonPatch { object: reference(sidecar_set), subresource: Some(Subresource::Status), operations })
+    new
+}
+
+/// Returns the operation that tests a field of the metadata.
+fn test(sidecar_set: &Value, key: &str) -> Value {
+    let value = json::text(sidecar_set, &["metadata", key]);
+    json!({"op": "test", "path": format!("/metadata/{key}"), "value": value})
 }
 
 /// Returns the reference to a SidecarSet in the API version in which it was observed.
@@ -109,7 +131,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_status(json!(null), &["/metadata/uid", "/metadata/resourceVersion", "/status"])]
+    #[case::no_status(json!(null), &["/metadata/uid", "/status", "/metadata/resourceVersion", "/status/conditions"])]
     #[case::no_conditions(json!({"matchedPods": 1}), &["/metadata/uid", "/metadata/resourceVersion", "/status/conditions"])]
     #[case::those_of_others(json!({"conditions": [{"type": "Ready"}]}), &["/metadata/uid", "/status/conditions/-"])]
     #[case::an_older_one(

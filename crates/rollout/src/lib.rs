@@ -5,5 +5,15 @@
 
 pub mod amount;
 pub mod budget;
+pub mod consistency;
+pub mod history;
+pub mod hot;
+pub mod in_place;
 pub mod order;
+pub mod pod;
+pub mod round;
 pub mod scatter;
+pub mod status;
+pub mod target;
+pub mod upgradable;
+pub mod upgrade;

@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 
-use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
-use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
+
+use crate::pod::{Phase, Pod, Time};
 
 /// The place of a Pod in the base order: a Pod with a lesser place is upgraded earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,43 +21,21 @@ pub struct Place {
     created: Newest,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Pending,
-    /// Also each phase that Kubernetes does not define.
-    Unknown,
-    Running,
-}
-
 /// A time; later times come first, and no time before all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Newest(Option<Reverse<Timestamp>>);
-
-impl Newest {
-    fn of(text: &str) -> Self {
-        Self(Timestamp::parse(text).map(Reverse))
-    }
-}
+struct Newest(Option<Reverse<Time>>);
 
 impl Place {
     /// Returns the place of a Pod.
-    pub fn of(pod: &Value) -> Self {
-        let ready = json::items(pod, &["status", "conditions"]).iter().find(|condition| {
-            json::text(condition, &["type"]) == "Ready" && json::text(condition, &["status"]) == "True"
-        });
-        let statuses = json::items(pod, &["status", "containerStatuses"]).iter();
-        let restarts = statuses.filter_map(|status| json::at(status, &["restartCount"])?.as_i64()).max();
+    pub fn of(pod: &Pod) -> Self {
+        let restarts = pod.state.containers.iter().map(|status| status.restarts).max();
         Self {
-            is_assigned: !json::text(pod, &["spec", "nodeName"]).is_empty(),
-            phase: match json::text(pod, &["status", "phase"]) {
-                "Pending" => Phase::Pending,
-                "Running" => Phase::Running,
-                _ => Phase::Unknown,
-            },
-            is_ready: ready.is_some(),
-            ready_since: Newest::of(ready.map_or("", |ready| json::text(ready, &["lastTransitionTime"]))),
+            is_assigned: pod.is_assigned,
+            phase: pod.state.phase,
+            is_ready: pod.state.is_ready,
+            ready_since: Newest(pod.state.ready_since.map(Reverse)),
             restarts: Reverse(restarts.unwrap_or_default()),
-            created: Newest::of(json::text(pod, &["metadata", "creationTimestamp"])),
+            created: Newest(pod.metadata.creation_timestamp.map(Reverse)),
         }
     }
 }
@@ -70,24 +50,42 @@ pub struct Priority<'a> {
 }
 
 impl<'a> Priority<'a> {
-    /// Reads a `priorityStrategy`. A selector that cannot be read matches nothing; admission refuses such SidecarSets.
-    pub fn of(strategy: &'a Value) -> Self {
-        let weights = json::items(strategy, &["weightPriority"]).iter().filter_map(|term| {
-            let selector = Selector::parse_or_nothing(term.get("matchSelector")?)?;
-            Some((selector, json::at(term, &["weight"]).and_then(Value::as_i64).unwrap_or_default()))
-        });
-        let keys = json::items(strategy, &["orderPriority"]).iter().map(|term| json::text(term, &["orderedKey"]));
-        Self { weights: weights.collect(), keys: keys.collect() }
+    /// Reads a `priorityStrategy`. Also returns the errors of terms that cannot be read; admission refuses such
+    /// SidecarSets.
+    pub fn of(strategy: &'a Value) -> (Self, Vec<FieldError>) {
+        let mut errors = Vec::new();
+        let mut weights = Vec::new();
+        let root = FieldPath::default();
+        for (index, term) in json::items(strategy, &["weightPriority"]).iter().enumerate() {
+            let term_path = root.item("weightPriority", index);
+            let path = term_path.child("matchSelector");
+            match term.get("matchSelector").map(Selector::parse) {
+                Some(Ok(selector)) => {
+                    weights.push((selector, json::at(term, &["weight"]).and_then(Value::as_i64).unwrap_or_default()));
+                }
+                Some(Err(more)) => errors.extend(more.into_iter().map(|error| error.below(path))),
+                None => errors.push(FieldError::required(path, "select the Pods that have this weight")),
+            }
+        }
+        let mut keys = Vec::new();
+        for (index, term) in json::items(strategy, &["orderPriority"]).iter().enumerate() {
+            let key = json::text(term, &["orderedKey"]);
+            if key.is_empty() {
+                let term_path = root.item("orderPriority", index);
+                errors.push(FieldError::required(term_path.child("orderedKey"), "name the label that orders the Pods"));
+            }
+            keys.push(key);
+        }
+        (Self { weights, keys }, errors)
     }
 
-    /// Returns the rank of a Pod with these labels: a Pod with a lesser rank is upgraded earlier.
-    pub fn rank(&self, labels: Option<&Object>) -> Rank {
+    /// Returns the rank of a Pod: a Pod with a lesser rank is upgraded earlier.
+    pub fn rank(&self, pod: &Pod) -> Rank {
         if !self.weights.is_empty() {
-            let weights = self.weights.iter().filter(|(selector, _)| selector.matches_labels(labels));
+            let weights = self.weights.iter().filter(|(selector, _)| selector.matches(|key| pod.label(key)));
             return Rank::Weight(Reverse(weights.fold(0, |sum: i64, (_, weight)| sum.saturating_add(*weight))));
         }
-        let value = |key: &str| labels?.get(key)?.as_str();
-        let found = self.keys.iter().enumerate().find_map(|(place, key)| Some((place, value(key)?)));
+        let found = self.keys.iter().enumerate().find_map(|(place, key)| Some((place, pod.label(key)?)));
         found.map_or(Rank::Last, |(place, value)| Rank::Key(place, Reverse(trailing_number(value))))
     }
 }
@@ -111,13 +109,8 @@ fn trailing_number(text: &str) -> i64 {
 }
 
 /// Sorts Pods into the order of upgrades, without scatter. Equal Pods keep their order.
-pub fn sort(pods: &[&Value], priority: &Priority<'_>, mut waiting: Vec<usize>) -> Vec<usize> {
-    waiting.sort_by_cached_key(|position| {
-        pods.get(*position).map(|pod| {
-            let labels = json::object(pod, &["metadata", "labels"]);
-            (priority.rank(labels), Place::of(pod))
-        })
-    });
+pub fn sort(pods: &[&Pod], priority: &Priority<'_>, mut waiting: Vec<usize>) -> Vec<usize> {
+    waiting.sort_by_cached_key(|position| pods.get(*position).map(|pod| (priority.rank(pod), Place::of(pod))));
     waiting
 }
 
@@ -129,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(fields: &Value) -> Value {
+    fn pod(fields: &Value) -> Pod {
         let mut pod = json!({
             "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "n"},
             "status": {"phase": "Running", "conditions": [ready("2026-01-02T00:00:00Z")], "containerStatuses": [{"restartCount": 1}]}
@@ -138,7 +131,7 @@ mod tests {
             let (parent, key) = path.rsplit_once('/').unwrap();
             pod.pointer_mut(parent).unwrap()[key] = value.clone();
         }
-        pod
+        Pod::decode(&pod).unwrap()
     }
 
     fn ready(since: &str) -> Value {
@@ -165,12 +158,12 @@ mod tests {
             json!({"/status/containerStatuses": [{"restartCount": 5}]}),
             json!({"/status/conditions": [ready("2026-01-03T00:00:00Z")]}),
             json!({"/status/conditions": []}),
-            json!({"/status/phase": "Failed"}),
+            json!({"/status/phase": "Unknown"}),
             json!({"/status/phase": "Pending"}),
             json!({"/spec/nodeName": ""}),
         ];
         let pods = pods.each_ref().map(pod);
-        let pods: Vec<&Value> = pods.iter().collect();
+        let pods: Vec<&Pod> = pods.iter().collect();
         assert_eq!(sort(&pods, &Priority::default(), (0..7).collect()), [6, 5, 4, 3, 2, 1, 0]);
     }
 
@@ -197,8 +190,8 @@ mod tests {
     fn roll32_priorities(#[case] strategy: Value, #[case] expected: [usize; 4]) {
         let labels = [json!({"a": "1"}), json!({"b": "1"}), json!({"a": "1", "b": "1"}), json!({})];
         let pods = labels.map(|labels| pod(&json!({"/metadata/labels": labels})));
-        let pods: Vec<&Value> = pods.iter().collect();
-        assert_eq!(sort(&pods, &Priority::of(&strategy), (0..4).collect()), expected);
+        let pods: Vec<&Pod> = pods.iter().collect();
+        assert_eq!(sort(&pods, &Priority::of(&strategy).0, (0..4).collect()), expected);
     }
 
     #[rstest]
@@ -208,9 +201,9 @@ mod tests {
     #[case::other_characters(["é7", "7é", "8"], [2, 0, 1])]
     fn roll32_numbers_at_the_end_of_values(#[case] values: [&str; 3], #[case] expected: [usize; 3]) {
         let pods = values.map(|value| pod(&json!({"/metadata/labels": {"order": value}})));
-        let pods: Vec<&Value> = pods.iter().collect();
+        let pods: Vec<&Pod> = pods.iter().collect();
         let strategy = json!({"orderPriority": [{"orderedKey": "order"}]});
-        assert_eq!(sort(&pods, &Priority::of(&strategy), (0..3).collect()), expected);
+        assert_eq!(sort(&pods, &Priority::of(&strategy).0, (0..3).collect()), expected);
     }
 
     proptest! {
@@ -218,12 +211,12 @@ mod tests {
         fn roll31_the_order_is_a_permutation_and_sorting_again_changes_nothing(
             pods in prop::collection::vec((any::<bool>(), 0..3_usize, any::<bool>(), 0..3_i64), 0..30),
         ) {
-            let pods: Vec<Value> = pods.iter().map(|(is_assigned, phase, is_ready, restarts)| pod(&json!({
-                "/spec/nodeName": if *is_assigned { "n" } else { "" }, "/status/phase": (["Pending", "Running", "Failed"][*phase]),
+            let pods: Vec<Pod> = pods.iter().map(|(is_assigned, phase, is_ready, restarts)| pod(&json!({
+                "/spec/nodeName": if *is_assigned { "n" } else { "" }, "/status/phase": (["Pending", "Running", "Unknown"][*phase]),
                 "/status/conditions": if *is_ready { vec![ready("2026-01-02T00:00:00Z")] } else { Vec::new() },
                 "/status/containerStatuses": [{"restartCount": restarts}]
             }))).collect();
-            let pods: Vec<&Value> = pods.iter().collect();
+            let pods: Vec<&Pod> = pods.iter().collect();
             let once = sort(&pods, &Priority::default(), (0..pods.len()).collect());
             prop_assert_eq!(sort(&pods, &Priority::default(), once.clone()), once.clone());
             let mut all = once;

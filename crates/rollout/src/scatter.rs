@@ -1,8 +1,9 @@
 //! Scatter: spreads Pods with a label evenly between the others (ROLL-33).
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 
-use pillion_kubernetes::json::{self, Object};
+use crate::pod::Pod;
 
 /// A term of `scatterStrategy`: a label and its value. `*` stands for each value that occurs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,39 +25,39 @@ impl Term {
         terms.map(|term| Self { key: text(term, "key"), value: text(term, "value") }).collect()
     }
 
-    fn matches(&self, labels: Option<&Object>) -> bool {
-        labels.and_then(|labels| labels.get(&self.key)).and_then(Value::as_str) == Some(self.value.as_str())
+    fn matches(&self, pod: &Pod) -> bool {
+        pod.label(&self.key) == Some(self.value.as_str())
     }
 }
 
-/// Reorders `waiting`, positions in `pods`, by these terms. `pods` are the labels of all Pods of the SidecarSet.
-pub fn scatter(terms: &[Term], pods: &[Option<&Object>], waiting: Vec<usize>) -> Vec<usize> {
-    let labels = |pod: usize| pods.get(pod).copied().flatten();
+/// Reorders `waiting`, positions in `pods`, by these terms. `pods` are all Pods of the SidecarSet.
+pub fn scatter(terms: &[Term], pods: &[&Pod], waiting: Vec<usize>) -> Vec<usize> {
+    let is_of = |term: &Term, pod: usize| pods.get(pod).is_some_and(|pod| term.matches(pod));
     let mut terms = expanded(terms, pods);
     if terms.len() > 1 {
         let mut counted: Vec<(usize, Term)> = terms
             .into_iter()
-            .map(|term| (waiting.iter().filter(|pod| term.matches(labels(**pod))).count(), term))
+            .map(|term| (waiting.iter().filter(|pod| is_of(&term, **pod)).count(), term))
             .filter(|(count, _)| *count > 0)
             .collect();
         counted.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         terms = counted.into_iter().map(|(_, term)| term).collect();
     }
     terms.iter().fold(waiting, |waiting, term| {
-        let matched = pods.iter().filter(|labels| term.matches(**labels)).count();
-        pass(waiting, (matched, pods.len().saturating_sub(matched)), |pod| term.matches(labels(pod)))
+        let matched = pods.iter().filter(|pod| term.matches(pod)).count();
+        pass(waiting, (matched, pods.len().saturating_sub(matched)), |pod| is_of(term, pod))
     })
 }
 
 /// Replaces each term with `*` by one for each value that occurs, in the order of the Pods.
-fn expanded(terms: &[Term], pods: &[Option<&Object>]) -> Vec<Term> {
+fn expanded(terms: &[Term], pods: &[&Pod]) -> Vec<Term> {
     let mut all: Vec<Term> = Vec::new();
     for term in terms {
         if term.value != EACH {
             all.push(term.clone());
             continue;
         }
-        for value in pods.iter().filter_map(|labels| labels.as_ref()?.get(&term.key)?.as_str()) {
+        for value in pods.iter().filter_map(|pod| pod.label(&term.key)) {
             let each = Term { key: term.key.clone(), value: value.to_owned() };
             if !all.contains(&each) {
                 all.push(each);
@@ -123,14 +124,15 @@ mod tests {
 
     use super::*;
 
-    fn labels(values: &[&str]) -> Vec<Option<Object>> {
-        values.iter().map(|value| json!({"zone": value}).as_object().cloned()).collect()
+    fn labels(values: &[&str]) -> Vec<Pod> {
+        let pod = |value: &&str| Pod::decode(&json!({"metadata": {"labels": {"zone": value}}})).unwrap();
+        values.iter().map(pod).collect()
     }
 
-    fn scattered(terms: &[(&str, &str)], pods: &[Option<Object>], waiting: Vec<usize>) -> Vec<usize> {
+    fn scattered(terms: &[(&str, &str)], pods: &[Pod], waiting: Vec<usize>) -> Vec<usize> {
         let terms: Vec<Term> =
             terms.iter().map(|(key, value)| Term { key: (*key).to_owned(), value: (*value).to_owned() }).collect();
-        let pods: Vec<Option<&Object>> = pods.iter().map(Option::as_ref).collect();
+        let pods: Vec<&Pod> = pods.iter().collect();
         scatter(&terms, &pods, waiting)
     }
 

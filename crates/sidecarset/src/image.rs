@@ -50,6 +50,18 @@ pub fn is_latest(image: &str) -> bool {
     tag(image) == Some("latest")
 }
 
+/// Returns the repository and the digest of a reference; `None` if it has no digest or is not an image reference.
+pub fn digest(image: &str) -> Option<(&str, &str)> {
+    tag(image)?;
+    let (name, digest) = image.split_once('@')?;
+    let path = name.rfind('/').map_or(0, |slash| slash.saturating_add(1));
+    let repository = match name.rfind(':').filter(|colon| *colon >= path) {
+        Some(colon) => name.get(..colon)?,
+        None => name,
+    };
+    Some((repository, digest))
+}
+
 /// Splits off the domain, if the first component is one.
 fn split_domain(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
@@ -178,6 +190,18 @@ mod tests {
         assert_eq!(tag(&format!("nginx@sha512:{HEX}{HEX}")), Some(""));
         assert_eq!(tag(&format!("nginx@sha256:{}", HEX.to_uppercase())), None);
         assert!(is_latest("nginx") && !is_latest(&format!("nginx@sha256:{HEX}")) && !is_latest("no image"));
+    }
+
+    #[rstest]
+    #[case::tag("registry.example:5000/a/b:v1", None)]
+    #[case::digest("registry.example:5000/a/b@", Some("registry.example:5000/a/b"))]
+    #[case::both("a/b:v1@", Some("a/b"))]
+    #[case::short("nginx@", Some("nginx"))]
+    #[case::no_reference("Nginx@", None)]
+    fn roll20_digests_have_a_repository(#[case] image: &str, #[case] expected: Option<&str>) {
+        let digest = format!("sha256:{HEX}");
+        let image = if image.ends_with('@') { format!("{image}{digest}") } else { image.to_owned() };
+        assert_eq!(super::digest(&image), expected.map(|repository| (repository, digest.as_str())));
     }
 
     #[test]

@@ -1,0 +1,97 @@
+//! Which Pods belong to a SidecarSet, and in which state they are (ROLL-10, ROLL-11, ROLL-16, ROLL-20).
+
+use pillion_inject::records::Records;
+use pillion_sidecarset::{image, names};
+
+use crate::hot::{self, Pair};
+use crate::in_place;
+use crate::pod::{Phase, Pod};
+use crate::target::Target;
+
+impl Pod {
+    /// Whether the Pod runs and is ready.
+    pub(crate) fn is_running_and_ready(&self) -> bool {
+        self.state.phase == Phase::Running && self.state.is_ready && self.metadata.deletion_timestamp.is_none()
+    }
+}
+
+/// Whether a Pod belongs to the SidecarSet (ROLL-10): it is active, was injected with it and is consistent with it. The
+/// labels and the namespace are checked before.
+pub fn is_candidate(target: &Target<'_>, pod: &Pod) -> bool {
+    pod.is_active() && pod.injected().any(|name| name == target.name()) && has_all_sidecars(target, pod)
+}
+
+/// Whether the Pod has a container for each sidecar; for a pair, both containers and the record of the working one
+/// (ROLL-11).
+pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
+    target.sidecars.iter().all(|sidecar| {
+        let is_recorded = sidecar.empty_image.is_none() || hot::working(pod).contains_key(sidecar.name);
+        is_recorded && sidecar.containers().iter().all(|name| pod.container(name).is_some())
+    })
+}
+
+/// The state of a Pod of the SidecarSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Whether the Pod has the version that is rolled out, by its record.
+    pub is_updated: bool,
+    /// Whether its containers run the images of its spec (ROLL-20).
+    pub is_consistent: bool,
+    /// Whether it is ready (ROLL-16).
+    pub is_ready: bool,
+}
+
+impl Judged {
+    /// Judges a Pod of the SidecarSet.
+    pub fn of(target: &Target<'_>, pod: &Pod) -> Self {
+        Self {
+            is_updated: recorded_hash(pod, names::HASH, target.name()) == target.hash(),
+            is_consistent: is_consistent(target, pod, |_| true),
+            is_ready: is_ready(target, pod),
+        }
+    }
+
+    /// Whether the Pod serves: it is consistent and ready.
+    pub const fn is_available(self) -> bool {
+        self.is_consistent && self.is_ready
+    }
+}
+
+/// Returns the hash of a SidecarSet that one of the two hash annotations of a Pod records; `""` if there is none.
+pub(crate) fn recorded_hash(pod: &Pod, key: &str, sidecar_set: &str) -> String {
+    let records = Records::parse(pod.annotation(key)).unwrap_or_default();
+    records.get(sidecar_set).map(|record| record.hash.clone()).unwrap_or_default()
+}
+
+/// Whether the Pod runs and is ready, and each idle container of a pair has its empty image (ROLL-16).
+pub fn is_ready(target: &Target<'_>, pod: &Pod) -> bool {
+    let mut pairs = target.pairs().filter(|(_, empty)| !empty.is_empty());
+    pairs.all(|(sidecar, empty)| {
+        pod.container(&Pair::of(sidecar, pod).idle).is_none_or(|(_, container)| container.image == empty)
+    }) && pod.is_running_and_ready()
+}
+
+/// Whether the statuses of the SidecarSet's containers show the images of the spec (ROLL-20). Only containers for which
+/// `counts` returns true are compared.
+pub fn is_consistent(target: &Target<'_>, pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
+    if pod.containers.len() != pod.state.containers.len() {
+        return false;
+    }
+    let own = target.containers();
+    let counts = |name: &str| own.contains(name) && counts(name);
+    for container in pod.containers.iter().filter(|container| counts(&container.name)) {
+        let Some(expected) = image::digest(&container.image) else {
+            return in_place::is_complete(pod, target.name(), counts);
+        };
+        let running = pod.status(&container.name).and_then(|status| image::digest(running(&status.image_id)));
+        if running != Some(expected) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns the image reference in the id of an image: runtimes write a scheme before it.
+fn running(image_id: &str) -> &str {
+    image_id.split("://").nth(1).unwrap_or(image_id)
+}

@@ -1,0 +1,59 @@
+//! The record of a Pod about upgrades in place: `kruise.io/sidecarset-inplace-update-state` (ROLL-20, ROLL-42).
+
+use pillion_json::go as go_json;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::pod::Pod;
+
+/// The annotation. Its value is an object keyed by the names of SidecarSets.
+pub const STATE: &str = "kruise.io/sidecarset-inplace-update-state";
+/// In the state of a SidecarSet: the id of each changed container's image before the change.
+const LAST: &str = "lastContainerStatuses";
+
+/// Returns the record; `None` if it cannot be read.
+fn read(text: &str) -> Option<Object> {
+    match json::parse(text.as_bytes()).ok()? {
+        Value::Object(states) => Some(states),
+        Value::Null => Some(Object::new()),
+        _ => None,
+    }
+}
+
+/// Whether the kubelet has completed the upgrades of a SidecarSet's containers: no container has the image id that was
+/// recorded before its upgrade and a status with another image than the spec.
+pub(crate) fn is_complete(pod: &Pod, sidecar_set: &str, counts: impl Fn(&str) -> bool) -> bool {
+    let Some(text) = pod.metadata.annotations.get(STATE) else { return true };
+    let Some(states) = read(text) else { return false };
+    let last = states.get(sidecar_set).and_then(|state| json::object(state, &[LAST]));
+    let is_pending = |name: &str, image: &str, image_id: &str| {
+        let before = last.and_then(|last| last.get(name)).map(|status| json::text(status, &["imageID"]));
+        let expected = pod.container(name).map(|(_, container)| container.image.as_str());
+        before == Some(image_id) && expected != Some(image)
+    };
+    let mut statuses = pod.state.containers.iter().filter(|status| counts(&status.name));
+    !statuses.any(|status| is_pending(&status.name, &status.image, &status.image_id))
+}
+
+/// Returns the record after these containers of a SidecarSet got new images. Fields that are not known stay. A record
+/// that cannot be read is replaced.
+pub(crate) fn after(pod: &Pod, sidecar_set: &str, hash: &str, changed: &[&str], now: Timestamp) -> String {
+    let mut states = read(pod.annotation(STATE)).unwrap_or_default();
+    let is_new = !states.get(sidecar_set).is_some_and(Value::is_object);
+    if let Some(state) = json::object_mut(&mut states, sidecar_set) {
+        // DIFF-21: revision and time are those of the latest change.
+        if is_new || !changed.is_empty() {
+            state.insert("revision".to_owned(), hash.into());
+            state.insert("updateTimestamp".to_owned(), now.to_string().into());
+        }
+        if let Some(last) = json::object_mut(state, LAST) {
+            for name in changed {
+                let id = pod.status(name).map(|status| status.image_id.as_str()).unwrap_or_default();
+                let status = if id.is_empty() { json!({}) } else { json!({"imageID": id}) };
+                last.insert((*name).to_owned(), status);
+            }
+        }
+    }
+    go_json::to_string_sorted(&Value::Object(states))
+}

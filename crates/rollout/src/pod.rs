@@ -1,0 +1,252 @@
+//! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
+
+use std::collections::BTreeMap;
+
+use pillion_kubernetes::nullable;
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::names;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::upgradable;
+
+/// A Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// Whether it is assigned to a node.
+    pub is_assigned: bool,
+    /// `spec.containers`, in their order.
+    pub containers: Vec<Container>,
+    /// Its state, as the kubelet reports it.
+    pub state: State,
+}
+
+/// The metadata of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// `metadata.namespace`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub namespace: String,
+    /// `metadata.name`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub name: String,
+    /// `metadata.uid`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub resource_version: String,
+    /// `metadata.labels`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.annotations`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// `metadata.creationTimestamp`.
+    pub creation_timestamp: Option<Time>,
+    /// `metadata.deletionTimestamp`.
+    pub deletion_timestamp: Option<Time>,
+}
+
+/// A time as text of RFC 3339. One that cannot be read is the zero time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "String")]
+pub struct Time(pub Timestamp);
+
+impl From<String> for Time {
+    fn from(text: String) -> Self {
+        Self(Timestamp::parse(&text).unwrap_or_default())
+    }
+}
+
+/// The `spec` of a Pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spec {
+    #[serde(deserialize_with = "nullable::or_default")]
+    node_name: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    containers: Vec<Container>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// `name`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub name: String,
+    /// `image`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub image: String,
+}
+
+/// The `status` of a Pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    #[serde(deserialize_with = "nullable::or_default")]
+    phase: String,
+    conditions: Option<Vec<Condition>>,
+    #[serde(deserialize_with = "nullable::or_default")]
+    container_statuses: Vec<ContainerStatus>,
+}
+
+/// A condition of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// `type`.
+    #[serde(rename = "type", deserialize_with = "nullable::or_default")]
+    pub type_: String,
+    /// `status`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub status: String,
+    /// `reason`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub reason: String,
+    /// `message`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub message: String,
+    /// `lastTransitionTime`.
+    pub last_transition_time: Option<Time>,
+}
+
+/// The status of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// The name of the container.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub name: String,
+    /// The image that it runs.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub image: String,
+    /// The id of that image, as the container runtime has it.
+    #[serde(rename = "imageID", deserialize_with = "nullable::or_default")]
+    pub image_id: String,
+    /// Whether it is ready.
+    #[serde(rename = "ready", deserialize_with = "nullable::or_default")]
+    pub is_ready: bool,
+    /// How often it was started again.
+    #[serde(rename = "restartCount", deserialize_with = "nullable::or_default")]
+    pub restarts: i64,
+}
+
+/// The state of a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The phase.
+    pub phase: Phase,
+    /// Whether the condition `Ready` is true.
+    pub is_ready: bool,
+    /// Since when, if it is true and has a time.
+    pub ready_since: Option<Time>,
+    /// `status.containerStatuses`.
+    pub containers: Vec<ContainerStatus>,
+    /// The condition `SidecarSetUpgradable`, and its position in `status.conditions`.
+    pub upgradable: Option<(usize, Condition)>,
+    /// Whether the Pod has a list of conditions.
+    pub has_conditions: bool,
+}
+
+/// The phase of a Pod. The order is that of ROLL-31.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// `Pending`, and each phase that Kubernetes does not define.
+    #[default]
+    Pending,
+    /// `Unknown`.
+    Unknown,
+    /// `Running`.
+    Running,
+    /// `Succeeded` or `Failed`.
+    Ended,
+}
+
+impl Phase {
+    fn of(text: &str) -> Self {
+        match text {
+            "Unknown" => Self::Unknown,
+            "Running" => Self::Running,
+            "Succeeded" | "Failed" => Self::Ended,
+            _ => Self::Pending,
+        }
+    }
+}
+
+impl From<Status> for State {
+    fn from(status: Status) -> Self {
+        let Status { phase, conditions, container_statuses: containers } = status;
+        let has_conditions = conditions.is_some();
+        let mut state = Self { phase: Phase::of(&phase), containers, has_conditions, ..Self::default() };
+        for (index, condition) in conditions.into_iter().flatten().enumerate() {
+            if condition.type_ == "Ready" && condition.status == "True" {
+                (state.is_ready, state.ready_since) = (true, condition.last_transition_time);
+            } else if condition.type_ == upgradable::CONDITION {
+                state.upgradable = Some((index, condition));
+            }
+        }
+        state
+    }
+}
+
+/// The fields of a Pod that are read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    metadata: Metadata,
+    spec: Spec,
+    status: Option<Status>,
+}
+
+impl Pod {
+    /// Reads a Pod.
+    ///
+    /// # Errors
+    /// A field has another type than in core/v1.
+    pub fn decode(object: &Value) -> Result<Self, serde_json::Error> {
+        let Object { metadata, spec, status } = Object::deserialize(object)?;
+        Ok(Self::new(metadata, spec, status))
+    }
+
+    /// Returns a Pod of its parts.
+    pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
+        let Spec { node_name, containers } = spec;
+        let state = status.map(State::from).unwrap_or_default();
+        Self { metadata, is_assigned: !node_name.is_empty(), containers, state }
+    }
+
+    /// Whether the Pod has not ended and is not being deleted.
+    pub fn is_active(&self) -> bool {
+        self.state.phase != Phase::Ended && self.metadata.deletion_timestamp.is_none()
+    }
+
+    /// Returns an annotation; `""` if it is absent.
+    pub fn annotation(&self, key: &str) -> &str {
+        self.metadata.annotations.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Returns a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.get(key).map(String::as_str)
+    }
+
+    /// Returns a container and its position.
+    pub fn container(&self, name: &str) -> Option<(usize, &Container)> {
+        self.containers.iter().enumerate().find(|(_, container)| container.name == name)
+    }
+
+    /// Returns the status of a container.
+    pub fn status(&self, container: &str) -> Option<&ContainerStatus> {
+        self.state.containers.iter().find(|status| status.name == container)
+    }
+
+    /// Returns the SidecarSets of its injected list.
+    pub fn injected(&self) -> impl Iterator<Item = &str> {
+        self.annotation(names::INJECTED_LIST).split(',').filter(|name| !name.is_empty())
+    }
+}

@@ -1,0 +1,118 @@
+//! One round of a rollout: what is done with the Pods of a SidecarSet now (ROLL-12, ROLL-30).
+
+use pillion_sidecarset::names;
+
+use crate::budget::{self, Counts, Waiting};
+use crate::consistency::{Judged, is_consistent, recorded_hash};
+use crate::hot::is_reset_due;
+use crate::order;
+use crate::pod::Pod;
+use crate::scatter;
+use crate::target::Target;
+
+/// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Nothing.
+    Rest(Rest),
+    /// The idle containers of these Pods get their empty image.
+    Reset(Vec<usize>),
+    /// Pods are upgraded.
+    Upgrade {
+        /// The Pods that cannot be upgraded: more than images has changed.
+        not_upgradable: Vec<usize>,
+        /// The Pods that are upgraded, in this order.
+        chosen: Vec<usize>,
+    },
+}
+
+/// Why nothing is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// `updateStrategy.type` is `NotUpdate`.
+    NotUpdate,
+    /// `updateStrategy.paused` is true.
+    Paused,
+    /// The `updateStrategy` cannot be read.
+    Unreadable,
+    /// Each Pod is updated.
+    Done,
+}
+
+/// Decides on a round. `pods` are all Pods of the SidecarSet, sorted by namespace and name; `judged` are their states.
+/// For Pods of which `is_uncertain` returns true, an upgrade was sent and its outcome is not known: each counts as
+/// unavailable, and is tried first.
+pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain: impl Fn(&Pod) -> bool) -> Round {
+    let strategy = &target.strategy;
+    if !strategy.errors.is_empty() {
+        return Round::Rest(Rest::Unreadable);
+    }
+    if !strategy.is_rolling {
+        return Round::Rest(Rest::NotUpdate);
+    }
+    if strategy.is_paused {
+        return Round::Rest(Rest::Paused);
+    }
+    let reset: Vec<usize> = positions(pods, |pod| is_reset_due(target, pod)).collect();
+    if !reset.is_empty() {
+        return Round::Reset(reset);
+    }
+    if judged.iter().all(|judged| judged.is_updated) {
+        return Round::Rest(Rest::Done);
+    }
+    let mut outdated = Vec::new();
+    for (position, (pod, judged)) in pods.iter().zip(judged).enumerate() {
+        if !judged.is_updated && strategy.selected.has(|key| pod.label(key)) {
+            outdated.push(position);
+        }
+    }
+    let is_upgradable = |position: &usize| pods.get(*position).is_some_and(|pod| is_upgradable(target, pod));
+    let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) = outdated.into_iter().partition(is_upgradable);
+    let is_waiting = |position: &usize| pods.get(*position).is_some_and(|pod| !is_under_way(target, pod));
+    let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
+    let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
+    Round::Upgrade { not_upgradable, chosen }
+}
+
+fn positions<'a>(pods: &'a [&Pod], has: impl Fn(&Pod) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {
+    pods.iter().enumerate().filter(move |(_, pod)| has(pod)).map(|(position, _)| position)
+}
+
+/// Returns the Pods that are upgraded now, in the order of the upgrades.
+fn chosen(
+    target: &Target<'_>,
+    pods: &[&Pod],
+    judged: &[Judged],
+    waiting: Vec<usize>,
+    is_uncertain: &impl Fn(&Pod) -> bool,
+) -> Vec<usize> {
+    let uncertain = |position: &usize| pods.get(*position).is_some_and(|pod| is_uncertain(pod));
+    let sorted = order::sort(pods, &target.strategy.priority, waiting);
+    let sorted = scatter::scatter(&target.strategy.scatter, pods, sorted);
+    let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(uncertain);
+    first.extend(others);
+    let waiting: Vec<Waiting> = first
+        .into_iter()
+        .map(|pod| {
+            let is_ready = judged.get(pod).is_some_and(|judged| judged.is_ready) && !uncertain(&pod);
+            Waiting { pod, is_ready }
+        })
+        .collect();
+    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
+        if judged.is_updated { !judged.is_available() } else { is_uncertain(pod) }
+    });
+    let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
+    budget::next(&waiting, counts, target.strategy.limits)
+}
+
+/// Whether only images have changed since the Pod got its version.
+fn is_upgradable(target: &Target<'_>, pod: &Pod) -> bool {
+    recorded_hash(pod, names::HASH_WITHOUT_IMAGE, target.name()) == target.hash_without_image()
+}
+
+/// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.
+fn is_under_way(target: &Target<'_>, pod: &Pod) -> bool {
+    target.containers().iter().any(|name| {
+        pod.status(name).is_some_and(|status| status.is_ready) && !is_consistent(target, pod, |one| one == name)
+    })
+}

@@ -1,0 +1,181 @@
+//! The status of a SidecarSet: counters of its Pods (ROLL-15), and the conditions that tools such as `kubectl wait` and
+//! kstatus read.
+
+use pillion_kubernetes::field::joined;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
+use pillion_plan::condition::{self, Condition};
+use pillion_plan::{Step, Subresource};
+use serde_json::{Value, json};
+
+use crate::budget;
+use crate::consistency::Judged;
+use crate::round::{Rest, Round};
+use crate::target::Target;
+
+/// Whether the rollout has done what its strategy asks for.
+pub const READY: &str = "Ready";
+/// Whether the rollout goes on.
+pub const RECONCILING: &str = "Reconciling";
+/// Whether the rollout needs somebody's help.
+pub const STALLED: &str = "Stalled";
+
+/// The numbers of a SidecarSet's Pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All Pods.
+    pub matched: usize,
+    /// The Pods with the version that is rolled out.
+    pub updated: usize,
+    /// The Pods that are consistent and ready.
+    pub ready: usize,
+    /// The Pods that are both.
+    pub updated_ready: usize,
+}
+
+impl Counts {
+    /// Counts Pods.
+    pub fn of(judged: &[Judged]) -> Self {
+        judged.iter().fold(Self { matched: judged.len(), ..Self::default() }, |mut counts, judged| {
+            let is_ready = judged.is_available();
+            counts.updated += usize::from(judged.is_updated);
+            counts.ready += usize::from(is_ready);
+            counts.updated_ready += usize::from(judged.is_updated && is_ready);
+            counts
+        })
+    }
+}
+
+/// The latest revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latest<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `collisionCount`.
+    pub collisions: i32,
+}
+
+/// The progress of a rollout: status and reason of each condition, and one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether the rollout has done what its strategy asks for.
+    pub is_ready: bool,
+    /// Whether the rollout goes on.
+    pub is_reconciling: bool,
+    /// Whether the rollout needs somebody's help.
+    pub is_stalled: bool,
+    /// The reason, one word.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+}
+
+impl Progress {
+    fn ready(reason: &'static str, message: String) -> Self {
+        Self { is_ready: true, is_reconciling: false, is_stalled: false, reason, message }
+    }
+
+    fn waiting(reason: &'static str, message: String) -> Self {
+        Self { is_ready: false, is_reconciling: false, is_stalled: false, reason, message }
+    }
+
+    fn reconciling(reason: &'static str, message: String) -> Self {
+        Self { is_ready: false, is_reconciling: true, is_stalled: false, reason, message }
+    }
+
+    /// Returns the progress of a rollout that needs somebody's help.
+    pub fn stalled(reason: &'static str, message: String) -> Self {
+        Self { is_ready: false, is_reconciling: false, is_stalled: true, reason, message }
+    }
+
+    /// Returns the progress after a round.
+    pub fn of(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
+        let Counts { matched, updated, updated_ready, .. } = counts;
+        let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready");
+        match round {
+            Round::Rest(Rest::Unreadable) => Self::stalled("InvalidStrategy", joined(&target.strategy.errors)),
+            Round::Rest(Rest::NotUpdate) => {
+                Self::ready("NotUpdate", format!("updateStrategy.type is NotUpdate; {numbers}"))
+            }
+            _ if updated == matched && updated_ready == matched && !matches!(round, Round::Reset(_)) => {
+                Self::ready("Complete", numbers)
+            }
+            Round::Rest(Rest::Paused) => Self::waiting("Paused", format!("updateStrategy.paused is true; {numbers}")),
+            Round::Rest(Rest::Done) => Self::reconciling("PodsNotReady", numbers),
+            Round::Reset(pods) => {
+                Self::reconciling("ResettingContainers", format!("{} Pods get their empty image; {numbers}", pods.len()))
+            }
+            Round::Upgrade { not_upgradable, chosen } if chosen.is_empty() && updated == updated_ready => {
+                let kept = budget::partition(target.strategy.limits.partition, matched);
+                if !not_upgradable.is_empty() {
+                    let count = not_upgradable.len();
+                    let remedy = "more than images has changed, so they must be created again";
+                    Self::stalled("NotUpgradablePods", format!("{count} Pods cannot be upgraded: {remedy}; {numbers}"))
+                } else if kept > 0 {
+                    Self::ready("PartitionReached", format!("updateStrategy.partition keeps {kept} Pods; {numbers}"))
+                } else {
+                    Self::waiting("NoPodSelected", format!("no Pod can be upgraded now; {numbers}"))
+                }
+            }
+            Round::Upgrade { .. } => Self::reconciling("RollingOut", numbers),
+        }
+    }
+
+    /// Returns the three conditions.
+    pub fn conditions(&self) -> [Condition<'_>; 3] {
+        let of = |type_, status| Condition { type_, status, reason: self.reason, message: &self.message };
+        [of(READY, self.is_ready), of(RECONCILING, self.is_reconciling), of(STALLED, self.is_stalled)]
+    }
+}
+
+/// What is written into the status of a SidecarSet.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// The counters; `None` leaves those of the status.
+    pub counts: Option<(Counts, Latest<'a>)>,
+    /// The conditions; empty if the API server does not keep conditions.
+    pub conditions: Vec<Condition<'a>>,
+}
+
+/// Returns the step that writes the report into the status of a SidecarSet; `None` if the status says it already. The
+/// step leaves what others write.
+pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<Step> {
+    let status = sidecar_set.get("status").filter(|status| status.is_object());
+    let generation = json::at(sidecar_set, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
+    let counters = report.counts.iter().flat_map(|(counts, latest)| {
+        let Counts { matched, updated, ready, updated_ready } = *counts;
+        [
+            ("observedGeneration", json!(generation)),
+            ("matchedPods", json!(matched)),
+            ("updatedPods", json!(updated)),
+            ("readyPods", json!(ready)),
+            ("updatedReadyPods", json!(updated_ready)),
+            ("latestRevision", json!(latest.name)),
+            ("collisionCount", json!(latest.collisions)),
+        ]
+    });
+    let changed: Vec<(&str, Value)> = counters.filter(|(key, value)| !says(status, key, value)).collect();
+    let conditions = condition::edits(sidecar_set, &report.conditions, now);
+    if changed.is_empty() && conditions.is_empty() {
+        return None;
+    }
+    let uid = json::text(sidecar_set, &["metadata", "uid"]);
+    let mut operations = vec![json!({"op": "test", "path": "/metadata/uid", "value": uid})];
+    if status.is_none() {
+        // The operations for the conditions expect a status.
+        operations.push(json!({"op": "add", "path": "/status", "value": {}}));
+    }
+    operations.extend(
+        changed.into_iter().map(|(key, value)| json!({"op": "add", "path": format!("/status/{key}"), "value": value})),
+    );
+    operations.extend(conditions);
+    let object = condition::reference(sidecar_set);
+    Some(Step::JsonPatch { object, subresource: Some(Subresource::Status), operations })
+}
+
+/// Whether the status has a value. An absent number is 0, except for the collision count.
+fn says(status: Option<&Value>, key: &str, value: &Value) -> bool {
+    let zero = json!(0);
+    let known = status.and_then(|status| status.get(key)).filter(|known| !known.is_null());
+    known.or_else(|| (key != "collisionCount").then_some(&zero)) == Some(value)
+}

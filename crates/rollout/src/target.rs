@@ -1,0 +1,196 @@
+//! What is rolled out: a version of a SidecarSet, and how its Pods get it.
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::Selector;
+use pillion_sidecarset::sidecar::{is_hot_upgrade, is_native};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::{names, pod};
+use serde_json::Value;
+
+use crate::amount::Amount;
+use crate::budget::Limits;
+use crate::order::Priority;
+use crate::scatter::Term;
+
+/// The version of a SidecarSet that is rolled out. New Pods get the same version.
+#[derive(Clone, Debug)]
+pub struct Target<'a> {
+    /// The version, with its defaults and hashes.
+    pub version: &'a SidecarSet,
+    /// `metadata.resourceVersion` of the SidecarSet in the cluster.
+    pub resource_version: &'a str,
+    /// `spec.containers`.
+    pub sidecars: Vec<Sidecar<'a>>,
+    /// How the version is rolled out.
+    pub strategy: Strategy<'a>,
+}
+
+/// A sidecar that is rolled out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sidecar<'a> {
+    /// Its name in the SidecarSet.
+    pub name: &'a str,
+    /// Its image.
+    pub image: &'a str,
+    /// The image of the idle container, if the sidecar is a hot-upgrade pair.
+    pub empty_image: Option<&'a str>,
+}
+
+impl Sidecar<'_> {
+    /// Returns the names of the containers in a Pod: one, or both of a pair.
+    pub fn containers(&self) -> Vec<String> {
+        match self.empty_image {
+            Some(_) => self.pair().to_vec(),
+            None => vec![self.name.to_owned()],
+        }
+    }
+
+    /// Returns the names of both containers of a pair.
+    pub fn pair(&self) -> [String; 2] {
+        ["-1", "-2"].map(|half| [self.name, half].concat())
+    }
+}
+
+/// `updateStrategy`.
+#[derive(Clone, Debug)]
+pub struct Strategy<'a> {
+    /// Whether running Pods are updated at all (`type: RollingUpdate`).
+    pub is_rolling: bool,
+    /// Whether the rollout is paused.
+    pub is_paused: bool,
+    /// Selects the Pods that are updated: all of them, or those of this selector.
+    pub selected: Selected<'a>,
+    /// `partition` and `maxUnavailable`.
+    pub limits: Limits,
+    /// `priorityStrategy`.
+    pub priority: Priority<'a>,
+    /// `scatterStrategy`.
+    pub scatter: Vec<Term>,
+    /// The fields that cannot be read. Admission refuses such a SidecarSet. With any of them, no Pod is upgraded.
+    pub errors: Vec<FieldError>,
+}
+
+/// The Pods that a rollout selects.
+#[derive(Clone, Debug)]
+pub enum Selected<'a> {
+    /// All Pods.
+    All,
+    /// The Pods with matching labels.
+    Matching(Selector<'a>),
+}
+
+impl Selected<'_> {
+    /// Whether a Pod with these labels is selected.
+    pub fn has<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Matching(selector) => selector.matches(label),
+        }
+    }
+}
+
+impl<'a> Strategy<'a> {
+    /// Reads the `updateStrategy` of a SidecarSet.
+    pub fn of(sidecar_set: &'a Value) -> Self {
+        let mut errors = Vec::new();
+        let path = FieldPath::new("spec.updateStrategy");
+        let field = |key: &str| json::at(sidecar_set, &["spec", "updateStrategy", key]).filter(|it| !it.is_null());
+        let mut amount = |key: &str, default: i64| match field(key).map(Amount::try_from) {
+            Some(Ok(amount)) => amount,
+            Some(Err(error)) => {
+                let shown = field(key).map(json::shown).unwrap_or_default();
+                errors.push(FieldError::invalid(path.child(key), shown, error.to_string()));
+                Amount::Number(0)
+            }
+            None => Amount::Number(default),
+        };
+        let limits = Limits { partition: amount("partition", 0), max_unavailable: amount("maxUnavailable", 1) };
+        let selected = match field("selector").map(Selector::parse) {
+            None => Selected::All,
+            Some(Ok(selector)) => Selected::Matching(selector),
+            Some(Err(more)) => {
+                errors.extend(more.into_iter().map(|error| error.below("spec.updateStrategy.selector")));
+                Selected::All
+            }
+        };
+        let priority = field("priorityStrategy").map_or_else(Priority::default, |strategy| {
+            let (priority, more) = Priority::of(strategy);
+            errors.extend(more.into_iter().map(|error| error.below("spec.updateStrategy.priorityStrategy")));
+            priority
+        });
+        let scatter = field("scatterStrategy").map_or_else(Vec::new, |strategy| {
+            let terms = Term::all(strategy);
+            for (index, _) in terms.iter().enumerate().filter(|(_, term)| term.key.is_empty()) {
+                let term = path.item("scatterStrategy", index);
+                errors.push(FieldError::required(term.child("key"), "name the label that spreads the Pods"));
+            }
+            terms
+        });
+        let type_ = json::text(sidecar_set, &["spec", "updateStrategy", "type"]);
+        if !matches!(type_, "" | "RollingUpdate" | "NotUpdate") {
+            errors.push(FieldError::not_supported(path.child("type"), type_, &["NotUpdate", "RollingUpdate"]));
+        }
+        Self {
+            is_rolling: type_ != "NotUpdate",
+            is_paused: json::flag(sidecar_set, &["spec", "updateStrategy", "paused"]),
+            selected,
+            limits,
+            priority,
+            scatter,
+            errors,
+        }
+    }
+}
+
+impl<'a> Target<'a> {
+    /// Returns the target of a rollout. `version` is the version that new Pods get, with its defaults and hashes;
+    /// `resource` is the SidecarSet in the cluster, whose `updateStrategy` counts.
+    pub fn new(version: &'a SidecarSet, resource: &'a SidecarSet) -> Self {
+        let sidecars = version.containers().iter().map(|container| Sidecar {
+            name: pod::name(container),
+            image: json::text(container, &["image"]),
+            empty_image: is_hot_upgrade(container)
+                .then(|| json::text(container, &["upgradeStrategy", "hotUpgradeEmptyImage"])),
+        });
+        Self {
+            version,
+            resource_version: json::text(resource.as_value(), &["metadata", "resourceVersion"]),
+            sidecars: sidecars.collect(),
+            strategy: Strategy::of(resource.as_value()),
+        }
+    }
+
+    /// Returns the name of the SidecarSet.
+    pub fn name(&self) -> &'a str {
+        self.version.name()
+    }
+
+    /// Returns the hash of the version.
+    pub fn hash(&self) -> &'a str {
+        self.version.hash()
+    }
+
+    /// Returns the hash of the version without its images.
+    pub fn hash_without_image(&self) -> &'a str {
+        self.version.annotation(names::HASH_WITHOUT_IMAGE)
+    }
+
+    /// Returns the hot-upgrade sidecars, each with its empty image.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Sidecar<'a>, &'a str)> {
+        self.sidecars.iter().filter_map(|sidecar| Some((sidecar, sidecar.empty_image?)))
+    }
+
+    /// Returns the names of all containers in a Pod that belong to the SidecarSet.
+    pub fn containers(&self) -> BTreeSet<String> {
+        self.sidecars.iter().flat_map(Sidecar::containers).collect()
+    }
+
+    /// Returns the names of the sidecars as a Pod records them (INJ-28): native init containers and containers.
+    pub fn recorded(&self) -> BTreeSet<&'a str> {
+        let native = self.version.init_containers().iter().filter(|container| is_native(container)).map(pod::name);
+        native.chain(self.sidecars.iter().map(|sidecar| sidecar.name)).collect()
+    }
+}
