@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use kube::Config;
 use pillion_controller::authority::Authority;
 use pillion_controller::registry::{self, Item, Name, Options};
+use pillion_controller::rollout::{self, LeaseName};
 use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller};
 use pillion_plan::merged::Times;
@@ -55,6 +56,10 @@ pub struct Tuning {
     #[arg(long, value_name = "DURATION", env = "PILLION_LEGACY_TOKEN_PERIOD", hide_env_values = true)]
     #[arg(default_value = "8760h")]
     pub legacy_token_period: Span,
+    /// sidecarset-rollout: the Lease of OpenKruise's manager; nothing is rolled out while it is renewed.
+    #[arg(long, value_name = "NAMESPACE/NAME", env = "PILLION_OPENKRUISE_LEASE", hide_env_values = true)]
+    #[arg(default_value_t)]
+    pub openkruise_lease: LeaseName,
 }
 
 impl Choice {
@@ -114,6 +119,7 @@ impl Tuning {
                 period: self.legacy_token_period.0,
                 ..legacy_token_cleaner::Options::default()
             },
+            rollout: rollout::Options { openkruise_lease: self.openkruise_lease.clone() },
         })
     }
 

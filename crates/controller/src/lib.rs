@@ -27,6 +27,7 @@ pub mod read;
 pub mod readiness;
 pub mod registry;
 pub mod rights;
+pub mod rollout;
 pub mod root_ca;
 pub mod sets;
 pub mod sidecar_tokens;

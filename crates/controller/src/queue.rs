@@ -73,6 +73,7 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
         tokio::select! {
             woken = wakes.recv() => match woken {
                 Some(Keys::One(key)) => schedule(key, Instant::now()),
+                Some(Keys::Many(keys)) => keys.into_iter().for_each(|key| schedule(key, Instant::now())),
                 Some(Keys::All) => controller.keys().into_iter().for_each(|key| schedule(key, Instant::now())),
                 Some(Keys::None) => {}
                 None => return,

@@ -15,6 +15,7 @@ use crate::legacy_token_cleaner::LegacyTokenCleaner;
 use crate::merged::MergedAccounts;
 use crate::queue;
 use crate::rights::{Right, Situation};
+use crate::rollout::SidecarSetRollout;
 use crate::root_ca::RootCaPublisher;
 use crate::sidecar_tokens::SidecarTokens;
 use crate::token_controller::TokenController;
@@ -117,6 +118,8 @@ controllers! {
     RootCaPublisher, root_ca: RootCaPublisher;
     /// Unused token Secrets (CLN-2).
     LegacyTokenCleaner, legacy_token_cleaner: LegacyTokenCleaner;
+    /// The sidecars of running Pods (ROLL-12).
+    SidecarSetRollout, rollout: SidecarSetRollout;
 }
 
 /// Does something with each controller.

@@ -15,6 +15,8 @@ pub enum Keys<K> {
     None,
     /// This one.
     One(K),
+    /// These.
+    Many(Vec<K>),
     /// Every key.
     All,
 }

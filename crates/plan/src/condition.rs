@@ -62,9 +62,8 @@ pub fn edits(sidecar_set: &Value, wanted: &[Condition<'_>], now: Timestamp) -> V
         }
     }
     if conditions.is_some() {
-        operations.extend(
-            added.into_iter().map(|new| json!({"op": "add", "path": "/status/conditions/-", "value": new})),
-        );
+        operations
+            .extend(added.into_iter().map(|new| json!({"op": "add", "path": "/status/conditions/-", "value": new})));
     } else if !added.is_empty() {
         operations.push(test(sidecar_set, "resourceVersion"));
         operations.push(json!({"op": "add", "path": "/status/conditions", "value": added}));

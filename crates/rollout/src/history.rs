@@ -55,7 +55,8 @@ impl Revision {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let key = |revision: &Self| (revision.head.revision(), revision.created().to_owned(), revision.name().to_owned());
+        let key =
+            |revision: &Self| (revision.head.revision(), revision.created().to_owned(), revision.name().to_owned());
         key(self).cmp(&key(other))
     }
 

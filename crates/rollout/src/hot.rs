@@ -50,7 +50,8 @@ pub(crate) fn order(target: &Target<'_>, sidecar: &Sidecar<'_>, pod: &Pod) -> [S
         return [second, first];
     }
     let works = |name: &String| {
-        pod.status(name).is_some_and(|status| status.is_ready) && is_consistent(target, pod, |container| container == name)
+        pod.status(name).is_some_and(|status| status.is_ready)
+            && is_consistent(target, pod, |container| container == name)
     };
     match (works(&first), works(&second)) {
         (true, false) => [second, first],
@@ -92,9 +93,10 @@ pub(crate) const NO_VERSION: &str = "0";
 pub fn is_reset_due(target: &Target<'_>, pod: &Pod) -> bool {
     let idle: Vec<String> = target.pairs().map(|(sidecar, _)| Pair::of(sidecar, pod).idle).collect();
     let is_idle = |name: &str| idle.iter().any(|idle| idle == name);
-    let has_old_image = target.pairs().zip(&idle).any(|((_, empty), idle)| {
-        pod.container(idle).map(|(_, container)| container.image.as_str()) != Some(empty)
-    });
+    let has_old_image = target
+        .pairs()
+        .zip(&idle)
+        .any(|((_, empty), idle)| pod.container(idle).map(|(_, container)| container.image.as_str()) != Some(empty));
     has_old_image && is_consistent(target, pod, |name| !is_idle(name)) && is_ready_but(pod, is_idle)
 }
 

@@ -98,9 +98,10 @@ fn chosen(
             Waiting { pod, is_ready }
         })
         .collect();
-    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
-        if judged.is_updated { !judged.is_available() } else { is_uncertain(pod) }
-    });
+    let unavailable = pods
+        .iter()
+        .zip(judged)
+        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { is_uncertain(pod) });
     let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
     budget::next(&waiting, counts, target.strategy.limits)
 }

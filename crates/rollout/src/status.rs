@@ -102,9 +102,10 @@ impl Progress {
             }
             Round::Rest(Rest::Paused) => Self::waiting("Paused", format!("updateStrategy.paused is true; {numbers}")),
             Round::Rest(Rest::Done) => Self::reconciling("PodsNotReady", numbers),
-            Round::Reset(pods) => {
-                Self::reconciling("ResettingContainers", format!("{} Pods get their empty image; {numbers}", pods.len()))
-            }
+            Round::Reset(pods) => Self::reconciling(
+                "ResettingContainers",
+                format!("{} Pods get their empty image; {numbers}", pods.len()),
+            ),
             Round::Upgrade { not_upgradable, chosen } if chosen.is_empty() && updated == updated_ready => {
                 let kept = budget::partition(target.strategy.limits.partition, matched);
                 if !not_upgradable.is_empty() {

@@ -32,10 +32,8 @@ pub fn read(pod: &Pod) -> Result<BTreeMap<String, bool>, Unreadable> {
     if message.is_empty() {
         return Ok(BTreeMap::new());
     }
-    serde_json::from_str(message).map_err(|_| Unreadable {
-        namespace: pod.metadata.namespace.clone(),
-        name: pod.metadata.name.clone(),
-    })
+    serde_json::from_str(message)
+        .map_err(|_| Unreadable { namespace: pod.metadata.namespace.clone(), name: pod.metadata.name.clone() })
 }
 
 /// Returns the step that writes the condition; `None` if the Pod has it already. `is_upgradable` is the value of the
@@ -64,7 +62,8 @@ pub fn step(
     if is_as_before || (before.is_none() && entries.is_empty()) {
         return Ok(None);
     }
-    let since = before.filter(|(_, before)| before.status == status).and_then(|(_, before)| before.last_transition_time);
+    let since =
+        before.filter(|(_, before)| before.status == status).and_then(|(_, before)| before.last_transition_time);
     let condition = json!({
         "type": CONDITION, "status": status, "reason": reason, "message": message, "lastProbeTime": Value::Null,
         "lastTransitionTime": since.map_or(now, |since| since.0).to_string(),

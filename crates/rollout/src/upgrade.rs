@@ -30,12 +30,7 @@ pub struct Edit {
 ///
 /// # Errors
 /// A patch of the Pod's metadata cannot be merged.
-pub fn upgrade(
-    target: &Target<'_>,
-    pod: &Pod,
-    revision: &str,
-    now: Timestamp,
-) -> Result<Edit, Vec<Reason>> {
+pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
     let mut edit = Edit::default();
     let mut working = hot::working(pod);
     let mut changed = Vec::new();
@@ -58,10 +53,8 @@ pub fn upgrade(
     }
     edit.record(target, pod, revision, now);
     let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-    edit.annotations.insert(
-        in_place::STATE.to_owned(),
-        in_place::after(pod, target.name(), target.hash(), &changed, now),
-    );
+    edit.annotations
+        .insert(in_place::STATE.to_owned(), in_place::after(pod, target.name(), target.hash(), &changed, now));
     edit.patch_metadata(target, pod)?;
     Ok(edit)
 }

@@ -176,7 +176,7 @@ impl Situation {
         }
         // The same manifest always gets the same UID.
         complete(metadata, "uid", &format!("{}/{}/{}", key.resource, key.namespace, key.name));
-        complete(metadata, "resourceVersion", "1");
+        complete(metadata, "resourceVersion", VERSION);
         if kind == "Namespace" && json::text(&value, &["status", "phase"]).is_empty() {
             let status = json::object_mut(value.as_object_mut()?, "status")?;
             status.insert("phase".to_owned(), "Active".into());
@@ -209,6 +209,9 @@ pub fn problem(manifest: &Value) -> Option<String> {
         _ => read::<DynamicObject>(manifest),
     }
 }
+
+/// The resource version of an object whose manifest has none; that of client-go's fake clients.
+const VERSION: &str = "999";
 
 /// Sets a key if it has no value.
 fn complete(object: &mut json::Object, key: &str, value: &str) {

@@ -1,5 +1,6 @@
 //! What changed about an object, so that a change wakes only the controllers that it concerns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 bitflags::bitflags! {
@@ -29,6 +30,11 @@ bitflags::bitflags! {
 pub trait Projection: Send + Sync + 'static {
     /// Returns the facets that differ between this version of the object and the next one.
     fn differences(&self, next: &Self) -> Facets;
+
+    /// Returns the names of the groups by which the table finds the object.
+    fn groups(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 }
 
 /// One change of an object.

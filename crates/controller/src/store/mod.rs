@@ -34,6 +34,7 @@ pub use change::{Change, Facets, Projection};
 pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
+pub(crate) use slim::Slim;
 pub use subject::{ContainerState, Readiness, Subject};
 pub(crate) use subject::{PodObject, WorkloadObject};
 pub use table::Table;
@@ -223,6 +224,14 @@ impl Store {
     pub fn progress(&self, name: String) -> Progress {
         let progress = Progress::default();
         self.registry.add(name, false, &progress);
+        progress
+    }
+
+    /// Registers something of which people are told, but which does not affect readiness. It counts until the result is
+    /// dropped.
+    pub fn remark(&self, name: String) -> Progress {
+        let progress = Progress::default();
+        self.registry.add(name, true, &progress);
         progress
     }
 

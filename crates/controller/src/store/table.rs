@@ -66,6 +66,8 @@ type Subscriber<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 
 struct State<T> {
     entries: Entries<T>,
+    /// The places of the objects of each group.
+    groups: BTreeMap<String, BTreeSet<Place>>,
     /// The objects of a list that is not complete yet.
     coming: Option<Entries<T>>,
     gone: Gone,
@@ -100,7 +102,8 @@ impl Gone {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let state = State { entries: BTreeMap::new(), coming: None, gone: Gone::default(), counts: BTreeMap::new() };
+        let (entries, groups, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let state = State { entries, groups, coming: None, gone: Gone::default(), counts };
         Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
     }
 }
@@ -120,6 +123,19 @@ impl<T> Table<T> {
     /// Returns all objects, sorted by namespace and name.
     pub fn all(&self) -> Vec<Arc<T>> {
         self.read().entries.values().flat_map(objects).collect()
+    }
+
+    /// Returns the objects of a group, sorted by namespace and name.
+    pub fn group(&self, group: &str) -> Vec<Arc<T>> {
+        let state = self.read();
+        let object = |place: &Place| state.entries.get(&place.namespace)?.get(&place.name);
+        let entries = state.groups.get(group).into_iter().flatten().filter_map(object);
+        entries.map(|entry| Arc::clone(&entry.object)).collect()
+    }
+
+    /// Returns the names of all groups, ascending.
+    pub fn groups(&self) -> Vec<String> {
+        self.read().groups.keys().cloned().collect()
     }
 
     /// Returns the names of all objects, sorted by namespace and name.
@@ -226,6 +242,7 @@ impl<T: Projection> Table<T> {
             }
             state.entries = coming;
             for change in &changes {
+                state.regroup(change);
                 state.counted(change.facets());
             }
             changes
@@ -298,6 +315,7 @@ impl<T: Projection> State<T> {
         }
         let before = entries.insert(name.clone(), Entry { version, object: Arc::clone(&object) });
         let change = Change { namespace, name, before: before.map(|entry| entry.object), after: Some(object) };
+        self.regroup(&change);
         self.counted(change.facets());
         Some(change)
     }
@@ -317,8 +335,27 @@ impl<T: Projection> State<T> {
             self.entries.remove(&namespace);
         }
         let change = Change { namespace, name, before: Some(entry.object), after: None };
+        self.regroup(&change);
         self.counted(change.facets());
         Some(change)
+    }
+
+    /// Moves a changed object to its groups.
+    fn regroup(&mut self, change: &Change<T>) {
+        let groups = |object: &Option<Arc<T>>| object.as_ref().map(|object| object.groups()).unwrap_or_default();
+        let (before, after) = (groups(&change.before), groups(&change.after));
+        let place = || Place { namespace: change.namespace.clone(), name: change.name.clone() };
+        for group in before.difference(&after) {
+            if let Some(places) = self.groups.get_mut(group) {
+                places.remove(&place());
+                if places.is_empty() {
+                    self.groups.remove(group);
+                }
+            }
+        }
+        for group in after.difference(&before) {
+            self.groups.entry(group.clone()).or_default().insert(place());
+        }
     }
 
     fn counted(&mut self, facets: Facets) {

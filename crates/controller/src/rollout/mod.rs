@@ -1,0 +1,338 @@
+//! `sidecarset-rollout`: updates the sidecars of running Pods (docs/spec/rollouts.md).
+//!
+//! [`pillion_rollout`] decides. One reconciliation is one round for one SidecarSet: its revision, its status, and the
+//! Pods that are upgraded now. A key is the name of a SidecarSet. A SidecarSet that is deleted stays a key until no
+//! condition of a Pod names it.
+
+mod pods;
+mod register;
+mod rival;
+mod round;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use pillion_kubernetes::field::joined;
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::Selector;
+use pillion_rollout::consistency::{Judged, is_candidate};
+use pillion_rollout::round::{Rest, Round, round};
+use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
+use pillion_rollout::target::Target;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use self::pods::InjectedPod;
+use self::rival::Rival;
+pub use self::rival::{LeaseName, NoLeaseName};
+use self::sources::{Place, Sources, Version, of_settings};
+use crate::context::Context;
+use crate::controller::{Controller, Done, Failure, Pace};
+use crate::effects::{Effects, Journal};
+use crate::rights::{self, READ, Right, Scope, Situation, WATCH};
+use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
+use crate::wakes::{Keys, Wakes};
+
+/// How long a reconciliation waits for lists before it starts again.
+const LISTING: Duration = Duration::from_secs(2);
+
+/// The controller's options.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The Lease of OpenKruise's manager.
+    pub openkruise_lease: LeaseName,
+}
+
+/// The controller.
+pub struct SidecarSetRollout {
+    context: Context,
+    effects: Effects,
+    pods: Watched<InjectedPod>,
+    rival: Rival,
+    /// Says that OpenKruise's manager is at work.
+    standing: Watching,
+    wakes: OnceLock<Wakes<String>>,
+    sources: Mutex<Option<Arc<Sources>>>,
+}
+
+/// What is remembered about a SidecarSet.
+#[derive(Default)]
+pub struct State {
+    /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
+    uncertain: BTreeMap<String, String>,
+    /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
+    drops_conditions: bool,
+    /// What people were told.
+    journal: Journal,
+}
+
+/// A SidecarSet of the cluster in one round.
+struct Rollout<'a> {
+    /// The custom resource in v1beta1.
+    resource: &'a SidecarSet,
+    /// The custom resource as it is in the cluster.
+    object: &'a Value,
+    target: Target<'a>,
+    /// All Pods of the SidecarSet, sorted by namespace and name.
+    pods: Vec<Arc<InjectedPod>>,
+}
+
+impl Controller for SidecarSetRollout {
+    const NAME: &'static str = "sidecarset-rollout";
+    /// An upgrade of Pillion must not begin to change running Pods.
+    const IS_ON_BY_DEFAULT: bool = false;
+
+    type Options = Options;
+    type Key = String;
+    type State = State;
+
+    async fn start(context: Context, options: Options) -> Self {
+        let pods = context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::of);
+        let rival = Rival::watch(&context, options.openkruise_lease);
+        let standing = context.store.remark(Self::NAME.to_owned());
+        standing.done();
+        context.store.sidecar_sets().listed().await;
+        context.store.namespaces().listed().await;
+        pods.listed().await;
+        rival.listed().await;
+        let effects = context.effects(Self::NAME);
+        Self { context, effects, pods, rival, standing, wakes: OnceLock::new(), sources: Mutex::default() }
+    }
+
+    fn wakes(&self, wakes: &Wakes<String>) {
+        wakes.on(self.context.store.sidecar_sets(), Facets::CONTENT, |change| Keys::One(change.name.clone()));
+        wakes.on(self.context.store.namespaces(), Facets::LABELS, |_| Keys::All);
+        wakes.on(&self.pods, Facets::CONTENT | Facets::READINESS, |change: &Change<InjectedPod>| {
+            let pods = change.before.iter().chain(&change.after);
+            let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
+            Keys::Many(names.into_iter().map(str::to_owned).collect())
+        });
+        wakes.follow(self.context.settings.clone());
+        // This fails only if it is called twice.
+        let _ = self.wakes.set(wakes.clone());
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let gone = self.pods.groups().into_iter().filter(|name| self.exists(name));
+        let all: BTreeSet<String> = self.context.store.sidecar_sets().names().into_iter().chain(gone).collect();
+        all.into_iter().collect()
+    }
+
+    fn exists(&self, name: &String) -> bool {
+        self.is_there(name) || self.pods.group(name).iter().any(|pod| round::is_told(&pod.0, name))
+    }
+
+    fn concerns(&self, name: &String, sidecar_set: &str) -> bool {
+        name == sidecar_set
+    }
+
+    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+        if let Some(left) = self.rival.is_at_work() {
+            let text = self.rival.text();
+            if self.standing.problem().as_ref() != Some(&text) {
+                tracing::info!(controller = Self::NAME, "{text}");
+            }
+            self.standing.fail(text.clone());
+            self.effects.problem(None, text);
+            return Ok(Done::LookAgain(Duration::from_secs(left)));
+        }
+        if self.standing.problem().is_some() {
+            tracing::info!(controller = Self::NAME, "OpenKruise's manager is gone, so this controller takes over");
+            self.standing.done();
+        }
+        let Some(sources) = self.sources() else { return Ok(Done::LookAgain(LISTING)) };
+        if timeout(LISTING, sources.listed()).await.is_err() {
+            return Ok(Done::LookAgain(LISTING));
+        }
+        let done = match self.context.store.sidecar_sets().get("", name) {
+            Some(object) => self.roll_out(&object.0, &sources, state).await,
+            None => self.clean(name).await,
+        };
+        state.journal.end(done.is_ok());
+        done
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { longest_delay: Duration::from_mins(1), ..Pace::default() }
+    }
+
+    fn rights(_: &Situation) -> Vec<Right> {
+        let pods = "The sidecars of running Pods: their images, and the records and conditions about them.";
+        let revisions = "The versions of SidecarSets, to which injection and rollouts refer by name.";
+        let status = "How far the rollout of a SidecarSet is.";
+        let bundle = "The version of a SidecarSet that new Pods get.";
+        let lease = "Whether OpenKruise's manager rolls out SidecarSets: two must not upgrade the same Pods.";
+        let keep = &["get", "list", "watch", "create", "patch", "delete"];
+        vec![
+            rights::namespaces(),
+            Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets"], WATCH, "The SidecarSets."),
+            Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets/status"], &["patch"], status),
+            Right::new(Scope::Cluster, "", &["pods"], &["get", "list", "watch", "patch"], pods),
+            Right::new(Scope::Cluster, "", &["pods/status"], &["patch"], ""),
+            Right::new(Scope::System, "apps", &["controllerrevisions"], keep, revisions),
+            Right::new(Scope::System, "coordination.k8s.io", &["leases"], WATCH, lease),
+            Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
+        ]
+    }
+}
+
+impl SidecarSetRollout {
+    /// Whether a SidecarSet of this name exists in the cluster.
+    fn is_there(&self, name: &str) -> bool {
+        self.context.store.sidecar_sets().get("", name).is_some()
+    }
+
+    /// Returns the watches that the settings ask for; `None` before [`Controller::wakes`] was called.
+    fn sources(&self) -> Option<Arc<Sources>> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::of(&self.context.settings());
+        if sources.as_ref().is_none_or(|sources| sources.place != place) {
+            *sources = None;
+            *sources = Some(Arc::new(Sources::watch(&self.context, place, self.wakes.get()?)));
+        }
+        sources.clone()
+    }
+
+    /// Runs one round for a SidecarSet.
+    async fn roll_out(&self, object: &Value, sources: &Sources, state: &mut State) -> Result<Done, Failure> {
+        if json::is_terminating(object) {
+            return Ok(Done::Settled);
+        }
+        let resource = match decode(object.clone()) {
+            Ok(decoded) => decoded.into_sidecar_set(),
+            Err(errors) => return self.stalled(object, "InvalidSidecarSet", joined(&errors), state).await,
+        };
+        let version = match self.version(&resource, sources) {
+            Version::Known(version) => version,
+            Version::OfSettings => {
+                let text = "the policy's settings have a SidecarSet of this name, which new Pods get; SidecarSets of the \
+                            settings are not rolled out";
+                return self.stalled(object, "InSettings", text.to_owned(), state).await;
+            }
+            Version::NotInBundle => {
+                let text = "the policy's bundle does not contain this SidecarSet, so new Pods do not get it; condition \
+                            InBundle says why";
+                return self.stalled(object, "NotInBundle", text.to_owned(), state).await;
+            }
+        };
+        let target = Target::new(&version, &resource);
+        let pods = match self.pods_of(&target) {
+            Ok(pods) => pods,
+            Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
+        };
+        let rollout = Rollout { resource: &resource, object, target, pods };
+        let Some(latest) = self.register(&rollout, sources).await? else {
+            return Ok(Done::after_write(false));
+        };
+        let seen: Vec<&pillion_rollout::pod::Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
+        let judged: Vec<Judged> = seen.iter().map(|pod| Judged::of(&rollout.target, pod)).collect();
+        state.uncertain.retain(|uid, version| {
+            seen.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
+        });
+        let next = round(&rollout.target, &seen, &judged, |pod| state.uncertain.contains_key(&pod.metadata.uid));
+        let counts = Counts::of(&judged);
+        let progress = Progress::of(&rollout.target, &next, counts);
+        let latest_revision = Latest { name: &latest.name, collisions: latest.collisions };
+        if !self.report(object, Some((counts, latest_revision)), &progress, state).await? {
+            return Ok(Done::after_write(false));
+        }
+        match next {
+            Round::Rest(Rest::Unreadable) => {
+                self.effects.problem(None, format!("SidecarSet \"{}\": {}", resource.name(), progress.message));
+                Ok(Done::Settled)
+            }
+            Round::Rest(_) => Ok(Done::Settled),
+            Round::Reset(reset) => self.reset(&rollout, &reset, state).await,
+            Round::Upgrade { not_upgradable, chosen } => {
+                let is_told = self.tell_not_upgradable(&rollout, &not_upgradable, state).await?;
+                let is_done = self.upgrade(&rollout, &chosen, &latest.name, state).await?;
+                Ok(Done::after_write(is_told && is_done))
+            }
+        }
+    }
+
+    /// Returns the version of a SidecarSet that new Pods get.
+    fn version(&self, resource: &SidecarSet, sources: &Sources) -> Version {
+        let is_of_settings = of_settings(&self.context.settings()).is_none_or(|names| names.contains(resource.name()));
+        if is_of_settings { Version::OfSettings } else { sources.version(resource) }
+    }
+
+    /// Returns the Pods of a SidecarSet (ROLL-10).
+    ///
+    /// # Errors
+    /// A selector cannot be read.
+    fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
+        let unreadable = |field: &str, errors: Vec<pillion_kubernetes::field::FieldError>| {
+            let errors: Vec<_> = errors.into_iter().map(|error| error.below(field)).collect();
+            joined(&errors)
+        };
+        let Some(selector) = target.version.spec(&["selector"]) else { return Ok(Vec::new()) };
+        let selector = Selector::parse(selector).map_err(|errors| unreadable("spec.selector", errors))?;
+        let namespaces = target.version.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
+        let namespaces = namespaces.map_err(|errors| unreadable("spec.namespaceSelector", errors))?;
+        let mut selected = BTreeMap::<String, bool>::new();
+        let mut is_selected = |name: &str| {
+            let Some(namespaces) = &namespaces else { return true };
+            *selected.entry(name.to_owned()).or_insert_with(|| {
+                let namespace = self.context.store.namespaces().get("", name);
+                let labels = |namespace: &Arc<crate::store::Namespace>| {
+                    namespaces.matches_labels(json::object(&namespace.0, &["metadata", "labels"]))
+                };
+                namespace.is_some_and(|namespace| labels(&namespace))
+            })
+        };
+        let mut pods = self.pods.group(target.name());
+        pods.retain(|pod| {
+            selector.matches(|key| pod.0.label(key))
+                && is_selected(&pod.0.metadata.namespace)
+                && is_candidate(target, &pod.0)
+        });
+        Ok(pods)
+    }
+
+    /// Reports that a SidecarSet is not rolled out, and the reason.
+    async fn stalled(
+        &self,
+        object: &Value,
+        reason: &'static str,
+        message: String,
+        state: &mut State,
+    ) -> Result<Done, Failure> {
+        let name = json::text(object, &["metadata", "name"]);
+        let text = format!("SidecarSet \"{name}\" is not rolled out: {message}");
+        if state.journal.is_news(&text) {
+            tracing::warn!(controller = Self::NAME, sidecarset = name, reason, "{text}");
+        }
+        self.effects.problem(None, text);
+        let is_written = self.report(object, None, &Progress::stalled(reason, message), state).await?;
+        Ok(Done::after_write(is_written))
+    }
+
+    /// Writes the status of a SidecarSet. Returns false if another client changed it at the same time.
+    async fn report(
+        &self,
+        object: &Value,
+        counts: Option<(Counts, Latest<'_>)>,
+        progress: &Progress,
+        state: &mut State,
+    ) -> Result<bool, Failure> {
+        let conditions = if state.drops_conditions { Vec::new() } else { progress.conditions().to_vec() };
+        let report = Report { counts, conditions };
+        let Some(step) = status::step(object, &report, self.context.clock.now()) else { return Ok(true) };
+        match self.effects.carry_out(&step, &progress.message).await {
+            Ok(stored) => {
+                let stored = stored.unwrap_or_default();
+                let conditions = json::items(&stored, &["status", "conditions"]);
+                let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == READY);
+                state.drops_conditions |= !report.conditions.is_empty() && !is_kept;
+                Ok(true)
+            }
+            Err(error) if error.problem.is_overtaken() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

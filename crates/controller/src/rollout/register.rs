@@ -1,0 +1,137 @@
+//! Stores the version that is rolled out as a ControllerRevision (docs/spec/revisions.md).
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
+use kube::Api;
+use pillion_inject::records::Records;
+use pillion_kubernetes::json;
+use pillion_plan::Step;
+use pillion_rollout::history::{History, Latest, Revision};
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use serde_json::Value;
+
+use super::sources::Sources;
+use super::{Rollout, SidecarSetRollout};
+use crate::controller::{Controller as _, Failure};
+use crate::problem::WriteProblem;
+use crate::read;
+
+/// The most names to try for a new revision. Each collision needs another one.
+const NAMES: i32 = 16;
+
+/// The latest revision of a SidecarSet.
+pub(super) struct Registered {
+    pub(super) name: String,
+    /// How many names were taken by revisions with other data.
+    pub(super) collisions: i32,
+}
+
+impl SidecarSetRollout {
+    /// Stores the version as the latest revision, unless it is that already. Returns `None` if another client changed
+    /// the revisions at the same time.
+    ///
+    /// # Errors
+    /// A revision could not be read or written.
+    pub(super) async fn register(
+        &self,
+        rollout: &Rollout<'_>,
+        sources: &Sources,
+    ) -> Result<Option<Registered>, Failure> {
+        let uid = json::text(rollout.object, &["metadata", "uid"]);
+        let stored = sources.revisions.group(rollout.resource.name());
+        let history = History::of(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
+        let collisions = json::at(rollout.object, &["status", "collisionCount"]).and_then(Value::as_i64);
+        let mut collisions = collisions.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
+        let latest = match history.latest() {
+            Latest::Newest(latest) => latest.clone(),
+            Latest::Again(latest, step) => {
+                if !self.effects.settle(&step, "the SidecarSet has its content again").await? {
+                    return Ok(None);
+                }
+                latest.clone()
+            }
+            Latest::New(number) => {
+                let namespace = &sources.place.system_namespace;
+                let new = |collisions| history.new_revision(number, collisions, uid, namespace);
+                match self.create(&history, &mut collisions, new).await? {
+                    Some(latest) => latest,
+                    None => return Ok(None),
+                }
+            }
+        };
+        if let Some(step) = history.relabel(&latest)
+            && !self.effects.settle(&step, "the SidecarSet's customVersion").await?
+        {
+            return Ok(None);
+        }
+        self.truncate(rollout, &history, latest.name()).await?;
+        Ok(Some(Registered { name: latest.name().to_owned(), collisions }))
+    }
+
+    /// Creates a revision under the first name that is free, or takes the one that has the data already.
+    async fn create(
+        &self,
+        history: &History<'_>,
+        collisions: &mut i32,
+        new: impl Fn(i32) -> Value,
+    ) -> Result<Option<Revision>, Failure> {
+        for _ in 0..NAMES {
+            let object = new(*collisions);
+            let text = |key: &str| json::text(&object, &["metadata", key]).to_owned();
+            let (namespace, name) = (text("namespace"), text("name"));
+            match self.effects.carry_out(&Step::Create(object), "the SidecarSet has new content").await {
+                Ok(created) => return Ok(created.as_ref().and_then(revision)),
+                Err(error) if error.problem == WriteProblem::AlreadyExists => {}
+                Err(error) if error.problem.is_overtaken() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            let api = Api::<RevisionObject>::namespaced(self.context.client.clone(), &namespace);
+            let there = read::one(&api, &name).await.map_err(|problem| {
+                let text = format!("could not read ControllerRevision \"{namespace}/{name}\": {problem}");
+                Failure { retry_after: problem.retry_after(), text }
+            })?;
+            let Some(there) = there.and_then(|there| revision(&serde_json::to_value(there).ok()?)) else {
+                return Ok(None);
+            };
+            if history.has_data(&there) {
+                return Ok(Some(there));
+            }
+            *collisions = collisions.saturating_add(1);
+        }
+        Err(Failure::new(format!("{NAMES} names for a new ControllerRevision are taken")))
+    }
+
+    /// Deletes revisions that are not needed any more. As in OpenKruise, the rollout goes on if that fails.
+    async fn truncate(&self, rollout: &Rollout<'_>, history: &History<'_>, latest: &str) -> Result<(), Failure> {
+        let name = rollout.resource.name();
+        let recorded = |pod: &pillion_rollout::pod::Pod| {
+            let records = Records::parse(pod.annotation(names::HASH))?;
+            Some(records.get(name)?.revision.clone()).filter(|revision| !revision.is_empty())
+        };
+        let used: BTreeSet<String> = rollout.pods.iter().filter_map(|pod| recorded(&pod.0)).collect();
+        let truncation = history.truncated(latest, &used, rollout.resource);
+        for step in truncation.steps() {
+            if let Err(error) = self.effects.settle(&step, "more revisions than revisionHistoryLimit").await {
+                tracing::warn!(controller = Self::NAME, sidecarset = name, %error, "a revision was not deleted");
+                return Ok(());
+            }
+        }
+        if truncation.kept > truncation.limit {
+            let (kept, limit) = (truncation.kept, truncation.limit);
+            tracing::debug!(controller = Self::NAME, sidecarset = name, kept, limit, "revisions in use are kept");
+        }
+        Ok(())
+    }
+}
+
+/// Reads a stored revision.
+fn revision(object: &Value) -> Option<Revision> {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), "apps/v1".into());
+        fields.insert("kind".to_owned(), "ControllerRevision".into());
+    }
+    ControllerRevision::decode(object).ok().map(|revision| Revision::of(&revision))
+}

@@ -1,0 +1,175 @@
+//! The writes to Pods of one round.
+
+use std::sync::Arc;
+
+use pillion_kubernetes::outcome::Reason;
+use pillion_rollout::pod::{Metadata, Pod};
+use pillion_rollout::upgradable::{self, Unreadable};
+use pillion_rollout::upgrade::{self, Edit};
+use serde_json::{Value, json};
+
+use super::pods::{self, InjectedPod};
+use super::{Rollout, SidecarSetRollout, State};
+use crate::controller::{Controller as _, Done, Failure};
+use crate::problem::WriteProblem;
+use crate::read;
+
+/// The number of tries to write a condition of a Pod that others change at the same time.
+const TRIES: usize = 3;
+
+/// Whether the condition of a Pod names a SidecarSet.
+pub(super) fn is_told(pod: &Pod, name: &str) -> bool {
+    upgradable::read(pod).is_ok_and(|entries| entries.contains_key(name))
+}
+
+/// What became of a write to a Pod.
+enum Written {
+    Done,
+    /// Another client changed the Pod at the same time, or it is gone.
+    Overtaken,
+}
+
+impl SidecarSetRollout {
+    /// Upgrades the chosen Pods, one after the other. Returns false if a Pod was changed by another client at the same
+    /// time. The first error ends the round (ROLL-44).
+    pub(super) async fn upgrade(
+        &self,
+        rollout: &Rollout<'_>,
+        chosen: &[usize],
+        revision: &str,
+        state: &mut State,
+    ) -> Result<bool, Failure> {
+        let mut is_complete = true;
+        let name = rollout.resource.name();
+        for pod in chosen.iter().filter_map(|position| rollout.pods.get(*position)) {
+            if self.rival.is_at_work().is_some() {
+                return Ok(false);
+            }
+            let edit = upgrade::upgrade(&rollout.target, &pod.0, revision, self.context.clock.now());
+            let edit = edit.map_err(|reasons| unpatchable(&pod.0, &reasons))?;
+            let why = if edit.changes_images() { "new images" } else { "it has the images already" };
+            match self.write(&pod.0, &edit, why, state).await? {
+                Written::Done => is_complete &= self.tell(&pod.0.metadata, (name, Some(true))).await?,
+                Written::Overtaken => is_complete = false,
+            }
+        }
+        Ok(is_complete)
+    }
+
+    /// Gives idle containers of these Pods their empty image (ROLL-47).
+    pub(super) async fn reset(
+        &self,
+        rollout: &Rollout<'_>,
+        pods: &[usize],
+        state: &mut State,
+    ) -> Result<Done, Failure> {
+        let mut is_complete = true;
+        for pod in pods.iter().filter_map(|position| rollout.pods.get(*position)) {
+            if self.rival.is_at_work().is_some() {
+                return Ok(Done::after_write(false));
+            }
+            let edit = upgrade::reset(&rollout.target, &pod.0, self.context.clock.now());
+            match self.write(&pod.0, &edit, "the hot upgrade is complete", state).await {
+                Ok(Written::Done) => {
+                    let text = "reset sidecar container image empty successfully";
+                    let object = object(&pod.0.metadata);
+                    self.context.events.normal(&object, "Reset", "ResetContainerSucceed", text.to_owned()).await;
+                }
+                Ok(Written::Overtaken) => is_complete = false,
+                Err(failure) => {
+                    let text = format!("reset sidecar container image empty failed: {failure}");
+                    let object = object(&pod.0.metadata);
+                    self.context.events.warning(&object, "Reset", "ResetContainerFailed", text).await;
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(Done::after_write(is_complete))
+    }
+
+    async fn write(&self, pod: &Pod, edit: &Edit, why: &str, state: &mut State) -> Result<Written, Failure> {
+        let Metadata { uid, resource_version, namespace, name, .. } = &pod.metadata;
+        match self.effects.carry_out(&edit.step(pod), why).await {
+            Ok(_) => {
+                state.uncertain.remove(uid);
+                tracing::info!(controller = Self::NAME, namespace, pod = name, why, "changed");
+                Ok(Written::Done)
+            }
+            Err(error) if error.problem.is_overtaken() => Ok(Written::Overtaken),
+            Err(error) => {
+                if matches!(error.problem, WriteProblem::Failed(_) | WriteProblem::Later { .. }) {
+                    state.uncertain.insert(uid.clone(), resource_version.clone());
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes into the conditions of Pods that they cannot be upgraded, and tells how many there are.
+    pub(super) async fn tell_not_upgradable(
+        &self,
+        rollout: &Rollout<'_>,
+        pods: &[usize],
+        state: &mut State,
+    ) -> Result<bool, Failure> {
+        let mut is_complete = true;
+        for pod in pods.iter().filter_map(|position| rollout.pods.get(*position)) {
+            is_complete &= self.tell(&pod.0.metadata, (rollout.resource.name(), Some(false))).await?;
+        }
+        let count = pods.len();
+        let text =
+            format!("SidecarSet in-place update detected {count} not upgradable pod(s) in this round, will skip them.");
+        if count > 0 && state.journal.is_news(&text) {
+            self.context.events.normal(rollout.object, "Upgrade", "NotUpgradablePods", text).await;
+        }
+        Ok(is_complete)
+    }
+
+    /// Removes a SidecarSet that is gone from the conditions of Pods (DIFF-13).
+    pub(super) async fn clean(&self, name: &str) -> Result<Done, Failure> {
+        let mut is_complete = true;
+        for pod in self.pods.group(name).iter().filter(|pod| is_told(&pod.0, name)) {
+            is_complete &= self.tell(&pod.0.metadata, (name, None)).await?;
+        }
+        Ok(Done::after_write(is_complete))
+    }
+
+    /// Writes the value of a SidecarSet into the condition of a Pod. Returns false if others keep changing the Pod.
+    async fn tell(&self, pod: &Metadata, (name, value): (&str, Option<bool>)) -> Result<bool, Failure> {
+        let Metadata { namespace, name: pod_name, uid, .. } = pod;
+        let exists = |known: &str| self.is_there(known);
+        let mut current = self.pods.get(namespace, pod_name);
+        for _ in 0..TRIES {
+            let Some(seen) = current.filter(|seen| seen.0.metadata.uid == *uid) else { return Ok(true) };
+            let step = upgradable::step(&seen.0, (name, value), exists, self.context.clock.now());
+            let step = step.map_err(|error: Unreadable| Failure::new(error.to_string()))?;
+            let Some(step) = step else { return Ok(true) };
+            if self.effects.settle(&step, "whether its sidecars can be upgraded").await? {
+                return Ok(true);
+            }
+            let api = pods::of_namespace(&self.context.client, namespace);
+            let read = read::one(&api, pod_name).await.map_err(|problem| {
+                let text = format!("could not read Pod \"{namespace}/{pod_name}\": {problem}");
+                Failure { retry_after: problem.retry_after(), text }
+            })?;
+            current = read.and_then(InjectedPod::of).map(Arc::new);
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the parts of a Pod that an Event needs.
+fn object(pod: &Metadata) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "resourceVersion": pod.resource_version,
+        },
+    })
+}
+
+fn unpatchable(pod: &Pod, reasons: &[Reason]) -> Failure {
+    let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    let Metadata { namespace, name, .. } = &pod.metadata;
+    Failure::new(format!("Pod \"{namespace}/{name}\" cannot be upgraded: {}", texts.join("; ")))
+}

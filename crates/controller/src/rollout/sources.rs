@@ -1,0 +1,156 @@
+//! What rollouts depend on besides SidecarSets and Pods: the bundle, and the stored revisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
+use k8s_openapi::api::core::v1::ConfigMap as ConfigMapObject;
+use kube::Api;
+use kube::api::ObjectMeta;
+use pillion_admission::settings::Settings;
+use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::json;
+use pillion_plan::bundle::{belongs, stored};
+use pillion_rollout::history::Revision;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use serde_json::Value;
+
+use super::SidecarSetRollout;
+use crate::context::Context;
+use crate::controller::Controller as _;
+use crate::store::{Facets, Projection, Watch, Watched};
+use crate::wakes::{Keys, Wakes};
+
+/// The settings that decide which objects to watch. If they change, the watches start again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    bundle: Option<ConfigMapName>,
+    pub(super) system_namespace: String,
+}
+
+impl Place {
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self { bundle: settings.bundle_source.config_map.clone(), system_namespace: settings.system_namespace.clone() }
+    }
+}
+
+/// A ConfigMap of the bundle: the whole object without `managedFields`.
+struct ConfigMap(Arc<Value>);
+
+impl Projection for ConfigMap {
+    /// The time of the bundle is written again and again.
+    fn differences(&self, next: &Self) -> Facets {
+        if self.0.get("data") == next.0.get("data") { Facets::empty() } else { Facets::CONTENT }
+    }
+}
+
+/// A ControllerRevision of a SidecarSet.
+pub(super) struct StoredRevision(pub(super) Revision);
+
+impl StoredRevision {
+    fn of(revision: RevisionObject) -> Option<Self> {
+        let metadata = ObjectMeta { managed_fields: None, ..revision.metadata };
+        let object = serde_json::to_value(RevisionObject { metadata, ..revision }).ok()?;
+        Some(Self(Revision::of(&ControllerRevision::decode(object).ok()?)))
+    }
+}
+
+impl Projection for StoredRevision {
+    fn differences(&self, next: &Self) -> Facets {
+        if self.0 == next.0 { Facets::empty() } else { Facets::CONTENT }
+    }
+
+    fn groups(&self) -> BTreeSet<String> {
+        self.0.head.label(names::SIDECAR_SET_NAME_LABEL).map(str::to_owned).into_iter().collect()
+    }
+}
+
+/// The version of a SidecarSet that new Pods get.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Version {
+    /// This one, with its defaults and hashes.
+    Known(SidecarSet),
+    /// None: the settings have a SidecarSet of this name, which is never rolled out.
+    OfSettings,
+    /// None: the bundle does not contain the SidecarSet.
+    NotInBundle,
+}
+
+/// The watches. They end when this is dropped.
+pub(super) struct Sources {
+    pub(super) place: Place,
+    config_maps: Option<Watched<ConfigMap>>,
+    pub(super) revisions: Watched<StoredRevision>,
+    /// The SidecarSets of the bundle, by name, and the count of changes for which they were read.
+    bundled: Mutex<Option<(u64, Arc<BTreeMap<String, SidecarSet>>)>>,
+}
+
+impl Sources {
+    /// Starts the watches. Changes wake the SidecarSets that they concern.
+    pub(super) fn watch(context: &Context, place: Place, wakes: &Wakes<String>) -> Self {
+        let (client, store, name) = (&context.client, &context.store, SidecarSetRollout::NAME);
+        let config_maps = place.bundle.as_ref().map(|at| {
+            let api = Api::<ConfigMapObject>::namespaced(client.clone(), &at.namespace);
+            let index = at.name.clone();
+            let of_bundle = move |map: ConfigMapObject| {
+                let metadata = ObjectMeta { managed_fields: None, ..map.metadata };
+                let is_it = metadata.name.as_ref().is_some_and(|name| belongs(&index, name));
+                let map = ConfigMapObject { metadata, ..map };
+                if is_it { serde_json::to_value(map).ok().map(|map| ConfigMap(Arc::new(map))) } else { None }
+            };
+            store.keep(name, Watch::new(api, "ConfigMap"), of_bundle)
+        });
+        let api = Api::<RevisionObject>::namespaced(client.clone(), &place.system_namespace);
+        let watch = Watch::new(api, "ControllerRevision").label(names::SIDECAR_SET_NAME_LABEL, None);
+        let revisions = store.keep(name, watch, StoredRevision::of);
+        if let Some(maps) = &config_maps {
+            wakes.on(maps, Facets::CONTENT, |_| Keys::All);
+        }
+        wakes.on(&revisions, Facets::CONTENT, |change| {
+            let groups = change.before.iter().chain(&change.after).flat_map(|revision| revision.groups());
+            Keys::Many(groups.collect())
+        });
+        Self { place, config_maps, revisions, bundled: Mutex::default() }
+    }
+
+    /// Waits until everything was listed.
+    pub(super) async fn listed(&self) {
+        self.revisions.listed().await;
+        if let Some(maps) = &self.config_maps {
+            maps.listed().await;
+        }
+    }
+
+    /// Returns the version of a SidecarSet of the cluster that new Pods get: that of the bundle, if its ConfigMap exists,
+    /// otherwise `resource`, the custom resource.
+    pub(super) fn version(&self, resource: &SidecarSet) -> Version {
+        let Some(bundled) = self.bundled() else { return Version::Known(prepared(resource)) };
+        bundled.get(resource.name()).cloned().map_or(Version::NotInBundle, Version::Known)
+    }
+
+    /// Returns the SidecarSets of the bundle; `None` if there is no bundle.
+    fn bundled(&self) -> Option<Arc<BTreeMap<String, SidecarSet>>> {
+        let (maps, at) = (self.config_maps.as_ref()?, self.place.bundle.as_ref()?);
+        maps.get(&at.namespace, &at.name)?;
+        // The count first: a change in between is then seen as one more.
+        let count = maps.count(Facets::CONTENT);
+        let mut read = self.bundled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sets)) = read.as_ref().filter(|(known, _)| *known == count) {
+            return Some(Arc::clone(sets));
+        }
+        let maps: Vec<Arc<Value>> = maps.all().iter().map(|map| Arc::clone(&map.0)).collect();
+        let sets = stored(at, &maps).into_iter().map(|set| (set.name().to_owned(), set));
+        let sets = Arc::new(sets.collect::<BTreeMap<_, _>>());
+        *read = Some((count, Arc::clone(&sets)));
+        Some(sets)
+    }
+}
+
+/// Returns the names of the SidecarSets of the settings; `None` if they cannot be read.
+pub(super) fn of_settings(settings: &Settings) -> Option<BTreeSet<String>> {
+    let sets = settings.all_sidecar_sets().ok()?;
+    Some(sets.iter().map(|set| json::text(set.as_value(), &["metadata", "name"]).to_owned()).collect())
+}
