@@ -17,3 +17,6 @@ pub mod status;
 pub mod target;
 pub mod upgradable;
 pub mod upgrade;
+
+#[cfg(test)]
+mod tests;

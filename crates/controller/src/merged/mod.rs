@@ -212,7 +212,7 @@ impl MergedAccounts {
         let subjects = store.subjects(name);
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
         let is_there = |account: &str| watches::has_account(store, name, account);
-        let needed: Needed = needed(&demands, namespace, active.iter().map(|subject| &subject.pod), &is_there);
+        let needed: Needed = needed(&demands, namespace, active.iter().map(|subject| &*subject.pod), &is_there);
         let pods = active.iter().filter(|subject| subject.kind == "Pod");
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();

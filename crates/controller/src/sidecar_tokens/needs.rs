@@ -79,10 +79,8 @@ pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
-    use crate::store::Readiness;
 
     fn subject(kind: &'static str, mounts: &[&str], is_finished: bool) -> Arc<Subject> {
         Arc::new(Subject {
@@ -90,11 +88,10 @@ mod tests {
             namespace: "n".to_owned(),
             name: format!("a-{kind}"),
             uid: "u".to_owned(),
-            pod: json!({}),
+            pod: Arc::default(),
             token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
             injected: Vec::new(),
             is_finished,
-            readiness: Readiness::default(),
             made_from: 0,
         })
     }

@@ -35,7 +35,7 @@ pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
 pub(crate) use slim::Slim;
-pub use subject::{ContainerState, Readiness, Subject};
+pub use subject::Subject;
 pub(crate) use subject::{PodObject, WorkloadObject};
 pub use table::Table;
 pub use watch::{Watch, Watched};

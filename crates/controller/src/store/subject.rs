@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pillion_identity::{names, tokens};
@@ -28,7 +28,7 @@ pub struct Subject {
     /// A Pod with only the fields that decide about identities: labels, `serviceAccountName`,
     /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them
     /// (TOK-0).
-    pub pod: Value,
+    pub pod: Arc<Value>,
     /// The Secrets with tokens of sidecars that the Pod mounts, ascending.
     pub token_secrets: Vec<String>,
     /// The versions of SidecarSets with which the Pod was injected according to its annotation, each as a
@@ -36,8 +36,6 @@ pub struct Subject {
     pub injected: Vec<u64>,
     /// Whether the Pod has terminated. Always false for workloads.
     pub is_finished: bool,
-    /// The state of the Pod and its containers; that of a workload is empty.
-    pub readiness: Readiness,
     /// A hash of what all other fields are made from, except the status. 0 for workloads.
     pub(crate) made_from: u64,
 }
@@ -45,38 +43,13 @@ pub struct Subject {
 /// The keys of that hash. They differ between processes, so nobody can make two Pods that have the same.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The state of a Pod and its containers, from its status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Readiness {
-    /// `status.phase`.
-    pub phase: String,
-    /// Whether the condition `Ready` is true.
-    pub is_ready: bool,
-    /// The containers that have a status, init containers first.
-    pub containers: Vec<ContainerState>,
-}
-
-/// The state of a container, from its status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerState {
-    /// The name of the container.
-    pub name: String,
-    /// The image that it runs.
-    pub image: String,
-    /// The digest of that image, as the container runtime has it.
-    #[serde(rename = "imageID")]
-    pub image_id: String,
-    /// Whether it is ready.
-    #[serde(rename = "ready")]
-    pub is_ready: bool,
-    /// Whether its startup probe has succeeded; `None` before the kubelet says so.
-    pub started: Option<bool>,
-}
-
 impl Projection for Subject {
     fn differences(&self, next: &Self) -> Facets {
         let mut facets = Facets::empty();
+        if self.made_from != 0 && self.made_from == next.made_from {
+            facets.set(Facets::IDENTITY, self.is_finished != next.is_finished);
+            return facets;
+        }
         facets.set(
             Facets::IDENTITY,
             self.uid != next.uid
@@ -85,7 +58,6 @@ impl Projection for Subject {
                 || self.token_secrets != next.token_secrets,
         );
         facets.set(Facets::INJECTION, self.injected != next.injected);
-        facets.set(Facets::READINESS, self.readiness != next.readiness);
         facets
     }
 }
@@ -120,32 +92,9 @@ struct Mount {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct PodStatus {
     phase: Option<String>,
-    conditions: Option<Vec<Condition>>,
-    init_container_statuses: Option<Vec<ContainerState>>,
-    container_statuses: Option<Vec<ContainerState>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct Condition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-}
-
-impl PodStatus {
-    fn readiness(self) -> Readiness {
-        let is_ready = |condition: &Condition| condition.type_ == "Ready" && condition.status == "True";
-        let statuses = [self.init_container_statuses, self.container_statuses];
-        Readiness {
-            phase: self.phase.unwrap_or_default(),
-            is_ready: self.conditions.iter().flatten().any(is_ready),
-            containers: statuses.into_iter().flatten().flatten().collect(),
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -222,16 +171,17 @@ impl Subject {
     /// all the time, and all else is only read again if it has changed.
     pub(crate) fn of_pod(pod: PodObject, earlier: Option<&Self>) -> Self {
         let PodObject { metadata, spec, status } = pod;
-        let readiness = status.unwrap_or_default().readiness();
-        let is_finished = matches!(readiness.phase.as_str(), "Succeeded" | "Failed");
+        let is_finished = status
+            .and_then(|status| status.phase)
+            .is_some_and(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"));
         let hashes = metadata.annotations.as_ref().and_then(|annotations| annotations.get(stored::HASH));
         let made_from =
             KEYS.hash_one((&metadata.uid, &metadata.namespace, &metadata.name, &metadata.labels, hashes, &spec));
         if let Some(earlier) = earlier.filter(|earlier| earlier.made_from == made_from) {
-            return Self { is_finished, readiness, ..earlier.clone() };
+            return Self { is_finished, ..earlier.clone() };
         }
         let (labels, injected) = (metadata.labels.clone(), injected(hashes));
-        Self { injected, is_finished, readiness, made_from, ..Self::new("Pod", metadata, labels, spec) }
+        Self { injected, is_finished, made_from, ..Self::new("Pod", metadata, labels, spec) }
     }
 
     /// Returns a hash of a SidecarSet's name and hash that identifies the version in eight bytes. There may be many
@@ -288,11 +238,10 @@ impl Subject {
             namespace,
             name,
             uid,
-            pod,
+            pod: Arc::new(pod),
             token_secrets,
             injected: Vec::new(),
             is_finished: false,
-            readiness: Readiness::default(),
             made_from: 0,
         }
     }

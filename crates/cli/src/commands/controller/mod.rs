@@ -83,7 +83,7 @@ enum What {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let options = &args.options;
     logging::start(options.log_level, options.log_format);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
     if let Some(What::Uninstall) = args.what {
         return runtime.block_on(uninstall(terminal));
     }

@@ -1,0 +1,113 @@
+//! Which Pods belong to a SidecarSet, and their states.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{STATE, cold, hot, paired, pod, read, sidecar_set, status};
+use crate::consistency::{Judged, has_all_sidecars, is_candidate, is_consistent, is_ready};
+use crate::target::Target;
+
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+#[rstest]
+#[case::injected("/metadata/labels", json!({}), true)]
+#[case::of_others("/metadata/annotations/kruise.io~1sidecarset-injected-list", json!("logs-2,audit"), false)]
+#[case::never_injected("/metadata/annotations", json!({}), false)]
+#[case::one_of_several("/metadata/annotations/kruise.io~1sidecarset-injected-list", json!("audit,logs"), true)]
+#[case::ended("/status/phase", json!("Succeeded"), false)]
+#[case::failed("/status/phase", json!("Failed"), false)]
+#[case::pending("/status/phase", json!("Pending"), true)]
+#[case::being_deleted("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"), false)]
+#[case::without_the_sidecar("/spec/containers", json!([{"name": "main", "image": "app:1"}]), false)]
+fn roll10_pods_of_a_sidecar_set(#[case] pointer: &str, #[case] value: Value, #[case] expected: bool) {
+    let set = cold();
+    let target = Target::new(&set, &set);
+    assert_eq!(is_candidate(&target, &read(&pod(&set, &[(pointer, value)]))), expected);
+}
+
+#[rstest]
+#[case::both("/metadata/labels", json!({}), true)]
+#[case::no_record("/metadata/annotations/kruise.io~1sidecarset-working-hotupgrade-container", json!("{}"), false)]
+#[case::no_json("/metadata/annotations/kruise.io~1sidecarset-working-hotupgrade-container", json!("agent"), false)]
+#[case::one_container("/spec/containers/1", json!({"name": "other", "image": "empty:1"}), false)]
+fn roll11_a_pair_needs_both_containers_and_the_record(
+    #[case] pointer: &str,
+    #[case] value: Value,
+    #[case] expected: bool,
+) {
+    let set = hot();
+    assert_eq!(has_all_sidecars(&Target::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
+}
+
+#[rstest]
+#[case::ready("/metadata/labels", json!({}), true)]
+#[case::not_running("/status/phase", json!("Pending"), false)]
+#[case::not_ready("/status/conditions/0", json!({"type": "Ready", "status": "False"}), false)]
+#[case::no_condition("/status/conditions", json!([]), false)]
+#[case::being_deleted("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"), false)]
+#[case::idle_container_with_an_image("/spec/containers/1", json!({"name": "agent-2", "image": "agent:v2"}), false)]
+fn roll16_ready_pods(#[case] pointer: &str, #[case] value: Value, #[case] expected: bool) {
+    let set = hot();
+    assert_eq!(is_ready(&Target::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
+}
+
+/// A Pod whose spec has `agent:v2` already.
+fn upgraded(state: &Value, running: &str) -> Value {
+    let set = cold();
+    pod(
+        &set,
+        &[
+            ("/spec/containers/0", json!({"name": "agent", "image": "agent:v2"})),
+            ("/status/containerStatuses/0", status("agent", running)),
+            ("/metadata/annotations/kruise.io~1sidecarset-inplace-update-state", state.clone()),
+        ],
+    )
+}
+
+#[rstest]
+#[case::not_started_yet(json!(r#"{"logs":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v1"}}}}"#), "agent:v1", false)]
+#[case::started(json!(r#"{"logs":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v1"}}}}"#), "agent:v2", true)]
+#[case::recorded_for_another_set(json!(r#"{"audit":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v1"}}}}"#), "agent:v1", true)]
+#[case::recorded_with_another_image(json!(r#"{"logs":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v0"}}}}"#), "agent:v1", true)]
+#[case::null(json!("null"), "agent:v1", true)]
+#[case::no_json(json!("agent"), "agent:v1", false)]
+fn roll20_images_by_tag_are_judged_by_the_record(#[case] state: Value, #[case] running: &str, #[case] expected: bool) {
+    let set = cold();
+    assert_eq!(is_consistent(&Target::new(&set, &set), &read(&upgraded(&state, running)), |_| true), expected);
+    assert!(read(&upgraded(&state, running)).metadata.annotations.contains_key(STATE));
+}
+
+#[rstest]
+#[case::running(&format!("docker-pullable://agent@{DIGEST}"), true)]
+#[case::another_repository(&format!("docker-pullable://other@{DIGEST}"), false)]
+#[case::no_digest("docker://sha256:0123", false)]
+#[case::nothing("", false)]
+fn roll20_images_by_digest_are_compared(#[case] image_id: &str, #[case] expected: bool) {
+    let image = format!("agent@{DIGEST}");
+    let set = sidecar_set(&json!({"image": image}), &json!({}));
+    let changes = [
+        ("/spec/containers/0", json!({"name": "agent", "image": image})),
+        ("/status/containerStatuses/0", json!({"name": "agent", "imageID": image_id})),
+    ];
+    assert_eq!(is_consistent(&Target::new(&set, &set), &read(&pod(&set, &changes)), |_| true), expected);
+}
+
+#[test]
+fn roll20_a_container_without_a_status_is_inconsistent() {
+    let set = cold();
+    let pod = pod(&set, &[("/status/containerStatuses", json!([status("agent", "agent:v1")]))]);
+    assert!(!is_consistent(&Target::new(&set, &set), &read(&pod), |_| true));
+}
+
+#[rstest]
+#[case::another_hash(r#"{"logs":{"hash":"old"}}"#, false)]
+#[case::no_json("broken", false)]
+#[case::of_others(r#"{"audit":{"hash":"HASH"}}"#, false)]
+#[case::same(r#"{"logs":{"hash":"HASH"}}"#, true)]
+#[case::legacy(r#"{"logs":"HASH"}"#, true)]
+fn roll15_a_pod_is_updated_if_its_record_has_the_hash(#[case] record: &str, #[case] expected: bool) {
+    let set = cold();
+    let record = json!(record.replace("HASH", set.hash()));
+    let pod = read(&pod(&set, &[("/metadata/annotations/kruise.io~1sidecarset-hash", record)]));
+    assert_eq!(Judged::of(&Target::new(&set, &set), &pod).is_updated, expected);
+}

@@ -1,0 +1,99 @@
+//! The status of a SidecarSet.
+
+use pillion_kubernetes::json;
+use pillion_plan::{Step, Subresource};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{NOW, after, cold, sidecar_set};
+use crate::consistency::Judged;
+use crate::round::{Rest, Round};
+use crate::status::{Counts, Latest, Progress, Report, step};
+use crate::target::Target;
+
+const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
+
+fn judged(is_updated: bool, is_consistent: bool, is_ready: bool) -> Judged {
+    Judged { is_updated, is_consistent, is_ready }
+}
+
+#[test]
+fn roll15_pods_are_counted() {
+    let all =
+        [judged(true, true, true), judged(true, false, true), judged(false, true, true), judged(false, true, false)];
+    assert_eq!(Counts::of(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1 });
+}
+
+fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
+    Counts { matched, updated, ready: updated_ready, updated_ready }
+}
+
+fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
+    Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen: chosen.to_vec() }
+}
+
+#[rstest]
+#[case::complete(json!({}), Round::Rest(Rest::Done), counts(3, 3, 3), "Complete", [true, false, false])]
+#[case::not_ready_yet(json!({}), Round::Rest(Rest::Done), counts(3, 3, 2), "PodsNotReady", [false, true, false])]
+#[case::goes_on(json!({}), upgrade(&[], &[0]), counts(3, 1, 1), "RollingOut", [false, true, false])]
+#[case::waits_for_the_budget(json!({}), upgrade(&[], &[]), counts(3, 1, 0), "RollingOut", [false, true, false])]
+#[case::paused(json!({}), Round::Rest(Rest::Paused), counts(3, 1, 1), "Paused", [false, false, false])]
+#[case::paused_when_complete(json!({}), Round::Rest(Rest::Paused), counts(3, 3, 3), "Complete", [true, false, false])]
+#[case::not_update(json!({}), Round::Rest(Rest::NotUpdate), counts(3, 1, 1), "NotUpdate", [true, false, false])]
+#[case::partition(json!({"partition": 2}), upgrade(&[], &[]), counts(3, 1, 1), "PartitionReached", [true, false, false])]
+#[case::not_upgradable(json!({}), upgrade(&[0], &[]), counts(3, 1, 1), "NotUpgradablePods", [false, false, true])]
+#[case::reset(json!({}), Round::Reset(vec![0]), counts(3, 3, 3), "ResettingContainers", [false, true, false])]
+#[case::nobody_is_selected(json!({}), upgrade(&[], &[]), counts(3, 1, 1), "NoPodSelected", [false, false, false])]
+fn roll15_conditions_tell_how_far_it_is(
+    #[case] strategy: Value,
+    #[case] round: Round,
+    #[case] counts: Counts,
+    #[case] reason: &str,
+    #[case] expected: [bool; 3],
+) {
+    let set = sidecar_set(&json!({}), &strategy);
+    let progress = Progress::of(&Target::new(&set, &set), &round, counts);
+    assert_eq!(progress.reason, reason, "{progress:?}");
+    assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
+}
+
+fn report(progress: &Progress) -> Report<'_> {
+    Report { counts: Some((counts(3, 1, 1), LATEST)), conditions: progress.conditions().to_vec() }
+}
+
+#[rstest]
+#[case::no_status(json!(null))]
+#[case::status_of_another_controller(json!({"matchedPods": 2, "updatedPods": 0, "readyPods": 0}))]
+#[case::conditions_of_others(json!({"matchedPods": 2, "conditions": [{"type": "InBundle", "status": "True"}]}))]
+fn roll15_a_status_is_written_once(#[case] status: Value) {
+    let set = cold();
+    let mut object = set.into_value();
+    if !status.is_null() {
+        object["status"] = status.clone();
+    }
+    let target_set = cold();
+    let progress = Progress::of(&Target::new(&target_set, &target_set), &upgrade(&[], &[0]), counts(3, 1, 1));
+    let first = step(&object, &report(&progress), NOW).expect("a step");
+    let Step::JsonPatch { subresource, .. } = &first else { panic!("a JSON Patch") };
+    assert_eq!(*subresource, Some(Subresource::Status));
+    let now = after(&object, &first);
+    let number = |key: &str| now["status"][key].as_i64();
+    assert_eq!(
+        ["matchedPods", "updatedPods", "readyPods", "updatedReadyPods", "observedGeneration"].map(number),
+        [Some(3), Some(1), Some(1), Some(1), Some(2)]
+    );
+    assert_eq!((&now["status"]["latestRevision"], &now["status"]["collisionCount"]), (&json!("logs-1"), &json!(0)));
+    let types: Vec<&str> =
+        json::items(&now, &["status", "conditions"]).iter().map(|it| json::text(it, &["type"])).collect();
+    assert!(types.ends_with(&["Ready", "Reconciling", "Stalled"]), "{types:?}");
+    assert_eq!(step(&now, &report(&progress), NOW), None, "nothing is written twice");
+}
+
+#[test]
+fn where_conditions_are_dropped_the_counters_are_written_alone() {
+    let object = cold().into_value();
+    let report = Report { counts: Some((counts(3, 1, 1), LATEST)), conditions: Vec::new() };
+    let now = after(&object, &step(&object, &report, NOW).expect("a step"));
+    assert_eq!(now["status"].get("conditions"), None);
+    assert_eq!(step(&now, &report, NOW), None);
+}
