@@ -138,6 +138,7 @@ fn rows<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
 
 #[rstest]
 #[case("On purpose")]
+#[case("Rollouts")]
 #[case("Identities")]
 #[case("Admitting a Pod again")]
 #[case("Small differences")]

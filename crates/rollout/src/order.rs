@@ -187,7 +187,7 @@ mod tests {
         json!({"orderPriority": [{"orderedKey": "b"}], "weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"a": "1"}}}]}),
         [0, 2, 1, 3]
     )]
-    fn roll32_priorities(#[case] strategy: Value, #[case] expected: [usize; 4]) {
+    fn roll32_diff2_priorities(#[case] strategy: Value, #[case] expected: [usize; 4]) {
         let labels = [json!({"a": "1"}), json!({"b": "1"}), json!({"a": "1", "b": "1"}), json!({})];
         let pods = labels.map(|labels| pod(&json!({"/metadata/labels": labels})));
         let pods: Vec<&Pod> = pods.iter().collect();

@@ -37,6 +37,8 @@ pub use sidecar_set::SidecarSetObject;
 pub(crate) use slim::Slim;
 pub use subject::Subject;
 pub(crate) use subject::{PodObject, WorkloadObject};
+#[cfg(test)]
+pub(crate) use table::Place;
 pub use table::Table;
 pub use watch::{Watch, Watched};
 

@@ -65,7 +65,7 @@ fn report(progress: &Progress) -> Report<'_> {
 #[case::no_status(json!(null))]
 #[case::status_of_another_controller(json!({"matchedPods": 2, "updatedPods": 0, "readyPods": 0}))]
 #[case::conditions_of_others(json!({"matchedPods": 2, "conditions": [{"type": "InBundle", "status": "True"}]}))]
-fn roll15_a_status_is_written_once(#[case] status: Value) {
+fn api9_roll15_a_status_is_written_once(#[case] status: Value) {
     let set = cold();
     let mut object = set.into_value();
     if !status.is_null() {

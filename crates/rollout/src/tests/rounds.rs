@@ -110,7 +110,7 @@ fn roll30_only_selected_pods_are_upgraded() {
 #[case::one_by_default(json!({}), 0, 1)]
 #[case::one_is_unavailable_already(json!({}), 1, 0)]
 #[case::half(json!({"maxUnavailable": "50%"}), 0, 3)]
-#[case::half_less_the_unavailable_ones(json!({"maxUnavailable": "50%"}), 2, 2)]
+#[case::half_less_the_unavailable_ones(json!({"maxUnavailable": "50%"}), 2, 1)]
 #[case::none(json!({"maxUnavailable": 0}), 0, 0)]
 #[case::partition(json!({"maxUnavailable": "100%", "partition": 2}), 0, 4)]
 #[case::partition_beyond_all(json!({"maxUnavailable": "100%", "partition": "150%"}), 0, 1)]

@@ -1,0 +1,321 @@
+use std::collections::BTreeMap;
+
+use pillion_admission::settings::Settings;
+use pillion_bundle::config_map;
+use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+use super::*;
+use crate::context::Clock;
+use crate::simulation::{Simulation, Situation, Write};
+use crate::store::SidecarSetObject;
+
+const NOW: Timestamp = Timestamp(1_800_000_000);
+
+/// Returns a SidecarSet `logs` as admission stores it.
+fn set(image: &str, strategy: &Value) -> SidecarSet {
+    prepared(&SidecarSet::from_decoded(json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+        "metadata": {"name": "logs", "uid": "u", "resourceVersion": "7", "generation": 2},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "agent", "image": image}],
+            "updateStrategy": strategy,
+        },
+    })))
+}
+
+/// Returns a Pod `web-<number>` that was injected by an earlier version of the SidecarSet, running and ready.
+fn pod(set: &SidecarSet, number: usize) -> Value {
+    let without_image = set.annotation("kruise.io/sidecarset-hash-without-image");
+    let status = |name: &str, image: &str| json!({"name": name, "image": image, "imageID": image, "ready": true});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": "shop", "name": format!("web-{number}"), "uid": format!("p{number}"), "labels": {"app": "web"},
+            "annotations": {
+                "kruise.io/sidecarset-hash": r#"{"logs":{"hash":"old"}}"#,
+                "kruise.io/sidecarset-hash-without-image": json!({"logs": {"hash": without_image}}).to_string(),
+                "kruise.io/sidecarset-injected-list": "logs",
+            },
+        },
+        "spec": {"containers": [{"name": "agent", "image": "agent:v1"}, {"name": "main", "image": "app:1"}]},
+        "status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [status("agent", "agent:v1"), status("main", "app:1")],
+        },
+    })
+}
+
+/// The controller in a cluster with some objects.
+struct Running {
+    simulation: Simulation,
+    controller: SidecarSetRollout,
+    _wakes: Wakes<String>,
+    keys: mpsc::UnboundedReceiver<Keys<String>>,
+    state: State,
+}
+
+impl Running {
+    async fn new(settings: &Value, manifests: Vec<Value>) -> Self {
+        let situation = Situation { manifests, namespace: "default".to_owned(), ..Situation::default() };
+        let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
+        let settings = Arc::new(Settings::decode(settings.clone()).expect("settings"));
+        let context = Context::new(simulation.client(), watch::channel(settings).1);
+        let context = Context { clock: Clock::new(|| NOW), ..context };
+        let controller = SidecarSetRollout::start(context, Options::default()).await;
+        let (wakes, keys) = Wakes::new();
+        controller.wakes(&wakes);
+        Self { simulation, controller, _wakes: wakes, keys, state: State::default() }
+    }
+
+    async fn of(set: &SidecarSet, pods: Vec<Value>) -> Self {
+        Self::new(&json!({}), [set.as_value().clone()].into_iter().chain(pods).collect()).await
+    }
+
+    async fn reconcile(&mut self) -> Result<Done, Failure> {
+        self.controller.reconcile(&"logs".to_owned(), &mut self.state).await
+    }
+
+    /// Reconciles once, and returns the writes.
+    async fn writes(&mut self) -> Vec<Write> {
+        self.reconcile().await.expect("it is reconciled");
+        self.simulation.take_writes()
+    }
+
+    fn woken(&mut self) -> Vec<String> {
+        let mut woken = Vec::new();
+        while let Ok(keys) = self.keys.try_recv() {
+            match keys {
+                Keys::One(key) => woken.push(key),
+                Keys::Many(keys) => woken.extend(keys),
+                Keys::All => woken.push("*".to_owned()),
+                Keys::None => {}
+            }
+        }
+        woken
+    }
+}
+
+/// Returns each write as `<kind> <name> [<part>]`.
+fn told(writes: &[Write]) -> Vec<String> {
+    let line = |write: &Write| {
+        let name = if write.object.kind == "Event" { "" } else { write.object.name.as_str() };
+        let part = write.subresource.as_deref().unwrap_or_default();
+        [write.object.kind, name, part].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    writes.iter().map(line).collect()
+}
+
+/// Returns the reason of the condition `Ready` that was written last, and its status.
+fn readiness(writes: &[Write]) -> (String, String) {
+    let written = writes.iter().rev().filter(|write| write.object.kind == "SidecarSet");
+    let after = written.flat_map(|write| &write.after).next().expect("a status");
+    let mut conditions = json::items(after, &["status", "conditions"]).iter();
+    let ready = conditions.find(|condition| json::text(condition, &["type"]) == READY).expect("a condition");
+    let text = |key| json::text(ready, &[key]).to_owned();
+    (text("reason"), text("status"))
+}
+
+fn ready(reason: &str, status: &str) -> (String, String) {
+    (reason.to_owned(), status.to_owned())
+}
+
+#[tokio::test]
+async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
+    let set = set("agent:v2", &json!({}));
+    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let writes = running.writes().await;
+    let revision = writes.first().map(|write| write.object.name.clone()).unwrap_or_default();
+    let expected = [
+        format!("ControllerRevision {revision}"),
+        "SidecarSet logs status".into(),
+        "Pod web-0".into(),
+        "Pod web-0 status".into(),
+    ];
+    assert_eq!(told(&writes), expected);
+    assert_eq!(readiness(&writes), ready("RollingOut", "False"));
+
+    let writes = running.writes().await;
+    assert_eq!(told(&writes), ["SidecarSet logs status"], "the Pod is updated, and not available yet");
+    assert_eq!(told(&running.writes().await), [""; 0], "nothing changes");
+}
+
+#[tokio::test]
+async fn roll44_the_first_error_ends_the_round() {
+    let set = set("agent:v2", &json!({"maxUnavailable": "100%"}));
+    let mut second = pod(&set, 1);
+    second["status"]["conditions"][0] = json!({"type": "SidecarSetUpgradable", "status": "True", "message": "soon"});
+    second["status"]["phase"] = json!("Pending");
+    let mut running = Running::of(&set, vec![pod(&set, 0), second, pod(&set, 2)]).await;
+    let failure = running.reconcile().await.expect_err("a condition cannot be read");
+    assert!(failure.text.contains("Pod \"shop/web-1\""), "{failure}");
+    let writes = told(&running.simulation.take_writes());
+    assert_eq!(writes.get(2..), Some(&["Pod web-1".to_owned()][..]), "a Pod that is not ready comes first");
+    assert!(running.reconcile().await.is_ok(), "it is updated now");
+}
+
+#[tokio::test]
+async fn roll51_people_are_told_once_how_many_pods_cannot_be_upgraded() {
+    let set = set("agent:v2", &json!({}));
+    let mut other = pod(&set, 0);
+    other["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
+    let mut running = Running::of(&set, vec![other]).await;
+    let writes = running.writes().await;
+    assert_eq!(
+        told(&writes).get(1..),
+        Some(&["SidecarSet logs status", "Pod web-0 status", "Event"].map(str::to_owned)[..])
+    );
+    assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
+    assert_eq!(told(&running.writes().await), [""; 0]);
+}
+
+#[tokio::test]
+async fn roll1_content_starts_a_round_and_the_status_does_not() {
+    let set = set("agent:v2", &json!({}));
+    let mut running = Running::of(&set, vec![]).await;
+    running.writes().await;
+    running.woken();
+    let mut put = |version: u64, change: &dyn Fn(&mut Value)| {
+        let mut object = set.as_value().clone();
+        change(&mut object);
+        let table = running.controller.context.store.sidecar_sets();
+        table.put_for_test("", "logs", version, SidecarSetObject(Arc::new(object)));
+        let mut woken = Vec::new();
+        while let Ok(keys) = running.keys.try_recv() {
+            woken.push(keys);
+        }
+        woken
+    };
+    let logs = || vec![Keys::One("logs".to_owned())];
+    put(1 << 61, &|_| {});
+    assert_eq!(put((1 << 61) + 1, &|object| object["status"] = json!({"matchedPods": 7})), []);
+    assert_eq!(put((1 << 61) + 2, &|object| object["spec"]["paused"] = json!(true)), logs());
+    assert_eq!(put((1 << 61) + 3, &|object| object["metadata"]["annotations"]["pillion.dev/x"] = json!("1")), logs());
+}
+
+#[tokio::test]
+async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
+    let set = set("agent:v2", &json!({"type": "NotUpdate"}));
+    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let matched = |writes: &[Write]| {
+        let after = writes.iter().rev().find_map(|write| write.after.as_ref()).expect("a write");
+        json::at(after, &["status", "matchedPods"]).and_then(Value::as_i64)
+    };
+    let writes = running.writes().await;
+    assert_eq!((matched(&writes), readiness(&writes)), (Some(2), ready("NotUpdate", "True")));
+    running.woken();
+    running.controller.pods.remove_for_test("shop", "web-0");
+    assert_eq!(running.woken(), [""; 0], "another Pod of this name");
+    let uid = "p0";
+    let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-0".to_owned() };
+    running.controller.pods.remove(place, uid);
+    assert_eq!(running.woken(), ["logs"]);
+    assert_eq!(matched(&running.writes().await), Some(1));
+}
+
+#[tokio::test]
+async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
+    let set = set("agent:v2", &json!({}));
+    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let version = running.controller.pods.get("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
+    running.state.uncertain.insert("p1".to_owned(), version);
+    let writes = told(&running.writes().await);
+    assert_eq!(writes.get(2).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
+
+    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
+    let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-1".to_owned() };
+    running.controller.pods.remove(place, "p1");
+    assert_eq!(told(&running.writes().await).get(2).map(String::as_str), Some("Pod web-0"));
+}
+
+#[tokio::test]
+async fn diff13_a_deleted_sidecar_set_leaves_the_conditions_of_pods() {
+    let set = set("agent:v2", &json!({}));
+    let mut told_before = pod(&set, 0);
+    told_before["status"]["conditions"] =
+        json!([{"type": "SidecarSetUpgradable", "status": "False", "reason": "x", "message": r#"{"logs":false}"#}]);
+    let mut running = Running::new(&json!({}), vec![told_before]).await;
+    assert_eq!(running.controller.keys(), ["logs"]);
+    let writes = running.writes().await;
+    assert_eq!(told(&writes), ["Pod web-0 status"]);
+    assert!(running.controller.keys().is_empty(), "the key goes with the last condition");
+}
+
+fn lease(renewed: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": {"renewTime": renewed},
+    })
+}
+
+#[tokio::test]
+async fn nothing_is_rolled_out_while_openkruise_is_at_work() {
+    let set = set("agent:v2", &json!({}));
+    let manifests = |renewed: i64| {
+        let renewed = Timestamp(NOW.0 - renewed).to_string().replace('Z', ".000000Z");
+        vec![set.as_value().clone(), pod(&set, 0), lease(&renewed)]
+    };
+    let mut running = Running::new(&json!({}), manifests(60)).await;
+    assert_eq!(running.reconcile().await, Ok(Done::LookAgain(Duration::from_secs(240))));
+    assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+    let remarks = running.controller.context.store.report().remarks;
+    assert!(remarks.iter().any(|remark| remark.contains("kruise-system/kruise-manager")), "{remarks:?}");
+
+    let mut running = Running::new(&json!({}), manifests(301)).await;
+    assert_eq!(running.writes().await.len(), 4, "the last renewal was more than five minutes ago");
+}
+
+#[tokio::test]
+async fn the_version_of_the_bundle_is_rolled_out() {
+    let (new, old) = (set("agent:v3", &json!({})), set("agent:v2", &json!({})));
+    let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sidecarsets".to_owned() };
+    let settings = json!({"bundleRef": {"namespace": at.namespace, "name": at.name}});
+    let bundle = |sets: &[SidecarSet]| config_map::write(&at, sets, NOW, 1_000_000).expect("a bundle");
+    let image = |writes: &[Write]| {
+        let pod = writes.iter().find(|write| write.object.kind == "Pod").and_then(|write| write.after.clone());
+        pod.map(|pod| {
+            json::text(json::items(&pod, &["spec", "containers"]).first().unwrap_or(&Value::Null), &["image"])
+                .to_owned()
+        })
+    };
+    let with = |maps: Vec<Value>| [vec![new.as_value().clone(), pod(&new, 0)], maps].concat();
+
+    let mut running = Running::new(&settings, with(bundle(&[old]))).await;
+    assert_eq!(image(&running.writes().await).as_deref(), Some("agent:v2"), "that of the bundle");
+    let mut running = Running::new(&settings, with(Vec::new())).await;
+    assert_eq!(image(&running.writes().await).as_deref(), Some("agent:v3"), "without a ConfigMap, the custom resource");
+    let mut running = Running::new(&settings, with(bundle(&[]))).await;
+    let writes = running.writes().await;
+    assert_eq!((image(&writes), readiness(&writes)), (None, ready("NotInBundle", "False")));
+    let mut running = Running::new(&json!({"sidecarSets": [new.as_value().clone()]}), with(Vec::new())).await;
+    let writes = running.writes().await;
+    assert_eq!((image(&writes), readiness(&writes)), (None, ready("InSettings", "False")));
+}
+
+#[tokio::test]
+async fn bad_input_is_told_and_changes_no_pod() {
+    let cases = BTreeMap::from([
+        ("InvalidStrategy", set("agent:v2", &json!({"partition": "some"}))),
+        ("InvalidSelector", {
+            let mut set = set("agent:v2", &json!({}));
+            set.as_value_mut()["spec"]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
+            set
+        }),
+        ("InvalidSidecarSet", {
+            let mut set = set("agent:v2", &json!({}));
+            set.as_value_mut()["spec"]["containers"] = json!({});
+            set
+        }),
+    ]);
+    for (reason, set) in cases {
+        let mut running = Running::of(&set, vec![pod(&set, 0)]).await;
+        let writes = running.writes().await;
+        assert_eq!(readiness(&writes), ready(reason, "False"));
+        assert!(writes.iter().all(|write| write.object.kind != "Pod"), "{reason}: {:?}", told(&writes));
+        assert_eq!(told(&running.writes().await), [""; 0], "{reason}: nothing is written twice");
+    }
+}
