@@ -105,6 +105,26 @@ fn the_controller_is_the_one_that_the_policy_lets_write() {
     assert_eq!(user, pillion_admission::settings::Settings::default().service_accounts.controller_user);
 }
 
+/// It may patch Pods, which the others must not.
+#[test]
+fn e24_rollouts_have_an_account_of_their_own() {
+    let settings = json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["^team\\."]}]}});
+    let rendered = controller(&settings, &["--controllers", "sidecarset-rollout,root-ca-publisher"]);
+    insta::assert_snapshot!(titles(&rendered).join("\n"));
+    let patches_pods = |document: &&rendering::document::Document| {
+        let rules = document.object["rules"].as_array();
+        rules
+            .into_iter()
+            .flatten()
+            .any(|rule| rule["resources"][0] == "pods" && rule["verbs"].to_string().contains("patch"))
+    };
+    let patching: Vec<String> =
+        rendered.documents.iter().filter(patches_pods).map(rendering::document::Document::title).collect();
+    assert_eq!(patching, ["ClusterRole pillion-controller-rollout"]);
+    let guard = object(&rendered, "ValidatingAdmissionPolicy pillion-controller-rollout");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&guard["spec"]).unwrap());
+}
+
 /// The bundle may be in the controllers' own namespace or in another one. The controllers write it in both.
 #[rstest]
 #[case::own_namespace("pillion-system", "Role pillion-system/pillion-controller")]

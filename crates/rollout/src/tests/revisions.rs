@@ -87,7 +87,7 @@ fn rev1_revisions_of_an_earlier_sidecar_set_of_this_name_are_left_out() {
 #[case::changed(Some("v2"), Some("v1"), Some("v2"))]
 #[case::as_before(Some("v2"), Some("v2"), None)]
 #[case::never_removed(None, Some("v1"), None)]
-fn rev6_the_custom_version_is_the_label(
+fn rev6_diff12_the_custom_version_is_the_label(
     #[case] wanted: Option<&str>,
     #[case] label: Option<&str>,
     #[case] expected: Option<&str>,

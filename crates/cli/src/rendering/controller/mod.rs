@@ -1,5 +1,6 @@
 //! Renders the controllers and their roles.
 
+mod guard;
 mod rights;
 
 use std::collections::BTreeSet;
@@ -7,12 +8,14 @@ use std::collections::BTreeSet;
 use pillion_admission::settings::Settings;
 use pillion_controller::registry::{self, Name};
 use pillion_identity::declared::{Declared, OnConflict};
+use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
 
+use super::document::Document;
 use super::needs::declared;
 use super::options::Controller;
-use super::process::{self, Container, Process};
+use super::process::{Container, Process, mounted_settings};
 use super::{Input, Rendered};
 
 /// The component, for the labels.
@@ -30,21 +33,34 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     let input = Input::of(settings, true, &[])?;
     let text = input.text()?;
     let (running, mut notes) = running(&input, options);
-    let process = Process::of(&options.name, COMPONENT, &options.deployment);
     let mut documents = Vec::new();
     if !options.deployment.no_namespace {
-        documents.push(process.namespace());
+        documents.push(Process::of(&options.name, COMPONENT, &options.deployment).namespace());
     }
-    documents.push(process.service_account());
-    documents.extend(rights::documents(options, &input.needs, &running, &granted(settings)));
-    documents.push(process.settings(&text));
-    documents.push(process.deployment(&container(options, &running)));
-    if options.deployment.replicas > 1 {
-        documents.push(process.disruption_budget());
+    // Rollouts may patch Pods, so they run under an account of their own.
+    let (rollout, others): (BTreeSet<Name>, BTreeSet<Name>) =
+        running.iter().partition(|name| **name == Name::SidecarSetRollout);
+    let granted = granted(settings);
+    let of = |options: &Controller, running: &BTreeSet<Name>| {
+        let mut documents = rights::documents(options, &input.needs, running, &granted);
+        documents.extend(process(options, running, &text));
+        documents
+    };
+    if !others.is_empty() || rollout.is_empty() {
+        documents.extend(of(options, &others));
     }
-    if !options.deployment.no_network_policy {
-        let about = "The controller is called by the kubelet and Prometheus, and calls the API server.";
-        documents.push(process.network_policy(&[HEALTH_PORT], about.to_owned(), "From the node, and from Prometheus."));
+    if !rollout.is_empty() {
+        let own = Controller { name: format!("{}-rollout", options.name), ..options.clone() };
+        documents.extend(of(&own, &rollout));
+        documents.extend(guard::documents(guard::Limited {
+            name: &own.name,
+            account: (&own.deployment.namespace, &own.name),
+            annotations: &allowed_annotations(settings),
+        }));
+        notes.push(
+            "sidecarset-rollout changes running Pods: look at `pillion plan --controllers=sidecarset-rollout` first"
+                .to_owned(),
+        );
     }
     if running.contains(&Name::MergedServiceAccounts) {
         notes.push(format!(
@@ -62,6 +78,28 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     }
     notes.extend(options.deployment.note());
     Ok(Rendered { documents, notes })
+}
+
+/// Returns the objects of one process.
+fn process(options: &Controller, running: &BTreeSet<Name>, text: &str) -> Vec<Document> {
+    let process = Process::of(&options.name, COMPONENT, &options.deployment);
+    let mut documents = vec![process.service_account(), process.settings(text)];
+    documents.push(process.deployment(&container(options, running)));
+    if options.deployment.replicas > 1 {
+        documents.push(process.disruption_budget());
+    }
+    if !options.deployment.no_network_policy {
+        let about = "The controller is called by the kubelet and Prometheus, and calls the API server.";
+        documents.push(process.network_policy(&[HEALTH_PORT], about.to_owned(), "From the node, and from Prometheus."));
+    }
+    documents
+}
+
+/// Returns the regular expressions of the annotations that `patchPodMetadata` may write, if the settings have them.
+fn allowed_annotations(settings: &Value) -> Vec<String> {
+    let rules = json::items(settings, &["patchPodMetadataWhitelist", "rules"]).iter();
+    let keys = rules.flat_map(|rule| json::texts(rule, &["allowedAnnotationKeyExprs"]));
+    keys.map(str::to_owned).collect()
 }
 
 /// Returns the chosen controllers that have work to do with these settings, and a note for each one left out.
@@ -97,7 +135,7 @@ fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {
     let mut arguments = vec!["controller".to_owned()];
     let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
     flag("controllers", &names.join(","));
-    flag("settings", &process::mounted_settings());
+    flag("settings", &mounted_settings());
     flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
     flag("namespace", &options.deployment.namespace);
     flag("lease", &options.name);

@@ -1,0 +1,162 @@
+//! The policy that limits what `sidecarset-rollout` may change in Pods. RBAC cannot say which fields of a Pod may be
+//! written; a ValidatingAdmissionPolicy of the API server can, without a webhook.
+
+use pillion_rollout::upgradable::CONDITION;
+use pillion_sidecarset::names;
+use serde_json::{Value, json};
+
+use super::super::document::{Document, metadata};
+
+/// The file of the policy.
+const FILE: &str = "03-rollout-guard";
+const API_VERSION: &str = "admissionregistration.k8s.io/v1";
+/// The prefix of the annotations of SidecarSets.
+const RECORDS: &str = "kruise.io/sidecarset-";
+
+/// The fields of a Pod's spec that the API server lets anyone change, besides the containers.
+const SPEC: &[&str] = &[
+    "activeDeadlineSeconds",
+    "affinity",
+    "nodeSelector",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+];
+/// The fields of a Pod's status, besides the conditions.
+const STATUS: &[&str] = &[
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "message",
+    "nominatedNodeName",
+    "phase",
+    "podIP",
+    "podIPs",
+    "qosClass",
+    "reason",
+    "resize",
+    "resourceClaimStatuses",
+    "startTime",
+];
+
+/// Whom the policy limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Limited<'a> {
+    /// The name of the policy and its binding.
+    pub name: &'a str,
+    /// The namespace and the name of the ServiceAccount.
+    pub account: (&'a str, &'a str),
+    /// Regular expressions for the annotations of `patchPodMetadata` that it may write.
+    pub annotations: &'a [String],
+}
+
+/// Returns the policy and its binding.
+pub fn documents(limited: Limited<'_>) -> Vec<Document> {
+    let Limited { name, account: (namespace, account), annotations } = limited;
+    let metadata = || metadata(name, None, name, "rollout", &Value::Null);
+    let user = format!("system:serviceaccount:{namespace}:{account}");
+    let policy = json!({
+        "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicy", "metadata": metadata(),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE", "CONNECT"],
+                "resources": ["pods", "pods/*"],
+            }]},
+            "matchConditions": [{"name": "by-the-rollout-controller", "expression": format!("request.userInfo.username == {}", text(&user))}],
+            "validations": validations(annotations),
+        },
+    });
+    let binding = json!({
+        "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata(),
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    let about = "What sidecarset-rollout may change in Pods: images of injected containers, the records of SidecarSets, and \
+                 one condition. Nothing else, whoever holds its token.";
+    vec![Document::new(FILE, about, policy), Document::new(FILE, "", binding)]
+}
+
+/// Writes a text as a literal of CEL.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// Returns the expression that two values of a field are the same.
+fn same(parent: &str, field: &str) -> String {
+    format!("object.{parent}.?{field} == oldObject.{parent}.?{field}")
+}
+
+fn all(parts: impl IntoIterator<Item = String>) -> String {
+    parts.into_iter().collect::<Vec<_>>().join(" && ")
+}
+
+/// Returns the validations: expressions of CEL, each with the message of a refusal.
+fn validations(annotations: &[String]) -> Vec<Value> {
+    // The main resource changes the spec, `status` the status; `resize` changes cpu and memory of containers.
+    let is = |part: &str| format!("request.?subResource.orValue('') == '{part}'");
+    let only = |part: &str, expression: String| format!("!({}) || ({expression})", is(part));
+    let is_injected = format!(
+        "old.?env.orValue([]).exists(variable, variable.name == '{}' && variable.?value.orValue('') == 'true')",
+        names::ENV_IS_INJECTED
+    );
+    let images = format!(
+        "object.spec.containers.all(container, oldObject.spec.containers.exists(old, old.name == container.name && \
+         (old.image == container.image || {is_injected})))"
+    );
+    let resources = format!(
+        "object.spec.containers.all(container, oldObject.spec.containers.exists(old, old.name == container.name && \
+         (old.?resources == container.?resources || {is_injected})))"
+    );
+    let is_record = |key: &str| {
+        let prefixes = [RECORDS, names::VERSION_PREFIX, names::VERSION_ALT_PREFIX, "pillion.dev/"];
+        let own = prefixes.into_iter().map(|prefix| format!("{key}.startsWith({})", text(prefix)));
+        let given = annotations.iter().map(|expression| format!("{key}.matches({})", text(expression)));
+        own.chain(given).collect::<Vec<_>>().join(" || ")
+    };
+    let (old, new) = ("oldObject.metadata.?annotations.orValue({})", "object.metadata.?annotations.orValue({})");
+    let unchanged = |one: &str, other: &str| {
+        format!("{one}.all(key, (key in {other} && {other}[key] == {one}[key]) || {})", is_record("key"))
+    };
+    let others = |object: &str| {
+        format!("{object}.status.?conditions.orValue([]).filter(condition, condition.type != '{CONDITION}')")
+    };
+    let init = "object.spec.?initContainers.orValue([]).all(container, \
+                oldObject.spec.?initContainers.orValue([]).exists(old, old.name == container.name && \
+                old.image == container.image))";
+    let rule = |expression: String, message: &str| json!({"expression": expression, "message": message});
+    vec![
+        rule(
+            format!("request.operation == 'UPDATE' && ({})", ["", "status", "resize"].map(is).join(" || ")),
+            "sidecarset-rollout may only update Pods, their status and their resources",
+        ),
+        rule(
+            all(["labels", "finalizers", "ownerReferences"].map(|field| same("metadata", field))),
+            "sidecarset-rollout may not change labels, finalizers or owners of a Pod",
+        ),
+        rule(
+            all([unchanged(old, new), unchanged(new, old)]),
+            "sidecarset-rollout may only change annotations that record SidecarSets, and those of patchPodMetadata",
+        ),
+        rule(
+            only("", all([images, init.to_owned()].into_iter().chain(SPEC.iter().map(|field| same("spec", field))))),
+            "sidecarset-rollout may only change images of containers that were injected",
+        ),
+        rule(
+            only("resize", resources),
+            "sidecarset-rollout may only change cpu and memory of containers that were injected",
+        ),
+        rule(
+            only(
+                "status",
+                all(STATUS.iter().map(|field| same("status", field)).chain([format!(
+                    "{} == {}",
+                    others("object"),
+                    others("oldObject")
+                )])),
+            ),
+            "sidecarset-rollout may only change the condition SidecarSetUpgradable in the status of a Pod",
+        ),
+    ]
+}
