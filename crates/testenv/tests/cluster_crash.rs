@@ -26,8 +26,9 @@ fn is_chosen(scenario: &str) -> bool {
 }
 
 /// The controllers, each with the number of writes of a run.
-const SCENARIOS: [(Scenario, usize); 7] = [
+const SCENARIOS: [(Scenario, usize); 8] = [
     (Scenario::Merged, 12),
+    (Scenario::Rollout, 10),
     (Scenario::Bundle, 8),
     (Scenario::Tokens, 5),
     (Scenario::Cleaner, 2),

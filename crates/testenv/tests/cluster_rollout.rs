@@ -1,6 +1,7 @@
 //! `sidecarset-rollout` on a real API server: what its ServiceAccount may change, and whole rollouts.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
@@ -68,8 +69,12 @@ impl Guarded {
         let pod = serde_json::from_value(pod()).unwrap();
         guarded.pods(&guarded.admin).create(&PostParams::default(), &pod).await.unwrap();
         // The API server enforces a new policy after a moment.
-        let label = json!([{"op": "add", "path": "/metadata/labels", "value": {"probe": "1"}}]);
-        until("the guard being enforced", SOON, async || guarded.patch(None, &label).await.err()).await.unwrap();
+        let tries = AtomicU32::new(0);
+        let refused = async || {
+            let labels = json!({"try": tries.fetch_add(1, Ordering::Relaxed).to_string()});
+            guarded.patch(None, &operation("add", "/metadata/labels", &labels)).await.err()
+        };
+        until("the guard being enforced", SOON, refused).await.unwrap();
         guarded
     }
 

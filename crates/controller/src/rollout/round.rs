@@ -45,15 +45,38 @@ impl SidecarSetRollout {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);
             }
-            let edit = upgrade::upgrade(&rollout.target, &pod.0, revision, self.context.clock.now());
-            let edit = edit.map_err(|reasons| unpatchable(&pod.0, &reasons))?;
-            let why = if edit.changes_images() { "new images" } else { "it has the images already" };
-            match self.write(&pod.0, &edit, why, state).await? {
-                Written::Done => is_complete &= self.tell(&pod.0.metadata, (name, Some(true))).await?,
+            match self.upgrade_one(rollout, &pod.0, revision, state).await? {
+                Written::Done => {}
                 Written::Overtaken => is_complete = false,
             }
         }
         Ok(is_complete)
+    }
+
+    /// Upgrades one Pod. The condition comes first: a Pod with the new images is not looked at again, so a condition that
+    /// was not written after it would be missing for ever.
+    async fn upgrade_one(
+        &self,
+        rollout: &Rollout<'_>,
+        pod: &Pod,
+        revision: &str,
+        state: &mut State,
+    ) -> Result<Written, Failure> {
+        let Metadata { namespace, name, uid, .. } = &pod.metadata;
+        let set = rollout.resource.name();
+        // A condition that cannot be read does not keep the Pod from its upgrade.
+        let unreadable = upgradable::read(pod).err();
+        if unreadable.is_none() && !self.tell(&pod.metadata, (set, Some(true))).await? {
+            return Ok(Written::Overtaken);
+        }
+        let Some(current) = self.pods.get(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
+            return Ok(Written::Overtaken);
+        };
+        let edit = upgrade::upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
+        let edit = edit.map_err(|reasons| unpatchable(pod, &reasons))?;
+        let why = if edit.changes_images() { "new images" } else { "it has the images already" };
+        let written = self.write(&current.0, &edit, why, state).await?;
+        unreadable.map_or(Ok(written), |error| Err(Failure::new(error.to_string())))
     }
 
     /// Gives idle containers of these Pods their empty image (ROLL-47).

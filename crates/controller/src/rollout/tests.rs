@@ -132,8 +132,8 @@ async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
     let expected = [
         format!("ControllerRevision {revision}"),
         "SidecarSet logs status".into(),
-        "Pod web-0".into(),
         "Pod web-0 status".into(),
+        "Pod web-0".into(),
     ];
     assert_eq!(told(&writes), expected);
     assert_eq!(readiness(&writes), ready("RollingOut", "False"));
@@ -223,13 +223,13 @@ async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
     let version = running.controller.pods.get("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
     running.state.uncertain.insert("p1".to_owned(), version);
     let writes = told(&running.writes().await);
-    assert_eq!(writes.get(2).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
+    assert_eq!(writes.get(3).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
 
     let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
     let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-1".to_owned() };
     running.controller.pods.remove(place, "p1");
-    assert_eq!(told(&running.writes().await).get(2).map(String::as_str), Some("Pod web-0"));
+    assert_eq!(told(&running.writes().await).get(3).map(String::as_str), Some("Pod web-0"));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn the_version_of_the_bundle_is_rolled_out() {
     let settings = json!({"bundleRef": {"namespace": at.namespace, "name": at.name}});
     let bundle = |sets: &[SidecarSet]| config_map::write(&at, sets, NOW, 1_000_000).expect("a bundle");
     let image = |writes: &[Write]| {
-        let pod = writes.iter().find(|write| write.object.kind == "Pod").and_then(|write| write.after.clone());
+        let pod = writes.iter().rev().find(|write| write.object.kind == "Pod").and_then(|write| write.after.clone());
         pod.map(|pod| {
             json::text(json::items(&pod, &["spec", "containers"]).first().unwrap_or(&Value::Null), &["image"])
                 .to_owned()

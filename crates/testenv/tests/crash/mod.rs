@@ -6,6 +6,7 @@ pub mod objects;
 pub mod program;
 pub mod proxy;
 pub mod record;
+pub mod rollouts;
 pub mod scenario;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,6 +107,11 @@ impl Stage {
         let objects: Vec<String> = scenario.objects(&namespace).iter().map(Value::to_string).collect();
         if !objects.is_empty() {
             apply(&self.client, &objects.join("\n---\n"), "test").await.unwrap();
+        }
+        if scenario == Scenario::Rollout {
+            for name in rollouts::PODS {
+                rollouts::restart_containers(&self.client, &namespace, name).await;
+            }
         }
         if scenario == Scenario::Cleaner {
             // The Secret must be older than the period, which is counted in whole seconds.

@@ -7,12 +7,13 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 /// The kinds that controllers write, and workloads: group, version and kind.
-const KINDS: [(&str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str); 8] = [
     ("", "v1", "ServiceAccount"),
     ("", "v1", "Secret"),
     ("", "v1", "ConfigMap"),
     ("", "v1", "Pod"),
     ("apps", "v1", "Deployment"),
+    ("apps", "v1", "ControllerRevision"),
     ("rbac.authorization.k8s.io", "v1", "Role"),
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 ];
@@ -63,7 +64,7 @@ pub async fn snapshot(client: &Client, namespace: &str) -> Vec<Value> {
     }
     for set in sidecar_sets(client).list(&ListParams::default()).await.unwrap() {
         let status = &set.data["status"];
-        let status = json!({"conditions": status["conditions"], "observedGeneration": status["observedGeneration"]});
+        let status = json!({"conditions": status["conditions"], "observedGeneration": status["observedGeneration"], "updatedPods": status["updatedPods"]});
         let of_set = json!({"kind": "SidecarSet", "metadata": {"name": set.name_any()}, "status": status});
         all.push(masked(of_set, namespace));
     }
@@ -84,7 +85,12 @@ fn masked(mut object: Value, namespace: &str) -> Value {
 fn mask(value: &mut Value, namespace: &str) {
     match value {
         Value::String(text) => {
-            if is_uid(text) || is_time(text) {
+            if text.starts_with('{')
+                && let Ok(mut inner) = serde_json::from_str::<Value>(text)
+            {
+                mask(&mut inner, namespace);
+                *text = inner.to_string();
+            } else if is_uid(text) || is_time(text) {
                 "*".clone_into(text);
             } else if text.contains(namespace) {
                 *text = text.replace(namespace, "NS");

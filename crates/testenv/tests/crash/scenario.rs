@@ -8,6 +8,7 @@ use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use serde_json::{Value, json};
 
 use super::objects::{self, find, of};
+use super::rollouts;
 use crate::support::sidecar_sets::{merging, set};
 
 /// The work of one controller.
@@ -20,6 +21,7 @@ pub enum Scenario {
     TokenController,
     RootCa,
     Cleaner,
+    Rollout,
 }
 
 /// The name of the bundle's ConfigMap.
@@ -39,6 +41,7 @@ impl Scenario {
             Self::TokenController => "serviceaccount-token",
             Self::RootCa => "root-ca-publisher",
             Self::Cleaner => "legacy-token-cleaner",
+            Self::Rollout => "sidecarset-rollout",
         }
     }
 
@@ -63,6 +66,7 @@ impl Scenario {
                 settings["bundleRef"] = json!({"namespace": namespace, "name": BUNDLE});
                 settings["systemNamespace"] = namespace.into();
             }
+            Self::Rollout => settings["systemNamespace"] = namespace.into(),
             _ => {}
         }
         settings
@@ -102,6 +106,11 @@ impl Scenario {
                 vec![account("bot", &["bot-token-x2b4z"]), secret("filled", "bot"), secret("orphan", "missing")]
             }
             Self::Cleaner => vec![account("bot", &["old"]), secret("old", "bot")],
+            Self::Rollout => {
+                let set = rollouts::sidecar_set(namespace);
+                let pods = rollouts::PODS.map(|name| rollouts::pod(&set, namespace, name));
+                [account("default", &[]), set].into_iter().chain(pods).collect()
+            }
         }
     }
 
@@ -109,7 +118,7 @@ impl Scenario {
     pub fn phases(self) -> usize {
         match self {
             Self::DefaultAccount | Self::TokenController | Self::Cleaner => 2,
-            Self::Merged | Self::Tokens | Self::Bundle | Self::RootCa => 3,
+            Self::Merged | Self::Tokens | Self::Bundle | Self::RootCa | Self::Rollout => 3,
         }
     }
 
@@ -144,6 +153,10 @@ impl Scenario {
             (Self::Cleaner, _) => {
                 let marked = json!({"metadata": {"labels": {INVALID_SINCE: "2020-01-01"}}});
                 objects::patch(client, (namespace, "Secret", "old"), &marked).await;
+            }
+            // Only then may the next Pod be upgraded.
+            (Self::Rollout, phase) => {
+                rollouts::restart_containers(client, namespace, rollouts::PODS[phase - 1]).await;
             }
         }
     }
@@ -206,6 +219,7 @@ impl Scenario {
                 secret("old").is_some_and(|secret| is_set(secret["metadata"]["labels"].get(INVALID_SINCE)))
             }
             (Self::Cleaner, _) => secret("old").is_none(),
+            (Self::Rollout, phase) => rollouts::is_done(objects, phase),
         }
     }
 }

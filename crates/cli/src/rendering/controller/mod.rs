@@ -42,7 +42,8 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
         running.iter().partition(|name| **name == Name::SidecarSetRollout);
     let granted = granted(settings);
     let of = |options: &Controller, running: &BTreeSet<Name>| {
-        let mut documents = rights::documents(options, &input.needs, running, &granted);
+        let mut documents = vec![Process::of(&options.name, COMPONENT, &options.deployment).service_account()];
+        documents.extend(rights::documents(options, &input.needs, running, &granted));
         documents.extend(process(options, running, &text));
         documents
     };
@@ -80,11 +81,10 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     Ok(Rendered { documents, notes })
 }
 
-/// Returns the objects of one process.
+/// Returns the Deployment of these controllers and its related objects.
 fn process(options: &Controller, running: &BTreeSet<Name>, text: &str) -> Vec<Document> {
     let process = Process::of(&options.name, COMPONENT, &options.deployment);
-    let mut documents = vec![process.service_account(), process.settings(text)];
-    documents.push(process.deployment(&container(options, running)));
+    let mut documents = vec![process.settings(text), process.deployment(&container(options, running))];
     if options.deployment.replicas > 1 {
         documents.push(process.disruption_budget());
     }
