@@ -50,8 +50,8 @@ pub(crate) fn after(pod: &Pod, sidecar_set: &str, hash: &str, changed: &[&str], 
         if let Some(last) = json::object_mut(state, LAST) {
             for name in changed {
                 let id = pod.status(name).map(|status| status.image_id.as_str()).unwrap_or_default();
-                let status = if id.is_empty() { json!({}) } else { json!({"imageID": id}) };
-                last.insert((*name).to_owned(), status);
+                let image = if id.is_empty() { json!({}) } else { json!({"imageID": id}) };
+                last.insert((*name).to_owned(), image);
             }
         }
     }

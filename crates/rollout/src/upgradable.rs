@@ -69,24 +69,21 @@ pub fn step(
         "lastTransitionTime": since.map_or(now, |since| since.0).to_string(),
     });
     let mut operations = vec![test("/metadata/uid", &pod.metadata.uid)];
-    match before {
-        Some((index, before)) => {
-            let path = format!("/status/conditions/{index}");
-            operations.push(test(&format!("{path}/type"), CONDITION));
-            if !before.message.is_empty() {
-                operations.push(test(&format!("{path}/message"), &before.message));
-            }
-            operations.push(json!({"op": "replace", "path": path, "value": condition}));
+    if let Some((index, before)) = before {
+        let path = format!("/status/conditions/{index}");
+        operations.push(test(&format!("{path}/type"), CONDITION));
+        if !before.message.is_empty() {
+            operations.push(test(&format!("{path}/message"), &before.message));
         }
+        operations.push(json!({"op": "replace", "path": path, "value": condition}));
+    } else {
         // A JSON Patch cannot test that the list has no such condition.
-        None => {
-            operations.push(test("/metadata/resourceVersion", &pod.metadata.resource_version));
-            operations.push(if pod.state.has_conditions {
-                json!({"op": "add", "path": "/status/conditions/0", "value": condition})
-            } else {
-                json!({"op": "add", "path": "/status/conditions", "value": [condition]})
-            });
-        }
+        operations.push(test("/metadata/resourceVersion", &pod.metadata.resource_version));
+        operations.push(if pod.state.has_conditions {
+            json!({"op": "add", "path": "/status/conditions/0", "value": condition})
+        } else {
+            json!({"op": "add", "path": "/status/conditions", "value": [condition]})
+        });
     }
     Ok(Some(Step::JsonPatch { object: reference(pod), subresource: Some(Subresource::Status), operations }))
 }

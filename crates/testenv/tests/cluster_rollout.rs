@@ -67,7 +67,7 @@ impl Guarded {
         let limited = Client::try_from(identity.config().await.unwrap()).unwrap();
         let guarded = Self { cluster, admin, limited };
         let pod = serde_json::from_value(pod()).unwrap();
-        guarded.pods(&guarded.admin).create(&PostParams::default(), &pod).await.unwrap();
+        pods(&guarded.admin).create(&PostParams::default(), &pod).await.unwrap();
         // The API server enforces a new policy after a moment.
         let tries = AtomicU32::new(0);
         let refused = async || {
@@ -78,13 +78,9 @@ impl Guarded {
         guarded
     }
 
-    fn pods(&self, client: &Client) -> Api<Pod> {
-        Api::namespaced(client.clone(), "shop")
-    }
-
     /// Patches the Pod as the rollout controller.
     async fn patch(&self, part: Option<&str>, operations: &Value) -> Result<Pod, String> {
-        let (pods, params) = (self.pods(&self.limited), PatchParams::default());
+        let (pods, params) = (pods(&self.limited), PatchParams::default());
         let patch: Patch<()> = Patch::Json(serde_json::from_value(operations.clone()).unwrap());
         let answer = match part {
             Some(part) => pods.patch_subresource(part, "web", &params, &patch).await,
@@ -92,6 +88,10 @@ impl Guarded {
         };
         answer.map_err(|error| error.to_string())
     }
+}
+
+fn pods(client: &Client) -> Api<Pod> {
+    Api::namespaced(client.clone(), "shop")
 }
 
 async fn guarded() -> &'static Guarded {
@@ -157,7 +157,7 @@ async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
 #[tokio::test(flavor = "multi_thread")]
 async fn e24_the_rollout_controller_neither_creates_nor_deletes_pods(#[case] verb: &str) {
     let guarded = guarded().await;
-    let pods = guarded.pods(&guarded.limited);
+    let pods = pods(&guarded.limited);
     let answer = match verb {
         "delete" => pods.delete("web", &DeleteParams::default()).await.map(drop),
         _ => pods.create(&PostParams::default(), &serde_json::from_value(pod()).unwrap()).await.map(drop),

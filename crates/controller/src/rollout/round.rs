@@ -40,7 +40,6 @@ impl SidecarSetRollout {
         state: &mut State,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
-        let name = rollout.resource.name();
         for pod in chosen.iter().filter_map(|position| rollout.pods.get(*position)) {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);

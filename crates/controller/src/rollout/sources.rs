@@ -79,13 +79,16 @@ pub(super) enum Version {
     NotInBundle,
 }
 
+/// SidecarSets by name.
+type SidecarSets = Arc<BTreeMap<String, SidecarSet>>;
+
 /// The watches. They end when this is dropped.
 pub(super) struct Sources {
     pub(super) place: Place,
     config_maps: Option<Watched<ConfigMap>>,
     pub(super) revisions: Watched<StoredRevision>,
     /// The SidecarSets of the bundle, by name, and the count of changes for which they were read.
-    bundled: Mutex<Option<(u64, Arc<BTreeMap<String, SidecarSet>>)>>,
+    bundled: Mutex<Option<(u64, SidecarSets)>>,
 }
 
 impl Sources {
@@ -132,7 +135,7 @@ impl Sources {
     }
 
     /// Returns the SidecarSets of the bundle; `None` if there is no bundle.
-    fn bundled(&self) -> Option<Arc<BTreeMap<String, SidecarSet>>> {
+    fn bundled(&self) -> Option<SidecarSets> {
         let (maps, at) = (self.config_maps.as_ref()?, self.place.bundle.as_ref()?);
         maps.get(&at.namespace, &at.name)?;
         // The count first: a change in between is then seen as one more.

@@ -260,7 +260,7 @@ async fn nothing_is_rolled_out_while_openkruise_is_at_work() {
         vec![set.as_value().clone(), pod(&set, 0), lease(&renewed)]
     };
     let mut running = Running::new(&json!({}), manifests(60)).await;
-    assert_eq!(running.reconcile().await, Ok(Done::LookAgain(Duration::from_secs(240))));
+    assert_eq!(running.reconcile().await, Ok(Done::LookAgain(Duration::from_mins(4))));
     assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
     let remarks = running.controller.context.store.report().remarks;
     assert!(remarks.iter().any(|remark| remark.contains("kruise-system/kruise-manager")), "{remarks:?}");

@@ -1,5 +1,5 @@
 //! The policy that limits what `sidecarset-rollout` may change in Pods. RBAC cannot say which fields of a Pod may be
-//! written; a ValidatingAdmissionPolicy of the API server can, without a webhook.
+//! written; a `ValidatingAdmissionPolicy` of the API server can, without a webhook.
 
 use pillion_rollout::upgradable::CONDITION;
 use pillion_sidecarset::names;
