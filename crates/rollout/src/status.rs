@@ -138,6 +138,9 @@ pub struct Report<'a> {
     pub conditions: Vec<Condition<'a>>,
 }
 
+/// The counters that OpenKruise's CustomResourceDefinition requires in a status.
+const REQUIRED: [&str; 3] = ["matchedPods", "updatedPods", "readyPods"];
+
 /// Returns the step that writes the report into the status of a SidecarSet; `None` if the status says it already. The
 /// step leaves what others write.
 pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<Step> {
@@ -155,10 +158,16 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
             ("collisionCount", json!(latest.collisions)),
         ]
     });
-    let changed: Vec<(&str, Value)> = counters.filter(|(key, value)| !says(status, key, value)).collect();
+    let mut changed: Vec<(&str, Value)> = counters.filter(|(key, value)| !says(status, key, value)).collect();
     let conditions = condition::edits(sidecar_set, &report.conditions, now);
     if changed.is_empty() && conditions.is_empty() {
         return None;
+    }
+    for key in REQUIRED {
+        let is_known = status.is_some_and(|status| status.get(key).is_some());
+        if !is_known && changed.iter().all(|(changed, _)| *changed != key) {
+            changed.push((key, json!(0)));
+        }
     }
     let uid = json::text(sidecar_set, &["metadata", "uid"]);
     let mut operations = vec![json!({"op": "test", "path": "/metadata/uid", "value": uid})];

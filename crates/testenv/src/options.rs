@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// The users whose requests the audit log contains.
+/// The requests that the audit log contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Audited {
     Everybody,
     User(String),
+    /// Writes to objects of this kind, by anybody, with the objects as they were stored.
+    Writes(&'static str),
 }
 
 /// Options of a cluster, which always has etcd and kube-apiserver.
@@ -53,6 +55,13 @@ impl Options {
     #[must_use]
     pub fn audit_log_of(mut self, user: impl Into<String>) -> Self {
         self.audit_log = Some(Audited::User(user.into()));
+        self
+    }
+
+    /// Writes an audit log of everybody's writes to Pods, with the Pods as they were stored.
+    #[must_use]
+    pub fn audit_log_of_pods(mut self) -> Self {
+        self.audit_log = Some(Audited::Writes("pods"));
         self
     }
 

@@ -36,10 +36,17 @@ pub(crate) fn needed(options: &Options) -> Vec<&'static str> {
     all
 }
 
-/// Returns a policy that logs every response without objects, for all users or for one user.
+/// Returns a policy that logs every response that is asked for. Only [`Audited::Writes`] contains the objects.
 pub(crate) fn audit_policy(audited: &Audited) -> String {
     let rules = match audited {
         Audited::Everybody => json!([{"level": "Metadata"}]),
+        Audited::Writes(plural) => json!([
+            {
+                "level": "RequestResponse", "verbs": ["create", "update", "patch", "delete"],
+                "resources": [{"group": "", "resources": [plural, format!("{plural}/*")]}],
+            },
+            {"level": "None"},
+        ]),
         Audited::User(user) => json!([{"level": "Metadata", "users": [user]}, {"level": "None"}]),
     };
     let policy = json!({

@@ -97,3 +97,18 @@ fn where_conditions_are_dropped_the_counters_are_written_alone() {
     assert_eq!(now["status"].get("conditions"), None);
     assert_eq!(step(&now, &report, NOW), None);
 }
+
+/// OpenKruise's CustomResourceDefinition refuses a status without these.
+#[rstest]
+#[case::of_no_pods(Some((Counts { matched: 0, updated: 0, ready: 0, updated_ready: 0 }, LATEST)))]
+#[case::of_a_set_that_is_not_rolled_out(None)]
+fn roll15_the_first_status_has_the_counters_that_are_required(#[case] counts: Option<(Counts, Latest<'_>)>) {
+    let object = json!({"metadata": {"name": "logs", "uid": "1", "resourceVersion": "5", "generation": 1}});
+    let progress = Progress::stalled("InvalidSelector", "a message".to_owned());
+    let report = Report { counts, conditions: progress.conditions().to_vec() };
+    let now = after(&object, &step(&object, &report, NOW).expect("a step"));
+    for key in ["matchedPods", "updatedPods", "readyPods"] {
+        assert_eq!(now["status"][key], 0, "{key}: {now}");
+    }
+    assert_eq!(step(&now, &report, NOW), None);
+}

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The namespace of the installation.
 pub const NAMESPACE: &str = "pillion-system";
-/// The ServiceAccount of the controllers.
+/// The ServiceAccount of most controllers.
 pub const ACCOUNT: &str = "pillion-controller";
 
 /// Controllers as local processes with exactly the rendered rights.
@@ -23,7 +23,8 @@ pub struct Controllers<'a> {
 }
 
 impl<'a> Controllers<'a> {
-    /// Applies the manifests for these settings and flags of `pillion manifest controller`.
+    /// Applies the manifests for these settings and flags of `pillion manifest controller`. The controllers are those of
+    /// the first Deployment.
     pub async fn install(cluster: &'a Cluster, program: &Path, settings: &Value, flags: &[&str]) -> Self {
         let flags = std::iter::once("pillion").chain(flags.iter().copied());
         let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
@@ -34,14 +35,16 @@ impl<'a> Controllers<'a> {
         let here = documents.iter().filter(|document| !is_elsewhere(document.object["kind"].as_str().unwrap()));
         apply(&cluster.admin().await.unwrap(), &to_yaml(here).unwrap(), "manifests").await.unwrap();
 
-        let identity = cluster.as_service_account(NAMESPACE, ACCOUNT).await.unwrap();
+        let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
+        let template = &deployment.object["spec"]["template"]["spec"];
+        let account = template["serviceAccountName"].as_str().unwrap();
+        let identity = cluster.as_service_account(NAMESPACE, account).await.unwrap();
         let kubeconfig = cluster.folder().join("controller.kubeconfig");
         fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
         fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
         let file = cluster.folder().join("controller.settings");
         fs::write(&file, settings.to_string()).unwrap();
-        let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
-        let rendered = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+        let rendered = template["containers"][0]["args"].as_array().unwrap();
         let is_ours = |flag: &&str| !flag.starts_with("--settings=") && !flag.starts_with("--health-listen=");
         let rendered = rendered.iter().map(|flag| flag.as_str().unwrap()).filter(is_ours).map(str::to_owned);
         let mut command = vec![format!("KUBECONFIG={}", kubeconfig.display()), program.display().to_string()];

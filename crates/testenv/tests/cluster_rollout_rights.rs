@@ -1,0 +1,167 @@
+//! `sidecarset-rollout` on a real API server: what its ServiceAccount may change, and whole rollouts.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use pillion::rendering::options::Controller;
+use pillion::rendering::{controller, document};
+use pillion_testenv::{Cluster, Options, apply, until};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Returns the manifest of the rollout controller's ServiceAccount, its rights and its guard.
+fn manifest() -> String {
+    let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
+    let matches = command.try_get_matches_from(["pillion", "--controllers", "sidecarset-rollout"]).unwrap();
+    let options = <Controller as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let mut documents = controller::render(&json!({}), &options).unwrap().documents;
+    documents.retain(|document| {
+        let kind = document.object["kind"].as_str().unwrap();
+        kind.contains("Role") || kind.starts_with("Validating") || ["Namespace", "ServiceAccount"].contains(&kind)
+    });
+    document::to_yaml(&documents).unwrap()
+}
+
+/// A Pod with an injected sidecar.
+fn pod() -> Value {
+    json!({
+        "metadata": {"name": "web", "annotations": {"kruise.io/sidecarset-injected-list": "logs", "team": "a"}},
+        "spec": {
+            "automountServiceAccountToken": false,
+            "initContainers": [{"name": "init", "image": "init:1"}],
+            "containers": [
+                {"name": "agent", "image": "agent:v1", "env": [{"name": "IS_INJECTED", "value": "true"}]},
+                {"name": "main", "image": "app:1", "env": [{"name": "IS_INJECTED", "value": "false"}]},
+            ],
+        },
+    })
+}
+
+struct Guarded {
+    cluster: Cluster,
+    admin: Client,
+    limited: Client,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let cluster = Cluster::start(Options::new()).await.unwrap();
+        let admin = cluster.admin().await.unwrap();
+        let namespaces = Api::<Namespace>::all(admin.clone());
+        for name in ["kruise-system", "shop"] {
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        }
+        let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+        let accounts = Api::<ServiceAccount>::namespaced(admin.clone(), "shop");
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        apply(&admin, &manifest(), "test").await.unwrap();
+        let identity = cluster.as_service_account("pillion-system", "pillion-controller-rollout").await.unwrap();
+        let limited = Client::try_from(identity.config().await.unwrap()).unwrap();
+        let guarded = Self { cluster, admin, limited };
+        let pod = serde_json::from_value(pod()).unwrap();
+        pods(&guarded.admin).create(&PostParams::default(), &pod).await.unwrap();
+        // The API server enforces a new policy after a moment.
+        let tries = AtomicU32::new(0);
+        let refused = async || {
+            let labels = json!({"try": tries.fetch_add(1, Ordering::Relaxed).to_string()});
+            guarded.patch(None, &operation("add", "/metadata/labels", &labels)).await.err()
+        };
+        until("the guard being enforced", SOON, refused).await.unwrap();
+        guarded
+    }
+
+    /// Patches the Pod as the rollout controller.
+    async fn patch(&self, part: Option<&str>, operations: &Value) -> Result<Pod, String> {
+        let (pods, params) = (pods(&self.limited), PatchParams::default());
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(operations.clone()).unwrap());
+        let answer = match part {
+            Some(part) => pods.patch_subresource(part, "web", &params, &patch).await,
+            None => pods.patch("web", &params, &patch).await,
+        };
+        answer.map_err(|error| error.to_string())
+    }
+}
+
+fn pods(client: &Client) -> Api<Pod> {
+    Api::namespaced(client.clone(), "shop")
+}
+
+async fn guarded() -> &'static Guarded {
+    static GUARDED: OnceCell<Guarded> = OnceCell::const_new();
+    let guarded = GUARDED.get_or_init(Guarded::start).await;
+    assert!(!guarded.cluster.authority_certificate().is_empty());
+    guarded
+}
+
+fn operation(op: &str, path: &str, value: &Value) -> Value {
+    json!([{"op": op, "path": path, "value": value}])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
+    let guarded = guarded().await;
+    let condition = json!([{"type": "SidecarSetUpgradable", "status": "True"}]);
+    for (part, operations) in [
+        (None, operation("replace", "/spec/containers/0/image", &json!("agent:v2"))),
+        (None, operation("add", "/metadata/annotations/kruise.io~1sidecarset-hash", &json!("{}"))),
+        (None, operation("add", "/metadata/annotations/version.sidecarset.kruise.io~1agent-1", &json!("1"))),
+        (None, operation("remove", "/metadata/annotations/kruise.io~1sidecarset-hash", &json!(null))),
+        (Some("status"), operation("add", "/status/conditions", &condition)),
+    ] {
+        guarded.patch(part, &operations).await.unwrap_or_else(|error| panic!("{operations}: {error}"));
+    }
+    let toleration = json!([{"key": "a", "operator": "Exists"}]);
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let statuses = json!([{"name": "main", "image": "x", "imageID": "x", "ready": true, "restartCount": 0}]);
+    for (part, operations, expected) in [
+        (
+            None,
+            operation("replace", "/spec/containers/1/image", &json!("app:2")),
+            "images of containers that were injected",
+        ),
+        (None, operation("replace", "/spec/initContainers/0/image", &json!("init:2")), "images of containers"),
+        (None, operation("add", "/spec/tolerations", &toleration), "images of containers"),
+        (None, operation("add", "/spec/activeDeadlineSeconds", &json!(5)), "images of containers"),
+        (None, operation("add", "/metadata/labels", &json!({"app": "x"})), "labels, finalizers or owners"),
+        (None, operation("add", "/metadata/finalizers", &json!(["a/b"])), "labels, finalizers or owners"),
+        (None, operation("replace", "/metadata/annotations/team", &json!("b")), "annotations that record SidecarSets"),
+        (None, operation("add", "/metadata/annotations/other", &json!("b")), "annotations that record SidecarSets"),
+        (None, operation("remove", "/metadata/annotations/team", &json!(null)), "annotations that record SidecarSets"),
+        (Some("status"), operation("add", "/status/phase", &json!("Succeeded")), "condition SidecarSetUpgradable"),
+        (Some("status"), operation("add", "/status/conditions", &ready), "condition SidecarSetUpgradable"),
+        (Some("status"), operation("add", "/status/containerStatuses", &statuses), "condition SidecarSetUpgradable"),
+        (Some("status"), operation("add", "/metadata/annotations/other", &json!("b")), "annotations that record"),
+        (
+            Some("resize"),
+            operation("add", "/spec/containers/1/resources", &json!({"requests": {"cpu": "1"}})),
+            "forbidden",
+        ),
+        (Some("ephemeralcontainers"), operation("add", "/spec/ephemeralContainers", &json!([])), "forbidden"),
+    ] {
+        let error = guarded.patch(part, &operations).await.expect_err(&operations.to_string());
+        assert!(error.contains(expected), "{operations}: {error}");
+    }
+}
+
+#[rstest]
+#[case::delete("delete")]
+#[case::create("create")]
+#[tokio::test(flavor = "multi_thread")]
+async fn e24_the_rollout_controller_neither_creates_nor_deletes_pods(#[case] verb: &str) {
+    let guarded = guarded().await;
+    let pods = pods(&guarded.limited);
+    let answer = match verb {
+        "delete" => pods.delete("web", &DeleteParams::default()).await.map(drop),
+        _ => pods.create(&PostParams::default(), &serde_json::from_value(pod()).unwrap()).await.map(drop),
+    };
+    let error = answer.expect_err(verb).to_string();
+    assert!(error.contains("forbidden"), "{error}");
+}

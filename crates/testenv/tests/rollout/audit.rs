@@ -1,0 +1,128 @@
+//! What the audit log says about the Pods of a namespace: every version that the API server stored, in order.
+
+use std::collections::BTreeMap;
+
+use pillion_testenv::Cluster;
+use serde_json::Value;
+
+const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controller-rollout";
+
+/// A version of a Pod that was stored.
+pub struct Write {
+    name: String,
+    version: u64,
+    is_by_controller: bool,
+    /// The Pod as it was stored; `None` if it was deleted.
+    pod: Option<Value>,
+}
+
+/// A change of images by the controller.
+#[derive(Clone, Debug)]
+pub struct Upgrade {
+    pub pod: String,
+    /// The images before and after, by container.
+    pub images: BTreeMap<String, (String, String)>,
+    /// The Pods of the namespace that are not available after the change.
+    pub unavailable: Vec<String>,
+}
+
+impl Upgrade {
+    /// Whether a container gets this image.
+    pub fn gives(&self, image: &str) -> bool {
+        self.images.values().any(|(_, after)| after == image)
+    }
+}
+
+/// Returns the writes to the Pods of a namespace, in the order in which they were stored.
+pub fn writes(cluster: &Cluster, namespace: &str) -> Vec<Write> {
+    let of_namespace = |event: &Value| {
+        let object = &event["objectRef"];
+        let is_stored = event["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
+        object["resource"] == "pods" && object["namespace"] == namespace && is_stored
+    };
+    let write = |event: Value| {
+        let name = event["objectRef"]["name"].as_str().or(event["responseObject"]["metadata"]["name"].as_str())?;
+        let pod = &event["responseObject"];
+        let is_deleted = event["verb"] == "delete";
+        let version = pod["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        Some(Write {
+            name: name.to_owned(),
+            version: version?,
+            is_by_controller: event["user"]["username"] == CONTROLLER,
+            pod: (!is_deleted && pod["metadata"]["deletionTimestamp"].is_null()).then(|| pod.clone()),
+        })
+    };
+    let mut writes: Vec<Write> = cluster.audit_log().into_iter().filter(of_namespace).filter_map(write).collect();
+    writes.sort_by_key(|write| write.version);
+    // An answer to a write that changes nothing has the version that is stored.
+    writes.dedup_by(|later, earlier| later.version == earlier.version && later.name == earlier.name);
+    writes
+}
+
+/// Returns the changes of images by the controller. Every image that changed must be that of an injected container, and
+/// only the controller changes images.
+pub fn upgrades(writes: &[Write]) -> Vec<Upgrade> {
+    let mut pods = BTreeMap::<&str, &Value>::new();
+    let mut upgrades = Vec::new();
+    for write in writes {
+        let Some(pod) = &write.pod else {
+            pods.remove(write.name.as_str());
+            continue;
+        };
+        let before = pods.insert(&write.name, pod);
+        let images = before.map(|before| changed(before, pod)).unwrap_or_default();
+        if images.is_empty() {
+            continue;
+        }
+        assert!(write.is_by_controller, "somebody else changed {images:?} of {}", write.name);
+        let unavailable = pods.iter().filter(|(_, pod)| !is_available(pod)).map(|(name, _)| (*name).to_owned());
+        upgrades.push(Upgrade { pod: write.name.clone(), images, unavailable: unavailable.collect() });
+    }
+    upgrades
+}
+
+/// Returns the images before and after of the containers whose image differs. Nothing else of the spec may differ.
+fn changed(before: &Value, after: &Value) -> BTreeMap<String, (String, String)> {
+    let (old, new) = (containers(before), containers(after));
+    assert_eq!(old.len(), new.len());
+    let mut images = BTreeMap::new();
+    for (old, new) in old.iter().zip(new) {
+        let (from, to) = (&old["image"], &new["image"]);
+        if from != to {
+            assert!(is_injected(new), "{new:#}");
+            images.insert(text(&new["name"]), (text(from), text(to)));
+        }
+        let mut same = (*old).clone();
+        same["image"] = to.clone();
+        assert_eq!(same, *new, "more than the image has changed");
+    }
+    images
+}
+
+fn containers(pod: &Value) -> &[Value] {
+    pod["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn is_injected(container: &Value) -> bool {
+    let env = container["env"].as_array();
+    env.is_some_and(|env| env.iter().any(|one| one["name"] == "IS_INJECTED" && one["value"] == "true"))
+}
+
+/// Whether a Pod has the condition `Ready`.
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+}
+
+/// Whether a Pod is ready, and each injected container runs the image of the spec.
+fn is_available(pod: &Value) -> bool {
+    let statuses = pod["status"]["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let runs = |container: &Value| {
+        statuses.iter().any(|status| status["name"] == container["name"] && status["image"] == container["image"])
+    };
+    is_ready(pod) && containers(pod).iter().filter(|container| is_injected(container)).all(runs)
+}
