@@ -144,7 +144,7 @@ async fn roll30_the_selector_of_the_strategy_limits_the_rollout() {
 #[case::scatter(
     json!({
         "priorityStrategy": {"orderPriority": [{"orderedKey": "number"}]},
-        "scatterStrategy": [{"key": "half", "value": "upper"}],
+        "scatterStrategy": [{"key": "half", "value": "upper"}], "maxUnavailable": 4,
     }),
     [Some("web-3"), Some("web-1"), Some("web-0"), Some("web-2")]
 )]
@@ -235,7 +235,13 @@ async fn an_image_that_does_not_work_stops_at_the_budget(#[case] image: &str) {
     assert_eq!(place.images("agent").await, [NEW; 5]);
     let upgrades = place.all_upgrades().await;
     assert_once(&upgrades, NEW);
-    assert_eq!((upgrades.len(), most_unavailable(&upgrades)), (7, 2), "{upgrades:#?}");
+    assert_eq!(upgrades.len(), 7);
+    // ROLL-35: Pods that were not ready before they are upgraded do not count.
+    let broken: BTreeSet<&str> = names(&upgrades[..2]).into_iter().collect();
+    for upgrade in &upgrades[2..] {
+        let others = upgrade.unavailable.iter().filter(|pod| !broken.contains(pod.as_str()));
+        assert!(others.count() <= 2, "{upgrades:#?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,12 +297,15 @@ async fn a_sidecar_set_that_is_deleted_ends_its_rollout() {
     place.release("agent", NEW).await;
     place.upgraded(2).await;
     place.delete("agent").await;
+    // DIFF-13: no condition names it any longer.
+    let forgotten = async || {
+        let pods = place.pods().list(&ListParams::default()).await.unwrap();
+        let names_it = |pod: &Pod| json!(pod.status).to_string().contains(&place.set_name("agent"));
+        (!pods.items.iter().any(names_it)).then_some(())
+    };
+    until("the conditions being written", SOON, forgotten).await.unwrap();
     let upgrades = place.all_upgrades().await;
     assert!((2..6).contains(&upgrades.len()), "{upgrades:#?}");
-    // DIFF-13: no condition names it any longer.
-    for pod in place.pods().list(&ListParams::default()).await.unwrap() {
-        assert!(!json!(pod.status).to_string().contains(&place.set_name("agent")), "{:#?}", pod.status);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -237,12 +237,9 @@ impl Place {
         identity.split('_').next().unwrap().to_owned()
     }
 
-    /// Kills a replica and starts it again.
+    /// Kills a replica.
     pub async fn kill(&self, replica: &str) {
         self.cluster.stop_program(replica, 0).await.unwrap();
-        let flags = ["--controllers", "sidecarset-rollout"];
-        let controllers = Controllers::install(self.cluster, &program(), &json!({}), &flags).await;
-        controllers.start(replica, free_port().unwrap()).await;
     }
 
     pub fn logs(&self) -> String {
