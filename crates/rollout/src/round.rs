@@ -107,7 +107,7 @@ fn chosen(
 }
 
 /// Whether only images have changed since the Pod got its version.
-fn is_upgradable(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_upgradable(target: &Target<'_>, pod: &Pod) -> bool {
     recorded_hash(pod, names::HASH_WITHOUT_IMAGE, target.name()) == target.hash_without_image()
 }
 

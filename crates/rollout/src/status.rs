@@ -20,6 +20,10 @@ pub const RECONCILING: &str = "Reconciling";
 /// Whether the rollout needs somebody's help.
 pub const STALLED: &str = "Stalled";
 
+/// The reasons while Pods are being upgraded.
+const ROLLING_OUT: &str = "RollingOut";
+const RESETTING: &str = "ResettingContainers";
+
 /// The numbers of a SidecarSet's Pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -102,10 +106,9 @@ impl Progress {
             }
             Round::Rest(Rest::Paused) => Self::waiting("Paused", format!("updateStrategy.paused is true; {numbers}")),
             Round::Rest(Rest::Done) => Self::reconciling("PodsNotReady", numbers),
-            Round::Reset(pods) => Self::reconciling(
-                "ResettingContainers",
-                format!("{} Pods get their empty image; {numbers}", pods.len()),
-            ),
+            Round::Reset(pods) => {
+                Self::reconciling(RESETTING, format!("{} Pods get their empty image; {numbers}", pods.len()))
+            }
             Round::Upgrade { not_upgradable, chosen } if chosen.is_empty() && updated == updated_ready => {
                 let kept = budget::partition(target.strategy.limits.partition, matched);
                 if !not_upgradable.is_empty() {
@@ -118,8 +121,13 @@ impl Progress {
                     Self::waiting("NoPodSelected", format!("no Pod can be upgraded now; {numbers}"))
                 }
             }
-            Round::Upgrade { .. } => Self::reconciling("RollingOut", numbers),
+            Round::Upgrade { .. } => Self::reconciling(ROLLING_OUT, numbers),
         }
+    }
+
+    /// Whether Pods are being upgraded.
+    pub fn is_rolling(&self) -> bool {
+        [ROLLING_OUT, RESETTING].contains(&self.reason)
     }
 
     /// Returns the three conditions.

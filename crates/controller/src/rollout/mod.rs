@@ -4,6 +4,7 @@
 //! Pods that are upgraded now. A key is the name of a SidecarSet. A SidecarSet that is deleted stays a key until no
 //! condition of a Pod names it.
 
+mod metrics;
 mod pods;
 mod register;
 mod rival;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
+use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::consistency::{Judged, is_candidate};
 use pillion_rollout::round::{Rest, Round, round};
 use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
@@ -29,6 +31,7 @@ use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::metrics::RolloutMetrics;
 use self::pods::InjectedPod;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
@@ -54,6 +57,7 @@ pub struct Options {
 pub struct SidecarSetRollout {
     context: Context,
     effects: Effects,
+    metrics: RolloutMetrics,
     pods: Watched<InjectedPod>,
     rival: Rival,
     /// Says that OpenKruise's manager is at work.
@@ -67,6 +71,8 @@ pub struct SidecarSetRollout {
 pub struct State {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
+    /// When the rollout began that is under way.
+    since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
     drops_conditions: bool,
     /// What people were told.
@@ -103,7 +109,8 @@ impl Controller for SidecarSetRollout {
         pods.listed().await;
         rival.listed().await;
         let effects = context.effects(Self::NAME);
-        Self { context, effects, pods, rival, standing, wakes: OnceLock::new(), sources: Mutex::default() }
+        let metrics = RolloutMetrics::new(&context.metrics);
+        Self { context, effects, metrics, pods, rival, standing, wakes: OnceLock::new(), sources: Mutex::default() }
     }
 
     fn wakes(&self, wakes: &Wakes<String>) {
@@ -139,6 +146,7 @@ impl Controller for SidecarSetRollout {
             if self.standing.problem().as_ref() != Some(&text) {
                 tracing::info!(controller = Self::NAME, "{text}");
             }
+            self.metrics.forget(name);
             self.standing.fail(text.clone());
             self.effects.problem(None, text);
             return Ok(Done::LookAgain(Duration::from_secs(left)));
@@ -239,6 +247,8 @@ impl SidecarSetRollout {
         let next = round(&rollout.target, &seen, &judged, |pod| state.uncertain.contains_key(&pod.metadata.uid));
         let counts = Counts::of(&judged);
         let progress = Progress::of(&rollout.target, &next, counts);
+        self.metrics.measured(&rollout.target, &seen, &judged);
+        self.metrics.progressed(&mut state.since, &progress, object, self.context.clock.now());
         let latest_revision = Latest { name: &latest.name, collisions: latest.collisions };
         if !self.report(object, Some((counts, latest_revision)), &progress, state).await? {
             return Ok(Done::after_write(false));
@@ -311,6 +321,7 @@ impl SidecarSetRollout {
             tracing::warn!(controller = Self::NAME, sidecarset = name, reason, "{text}");
         }
         self.effects.problem(None, text);
+        self.metrics.forget(name);
         let is_written = self.report(object, None, &Progress::stalled(reason, message), state).await?;
         Ok(Done::after_write(is_written))
     }

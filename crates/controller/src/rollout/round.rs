@@ -8,6 +8,7 @@ use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade::{self, Edit};
 use serde_json::{Value, json};
 
+use super::metrics::Outcome;
 use super::pods::{self, InjectedPod};
 use super::{Rollout, SidecarSetRollout, State};
 use crate::controller::{Controller as _, Done, Failure};
@@ -27,6 +28,15 @@ enum Written {
     Done,
     /// Another client changed the Pod at the same time, or it is gone.
     Overtaken,
+}
+
+/// Why a Pod is written.
+#[derive(Clone, Copy)]
+struct Cause<'a> {
+    sidecar_set: &'a str,
+    /// What the write is counted as, if it succeeds.
+    outcome: Outcome,
+    why: &'a str,
 }
 
 impl SidecarSetRollout {
@@ -74,7 +84,8 @@ impl SidecarSetRollout {
         let edit = upgrade::upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
         let edit = edit.map_err(|reasons| unpatchable(pod, &reasons))?;
         let why = if edit.changes_images() { "new images" } else { "it has the images already" };
-        let written = self.write(&current.0, &edit, why, state).await?;
+        let cause = Cause { sidecar_set: set, outcome: Outcome::Upgraded, why };
+        let written = self.write(&current.0, &edit, cause, state).await?;
         unreadable.map_or(Ok(written), |error| Err(Failure::new(error.to_string())))
     }
 
@@ -91,7 +102,9 @@ impl SidecarSetRollout {
                 return Ok(Done::after_write(false));
             }
             let edit = upgrade::reset(&rollout.target, &pod.0, self.context.clock.now());
-            match self.write(&pod.0, &edit, "the hot upgrade is complete", state).await {
+            let why = "the hot upgrade is complete";
+            let cause = Cause { sidecar_set: rollout.resource.name(), outcome: Outcome::Reset, why };
+            match self.write(&pod.0, &edit, cause, state).await {
                 Ok(Written::Done) => {
                     let text = "reset sidecar container image empty successfully";
                     let object = object(&pod.0.metadata);
@@ -109,16 +122,22 @@ impl SidecarSetRollout {
         Ok(Done::after_write(is_complete))
     }
 
-    async fn write(&self, pod: &Pod, edit: &Edit, why: &str, state: &mut State) -> Result<Written, Failure> {
+    async fn write(&self, pod: &Pod, edit: &Edit, cause: Cause<'_>, state: &mut State) -> Result<Written, Failure> {
         let Metadata { uid, resource_version, namespace, name, .. } = &pod.metadata;
+        let Cause { sidecar_set, outcome, why } = cause;
         match self.effects.carry_out(&edit.step(pod), why).await {
             Ok(_) => {
                 state.uncertain.remove(uid);
-                tracing::info!(controller = Self::NAME, namespace, pod = name, why, "changed");
+                self.metrics.wrote(sidecar_set, outcome);
+                tracing::info!(controller = Self::NAME, sidecar_set, namespace, pod = name, why, "changed");
                 Ok(Written::Done)
             }
-            Err(error) if error.problem.is_overtaken() => Ok(Written::Overtaken),
+            Err(error) if error.problem.is_overtaken() => {
+                self.metrics.wrote(sidecar_set, Outcome::Overtaken);
+                Ok(Written::Overtaken)
+            }
             Err(error) => {
+                self.metrics.wrote(sidecar_set, Outcome::Failed);
                 if matches!(error.problem, WriteProblem::Failed(_) | WriteProblem::Later { .. }) {
                     state.uncertain.insert(uid.clone(), resource_version.clone());
                 }
@@ -149,6 +168,7 @@ impl SidecarSetRollout {
 
     /// Removes a SidecarSet that is gone from the conditions of Pods (DIFF-13).
     pub(super) async fn clean(&self, name: &str) -> Result<Done, Failure> {
+        self.metrics.remove(name);
         let mut is_complete = true;
         for pod in self.pods.group(name).iter().filter(|pod| is_told(&pod.0, name)) {
             is_complete &= self.tell(&pod.0.metadata, (name, None)).await?;

@@ -319,3 +319,84 @@ async fn bad_input_is_told_and_changes_no_pod() {
         assert_eq!(told(&running.writes().await), [""; 0], "{reason}: nothing is written twice");
     }
 }
+
+/// Returns the values of the metrics of rollouts, without the prefix that they share.
+fn metrics(running: &Running) -> BTreeMap<String, String> {
+    let text = running.controller.context.metrics.encoded();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("pillion_controller_rollout_"));
+    lines.filter_map(|line| line.rsplit_once(' ')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn value<'a>(metrics: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
+    metrics.get(name).map(String::as_str)
+}
+
+#[tokio::test]
+async fn metrics_tell_the_states_of_pods_and_the_age_of_the_oldest_outdated_pod() {
+    let set = set("agent:v2", &json!({}));
+    let mut pods = [0, 1, 2].map(|number| pod(&set, number));
+    for (pod, created) in pods.iter_mut().zip(["2026-03-01T00:00:02Z", "2026-03-01T00:00:01Z", "2026-03-01T00:00:00Z"])
+    {
+        pod["metadata"]["creationTimestamp"] = json!(created);
+    }
+    pods[1]["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
+    let mut running = Running::of(&set, pods.to_vec()).await;
+    running.writes().await;
+    let before = metrics(&running);
+    let pods = |metrics: &BTreeMap<String, String>, state: &str| {
+        let name = format!("pods{{sidecarset=\"logs\",state=\"{state}\"}}");
+        value(metrics, &name).map(str::to_owned)
+    };
+    let states = |metrics| ["updated", "updating", "outdated", "not_upgradable"].map(|state| pods(metrics, state));
+    let some = |values: [&str; 4]| values.map(|value| Some(value.to_owned()));
+    assert_eq!(states(&before), some(["0", "0", "2", "1"]));
+    let oldest = "oldest_outdated_pod_created_seconds{sidecarset=\"logs\"}";
+    assert_eq!(value(&before, oldest), Some("1772323200"), "the oldest Pod");
+    assert_eq!(value(&before, "upgrades_total{sidecarset=\"logs\",result=\"upgraded\"}"), Some("1"));
+
+    running.writes().await;
+    let after = metrics(&running);
+    assert_eq!(states(&after), some(["0", "1", "1", "1"]));
+    assert_eq!(value(&after, "seconds_count"), Some("0"), "the rollout is not done");
+}
+
+#[tokio::test]
+async fn metrics_of_a_sidecar_set_go_with_it() {
+    let set = set("agent:v2", &json!({}));
+    let mut running = Running::of(&set, vec![pod(&set, 0)]).await;
+    running.writes().await;
+    let of_logs = |running: &Running| metrics(running).keys().filter(|name| name.contains("logs")).count();
+    assert_eq!(of_logs(&running), 6, "four states, the oldest Pod, and the upgrades");
+    let place = crate::store::Place { namespace: String::new(), name: "logs".to_owned() };
+    running.controller.context.store.sidecar_sets().remove(place, "u");
+    running.writes().await;
+    assert_eq!(of_logs(&running), 0);
+}
+
+#[tokio::test]
+async fn metrics_tell_how_long_a_rollout_took_also_after_a_restart() {
+    let set = set("agent:v2", &json!({}));
+    let running = Running::of(&set, vec![pod(&set, 0)]).await;
+    let mut object = set.as_value().clone();
+    let changed = Timestamp(NOW.0 - 100).to_string();
+    object["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": changed}]);
+    let progress = |reason, is_ready| Progress {
+        is_ready,
+        is_reconciling: !is_ready,
+        is_stalled: false,
+        reason,
+        message: String::new(),
+    };
+    let metrics_of = RolloutMetrics::new(&running.controller.context.metrics);
+    let (rolling, done) = (progress("RollingOut", false), progress("Complete", true));
+    let mut since = None;
+    metrics_of.progressed(&mut since, &done, &object, NOW);
+    metrics_of.progressed(&mut since, &rolling, &object, NOW);
+    assert_eq!(since, Some(Timestamp(NOW.0 - 100)), "a restarted controller reads it from the condition");
+    metrics_of.progressed(&mut since, &rolling, &object, Timestamp(NOW.0 + 5));
+    metrics_of.progressed(&mut since, &progress("PodsNotReady", false), &object, Timestamp(NOW.0 + 6));
+    metrics_of.progressed(&mut since, &done, &object, Timestamp(NOW.0 + 7));
+    metrics_of.progressed(&mut since, &done, &object, Timestamp(NOW.0 + 8));
+    let text = metrics(&running);
+    assert_eq!((value(&text, "seconds_count"), value(&text, "seconds_sum")), (Some("1"), Some("107.0")));
+}

@@ -1,0 +1,176 @@
+//! Metrics of rollouts.
+
+use std::collections::BTreeMap;
+
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
+use pillion_rollout::consistency::Judged;
+use pillion_rollout::pod::Pod;
+use pillion_rollout::round::is_upgradable;
+use pillion_rollout::status::{Progress, READY};
+use pillion_rollout::target::Target;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Unit;
+use serde_json::Value;
+
+use crate::metrics::Metrics;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    sidecarset: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    sidecarset: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Written {
+    sidecarset: String,
+    result: &'static str,
+}
+
+/// The states of the Pods of a SidecarSet. Each Pod is in one of them.
+const STATES: [&str; 4] = ["updated", "updating", "outdated", "not_upgradable"];
+
+/// The result of a write to a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Upgraded,
+    Reset,
+    /// Another client changed the Pod at the same time, or it is gone.
+    Overtaken,
+    Failed,
+}
+
+impl Outcome {
+    /// All results.
+    const ALL: [Self; 4] = [Self::Upgraded, Self::Reset, Self::Overtaken, Self::Failed];
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Upgraded => "upgraded",
+            Self::Reset => "reset",
+            Self::Overtaken => "overtaken",
+            Self::Failed => "error",
+        }
+    }
+}
+
+/// The metrics.
+pub(super) struct RolloutMetrics {
+    pods: Family<InState, Gauge>,
+    oldest: Family<Of, Gauge>,
+    upgrades: Family<Written, Counter>,
+    durations: Histogram,
+}
+
+impl RolloutMetrics {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        let (pods, oldest, upgrades) = (Family::default(), Family::default(), Family::default());
+        // From a second to nine hours.
+        let durations = Histogram::new(exponential_buckets(1.0, 2.0, 16));
+        metrics.register(|registry| {
+            let help = "Pods of a SidecarSet; state is updated, updating, outdated or not_upgradable";
+            registry.register("rollout_pods", help, Family::clone(&pods));
+            let help = "When the oldest outdated Pod of a SidecarSet was created, in seconds since 1970";
+            registry.register_with_unit("rollout_oldest_outdated_pod_created", help, Unit::Seconds, oldest.clone());
+            let help = "Upgrades of Pods; result is upgraded, reset, overtaken or error";
+            registry.register("rollout_upgrades", help, Family::clone(&upgrades));
+            let help = "Time from a change of a SidecarSet until its updateStrategy was satisfied";
+            registry.register_with_unit("rollout", help, Unit::Seconds, durations.clone());
+        });
+        Self { pods, oldest, upgrades, durations }
+    }
+
+    /// Records the states of the Pods of a SidecarSet.
+    pub(super) fn measured(&self, target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) {
+        let mut counts: BTreeMap<&str, i64> = STATES.map(|state| (state, 0)).into();
+        let mut oldest: Option<Timestamp> = None;
+        for (pod, judged) in pods.iter().zip(judged) {
+            *counts.entry(state(target, pod, *judged)).or_default() += 1;
+            if !judged.is_updated {
+                let created = pod.metadata.creation_timestamp.unwrap_or_default().0;
+                oldest = Some(oldest.map_or(created, |oldest| oldest.min(created)));
+            }
+        }
+        let sidecarset = target.name();
+        for (state, count) in counts {
+            self.pods.get_or_create(&InState { sidecarset: sidecarset.to_owned(), state }).set(count);
+        }
+        let of = Of { sidecarset: sidecarset.to_owned() };
+        match oldest {
+            Some(created) => {
+                self.oldest.get_or_create(&of).set(created.0);
+            }
+            None => {
+                self.oldest.remove(&of);
+            }
+        }
+    }
+
+    /// Removes the states of a SidecarSet that is not rolled out any longer.
+    pub(super) fn forget(&self, sidecarset: &str) {
+        for state in STATES {
+            self.pods.remove(&InState { sidecarset: sidecarset.to_owned(), state });
+        }
+        self.oldest.remove(&Of { sidecarset: sidecarset.to_owned() });
+    }
+
+    /// Removes everything about a SidecarSet that is deleted.
+    pub(super) fn remove(&self, sidecarset: &str) {
+        self.forget(sidecarset);
+        for result in Outcome::ALL.map(Outcome::text) {
+            self.upgrades.remove(&Written { sidecarset: sidecarset.to_owned(), result });
+        }
+    }
+
+    /// Counts a write to a Pod.
+    pub(super) fn wrote(&self, sidecarset: &str, outcome: Outcome) {
+        let written = Written { sidecarset: sidecarset.to_owned(), result: outcome.text() };
+        self.upgrades.get_or_create(&written).inc();
+    }
+
+    /// Records how far a SidecarSet is. `since` is when its rollout began, if it has begun; `object` is the SidecarSet
+    /// before this is written into its status.
+    pub(super) fn progressed(
+        &self,
+        since: &mut Option<Timestamp>,
+        progress: &Progress,
+        object: &Value,
+        now: Timestamp,
+    ) {
+        if progress.is_rolling() {
+            // After a restart, the condition tells since when.
+            since.get_or_insert_with(|| waiting_since(object).unwrap_or(now));
+        } else if progress.is_ready
+            && let Some(since) = since.take()
+        {
+            let seconds = u32::try_from(now.0.saturating_sub(since.0)).unwrap_or_default();
+            self.durations.observe(f64::from(seconds));
+        }
+    }
+}
+
+fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
+    match (judged.is_updated, judged.is_available()) {
+        (true, true) => "updated",
+        (true, false) => "updating",
+        (false, _) if is_upgradable(target, pod) => "outdated",
+        (false, _) => "not_upgradable",
+    }
+}
+
+/// Returns since when the condition `Ready` of a SidecarSet is false.
+fn waiting_since(object: &Value) -> Option<Timestamp> {
+    let mut conditions = json::items(object, &["status", "conditions"]).iter();
+    let ready = conditions.find(|condition| json::text(condition, &["type"]) == READY)?;
+    let is_false = json::text(ready, &["status"]) == "False";
+    Timestamp::parse(json::text(ready, &["lastTransitionTime"])).filter(|_| is_false)
+}
