@@ -30,6 +30,8 @@ pub struct Revision {
 pub enum Why {
     /// No revision is asked for (INJ-1).
     NotAsked,
+    /// The version before the latest one is asked for, and none is known (DIFF-30).
+    NoEarlierVersion,
     /// The stored revision is for every Pod (INJ-5).
     Always,
     /// Updates are paused, so new Pods get the stored revision too (INJ-3).
@@ -54,6 +56,7 @@ impl Why {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::NotAsked => "NotAsked",
+            Self::NoEarlierVersion => "NoEarlierVersion",
             Self::Always => "Always",
             Self::UpdatesPaused => "UpdatesPaused",
             Self::NotSelected(_) => "NotSelected",
@@ -68,6 +71,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAsked => f.write_str("spec.injectionStrategy.revision names none"),
+            Self::NoEarlierVersion => f.write_str("no earlier version of this SidecarSet is known"),
             Self::Always => f.write_str("spec.injectionStrategy.revision asks for it"),
             Self::UpdatesPaused => f.write_str("spec.updateStrategy.paused is true"),
             Self::NotSelected(finding) => write!(f, "{finding}"),
@@ -85,7 +89,21 @@ impl fmt::Display for Why {
 pub fn choice(latest: &SidecarSet, effective: &SidecarSet, query: Query<'_>) -> Revision {
     let is_latest = latest == effective;
     let revision = json::text(effective.as_value(), &["status", "latestRevision"]);
-    Revision { stored: (!is_latest).then(|| revision.to_owned()), why: why(latest, effective, query, is_latest) }
+    let why = match why(latest, effective, query, is_latest) {
+        why if is_latest && is_for_an_earlier_version(&why, latest, query) => Why::NoEarlierVersion,
+        why => why,
+    };
+    Revision { stored: (!is_latest).then(|| revision.to_owned()), why }
+}
+
+/// Whether the Pod would get the version before the latest one for this reason.
+fn is_for_an_earlier_version(why: &Why, latest: &SidecarSet, query: Query<'_>) -> bool {
+    RequestedRevision::of(latest) == Some(RequestedRevision::Previous)
+        && match why {
+            Why::UpdatesPaused | Why::NotSelected(_) => true,
+            Why::Standing => standing([latest, latest], query.pod).is_none(),
+            _ => false,
+        }
 }
 
 fn why(latest: &SidecarSet, effective: &SidecarSet, query: Query<'_>, is_latest: bool) -> Why {

@@ -310,10 +310,32 @@ fn injection(pod: &Value, edit: &Value) -> Injection {
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"partition": "100%"}}),
     Some("s-1"), "100% of Pods get the stored revision; this request's uid draws 81.4%"
 )]
+#[case::diff30_not_drawn(
+    json!({"revision": {"policy": "Partial"}, "update": {"partition": "0%"}}),
+    None, "0% of Pods get the stored revision; this request's uid draws 81.4%"
+)]
+#[case::diff30_drawn(
+    json!({"revision": {"policy": "Partial"}, "update": {"partition": "100%"}}),
+    Some("s-1"), "100% of Pods get the stored revision; this request's uid draws 81.4%"
+)]
 fn the_revision_and_why(#[case] strategy: Value, #[case] stored: Option<&str>, #[case] why: &str) {
     let edit = json!({"injectionStrategy": {"revision": strategy["revision"]}, "updateStrategy": strategy["update"]});
     let revision = injection(&pod(), &edit).matched.revision;
     assert_eq!((revision.stored.as_deref(), revision.why.to_string().as_str()), (stored, why));
+}
+
+#[rstest]
+#[case::drawn(json!({"partition": "100%"}), "no earlier version of this SidecarSet is known")]
+#[case::paused(json!({"paused": true}), "no earlier version of this SidecarSet is known")]
+#[case::not_selected(json!({"selector": {"matchLabels": {"app": "api"}}}), "no earlier version of this SidecarSet is known")]
+#[case::not_drawn(json!({"partition": "0%"}), "0% of Pods get the stored revision; this request's uid draws 81.4%")]
+fn diff30_a_pod_gets_the_latest_version_if_there_is_no_earlier_one(#[case] strategy: Value, #[case] why: &str) {
+    let edit = json!({"injectionStrategy": {"revision": {"policy": "Partial"}}, "updateStrategy": strategy});
+    let sets = [set("s", &edit)];
+    let explanation = explain(PodRequest { uid: "u", namespace: "prod", object: &pod() }, context(&sets, &[]));
+    let Decision::Injected(injection) = &explanation.sets[0].decision else { panic!("{:?}", explanation.sets[0]) };
+    let revision = &injection.matched.revision;
+    assert_eq!((revision.stored.as_deref(), revision.why.to_string().as_str()), (None, why));
 }
 
 #[test]

@@ -179,6 +179,9 @@ impl<'a> History<'a> {
                 let has_it = |revision: &&&Revision| revision.head.label(names::CUSTOM_VERSION_LABEL) == Some(version);
                 self.revisions.iter().rev().find(has_it).map(|revision| revision.name())
             }
+            Some(RequestedRevision::Previous) => {
+                self.revisions.iter().rev().find(|revision| revision.name() != latest).map(|revision| revision.name())
+            }
             None => None,
         };
         let is_free = |revision: &&Revision| {

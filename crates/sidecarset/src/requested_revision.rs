@@ -9,25 +9,32 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::controller_revision::ControllerRevision;
+use crate::hash;
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 
-/// The revision that `injectionStrategy.revision` requests. A name takes precedence over a version (REV-9).
+/// The policy under which a number that is drawn for a Pod decides about its version (INJ-4).
+const PARTIAL: &str = "Partial";
+
+/// The revision that `injectionStrategy.revision` requests. A name takes precedence over a version (REV-9), and a
+/// version over the policy (DIFF-30).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedRevision<'a> {
     /// `revisionName`.
     Name(&'a str),
     /// `customVersion`.
     CustomVersion(&'a str),
+    /// The version before the latest one: the policy is `Partial`, and neither field above is set.
+    Previous,
 }
 
 impl<'a> RequestedRevision<'a> {
-    /// Returns the revision that `set` requests. Returns `None` if it names neither a revision nor a version, and so
-    /// requests its latest version (INJ-1).
+    /// Returns the revision that `set` requests; `None` if it requests its latest version for every Pod (INJ-1).
     pub fn of(set: &'a SidecarSet) -> Option<Self> {
         let revision = set.spec(&["injectionStrategy", "revision"])?;
         let text = |key: &str| json::at(revision, &[key]).and_then(Value::as_str);
-        text("revisionName").map(Self::Name).or_else(|| text("customVersion").map(Self::CustomVersion))
+        let named = text("revisionName").map(Self::Name).or_else(|| text("customVersion").map(Self::CustomVersion));
+        named.or_else(|| (text("policy") == Some(PARTIAL)).then_some(Self::Previous))
     }
 
     /// Returns the field of `injectionStrategy.revision` that holds the request.
@@ -35,13 +42,15 @@ impl<'a> RequestedRevision<'a> {
         match self {
             Self::Name(_) => "revisionName",
             Self::CustomVersion(_) => "customVersion",
+            Self::Previous => "policy",
         }
     }
 
-    /// Returns the name or the version.
+    /// Returns the value of that field.
     pub const fn value(self) -> &'a str {
         match self {
             Self::Name(value) | Self::CustomVersion(value) => value,
+            Self::Previous => PARTIAL,
         }
     }
 }
@@ -108,39 +117,70 @@ impl FindError {
 /// Finds the requested revision of `set`.
 ///
 /// A name is searched first in `revisions`, those of the settings, then in the cluster, in `system_namespace`. A custom
-/// version selects the newest of `revisions` that has it as a label.
+/// version selects the newest of `revisions` that has it as a label. The version before the latest one is the newest of
+/// `revisions`, or the second if the newest has the hash of `set`; there may be none, and then the result is `None`.
+///
+/// # Errors
+/// A revision that is requested by name or by version is not found, or cannot be read.
 pub fn find(
     set: &SidecarSet,
     selection: RequestedRevision<'_>,
     revisions: &[ControllerRevision],
     system_namespace: &str,
     lookup: &dyn Lookup,
-) -> Result<ControllerRevision, FindError> {
+) -> Result<Option<ControllerRevision>, FindError> {
     // A revision in the settings may omit its namespace. One in another namespace is not the requested one.
-    let mut here =
-        revisions.iter().filter(|revision| revision.namespace().is_empty() || revision.namespace() == system_namespace);
+    let is_here =
+        |revision: &&ControllerRevision| revision.namespace().is_empty() || revision.namespace() == system_namespace;
+    let here: Vec<&ControllerRevision> = revisions.iter().filter(is_here).collect();
     let name = match selection {
         RequestedRevision::Name(name) => name,
-        RequestedRevision::CustomVersion(version) => return newest(set, version, here),
+        RequestedRevision::CustomVersion(version) => {
+            let has_it = |revision: &ControllerRevision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version);
+            let not_found = || FindError::VersionNotFound { version: version.to_owned() };
+            return newest(set, &here, &has_it).cloned().ok_or_else(not_found).map(Some);
+        }
+        RequestedRevision::Previous => return Ok(previous(set, &here)),
     };
-    let revision = match here.find(|revision| revision.name() == name) {
+    let revision = match here.into_iter().find(|revision| revision.name() == name) {
         Some(revision) => revision.clone(),
         None => read(name, system_namespace, lookup)?,
     };
-    if belongs_to(&revision, set) { Ok(revision) } else { Err(FindError::Foreign { name: name.to_owned() }) }
+    if belongs_to(&revision, set) { Ok(Some(revision)) } else { Err(FindError::Foreign { name: name.to_owned() }) }
 }
 
+/// Returns the newest revision of a `SidecarSet` that is wanted. If two revisions have the same number, the name decides,
+/// as in the reference if their times are equal.
 fn newest<'a>(
     set: &SidecarSet,
-    version: &str,
-    revisions: impl Iterator<Item = &'a ControllerRevision>,
-) -> Result<ControllerRevision, FindError> {
-    revisions
-        .filter(|revision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version) && belongs_to(revision, set))
-        // If two revisions have the same number, the name decides, as in the reference if their times are equal.
-        .max_by_key(|revision| (revision.revision(), revision.name()))
-        .cloned()
-        .ok_or_else(|| FindError::VersionNotFound { version: version.to_owned() })
+    revisions: &[&'a ControllerRevision],
+    is_wanted: &dyn Fn(&ControllerRevision) -> bool,
+) -> Option<&'a ControllerRevision> {
+    let wanted = revisions.iter().filter(|revision| is_wanted(revision) && belongs_to(revision, set));
+    wanted.max_by_key(|revision| (revision.revision(), revision.name())).copied()
+}
+
+/// Returns the newest revision that is not the latest version of `set` itself. The newest of all is that version if it
+/// has the hash of `set`.
+fn previous(set: &SidecarSet, revisions: &[&ControllerRevision]) -> Option<ControllerRevision> {
+    let [first, second] = newest_two(set, revisions);
+    first.filter(|first| !has_hash(first, set.hash())).or(second).cloned()
+}
+
+/// Whether a revision has this hash (HASH-1); if none is stored with it, that of its containers.
+fn has_hash(revision: &ControllerRevision, hash: &str) -> bool {
+    match revision.annotation(names::HASH) {
+        "" => revision.spec().is_ok_and(|spec| hash::hashes(&spec).hash == hash),
+        stored => stored == hash,
+    }
+}
+
+/// Returns the two newest revisions of a `SidecarSet`, the newest first. The version before its latest one is among
+/// them, if there is one.
+pub fn newest_two<'a>(set: &SidecarSet, revisions: &[&'a ControllerRevision]) -> [Option<&'a ControllerRevision>; 2] {
+    let first = newest(set, revisions, &|_| true);
+    // The settings may have a copy of a revision of the cluster.
+    [first, first.and_then(|first| newest(set, revisions, &|revision| revision.name() != first.name()))]
 }
 
 fn read(name: &str, namespace: &str, lookup: &dyn Lookup) -> Result<ControllerRevision, FindError> {
@@ -219,13 +259,15 @@ mod tests {
     }
 
     fn found(selection: RequestedRevision<'_>, cluster: Answer) -> Result<String, FindError> {
-        find(&set(), selection, &settings(), "kruise-system", &Cluster(cluster)).map(|found| found.name().to_owned())
+        let found = find(&set(), selection, &settings(), "kruise-system", &Cluster(cluster))?;
+        Ok(found.map(|found| found.name().to_owned()).unwrap_or_default())
     }
 
     #[rstest]
     #[case::nothing(json!({}), None)]
     #[case::neither(json!({"revision": {"policy": "Always"}}), None)]
-    #[case::name(json!({"revision": {"revisionName": "r"}}), Some(RequestedRevision::Name("r")))]
+    #[case::diff30_partial(json!({"revision": {"policy": "Partial"}}), Some(RequestedRevision::Previous))]
+    #[case::name(json!({"revision": {"revisionName": "r", "policy": "Partial"}}), Some(RequestedRevision::Name("r")))]
     #[case::version(json!({"revision": {"customVersion": "v"}}), Some(RequestedRevision::CustomVersion("v")))]
     #[case::name_wins(json!({"revision": {"customVersion": "v", "revisionName": "r"}}), Some(RequestedRevision::Name("r")))]
     #[case::empty_is_not_absent(json!({"revision": {"revisionName": ""}}), Some(RequestedRevision::Name("")))]
@@ -259,5 +301,48 @@ mod tests {
     #[case::no_answer("s-8", Err(Failure::Forbidden), Code::Unavailable)]
     fn rev1_rev9_refusals(#[case] name: &str, #[case] cluster: Answer, #[case] code: Code) {
         assert_eq!(found(RequestedRevision::Name(name), cluster).unwrap_err().code(), code);
+    }
+
+    #[test]
+    fn diff30_the_version_before_the_latest_one() {
+        let stored = |name: &str, number: i64, image: &str| {
+            let mut object = manifest(name, "s", number, "", "u1");
+            let spec = json!({"containers": [{"name": "a", "image": image}]});
+            object["data"] = json!({"spec": spec});
+            ControllerRevision::decode(object).unwrap()
+        };
+        let set = |image: &str| {
+            let spec = json!({"containers": [{"name": "a", "image": image}]});
+            let annotations = json!({names::HASH: hash::hashes(&spec).hash});
+            let metadata = json!({"name": "s", "uid": "u1", "annotations": annotations});
+            SidecarSet::from_decoded(json!({"metadata": metadata, "spec": spec}))
+        };
+        let unread = |name: &str, number: i64, image: &str| {
+            let mut object = stored(name, number, image).as_value().clone();
+            object.as_object_mut().unwrap().remove("data");
+            object["metadata"]["annotations"] = json!({names::HASH: set(image).hash()});
+            ControllerRevision::decode(object).unwrap()
+        };
+        let before = |image: &str, revisions: &[ControllerRevision]| {
+            let nobody = Cluster(Err(Failure::Timeout));
+            let found = find(&set(image), RequestedRevision::Previous, revisions, "kruise-system", &nobody).unwrap();
+            found.map(|found| found.name().to_owned())
+        };
+        let three = [stored("s-1", 1, "v1"), stored("s-3", 3, "v3"), stored("s-2", 2, "v2")];
+        assert_eq!(before("v3", &three).as_deref(), Some("s-2"), "the latest is stored already");
+        assert_eq!(before("v4", &three).as_deref(), Some("s-3"), "the latest is not stored yet");
+        assert_eq!(
+            before("v1", &three).as_deref(),
+            Some("s-3"),
+            "an older one, which does not have its new number yet"
+        );
+        assert_eq!(before("v1", &three[..1]), None, "the first version");
+        assert_eq!(before("v1", &[]), None);
+        let copy = [stored("s-3", 3, "v3"), stored("s-3", 3, "v3"), stored("s-2", 2, "v2")];
+        assert_eq!(before("v3", &copy).as_deref(), Some("s-2"), "the settings have a copy");
+        let unread = [unread("s-3", 3, "v3"), unread("s-2", 2, "v2")];
+        assert_eq!(before("v3", &unread).as_deref(), Some("s-2"), "by the hash that is stored with it");
+        let foreign = [ControllerRevision::decode(manifest("s-9", "s", 9, "", "another")).unwrap()];
+        assert_eq!(before("v1", &foreign), None);
     }
 }

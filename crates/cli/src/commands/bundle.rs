@@ -147,9 +147,17 @@ fn with_revision(set: SidecarSet, settings: &Settings, terminal: &mut Terminal) 
         &settings.system_namespace,
         &Nothing,
     ) {
-        Ok(found) => set.with_revision(&found),
+        Ok(Some(found)) => set.with_revision(&found),
         // A revision that was in a bundle already stays in the set.
-        Err(_) if set.revision().is_some() => set,
+        Ok(None) | Err(_) if set.revision().is_some() => set,
+        Ok(None) => {
+            let _ = writeln!(
+                terminal.err(),
+                "SidecarSet \"{}\": no ControllerRevision with an earlier version was given, so every Pod gets the latest one",
+                set.name()
+            );
+            set
+        }
         Err(_) => {
             let _ = writeln!(
                 terminal.err(),

@@ -95,7 +95,7 @@ pub(crate) const TYPES: [(&str, &str); 16] = [
     ("SidecarSetPatchPodMetadata", "Annotations that Pods get."),
     (
         "SidecarSetUpdateStrategy",
-        "How running Pods are updated. The policy checks it and never updates: that is a controller's work.",
+        "How running Pods are updated. The policy only checks it; the controller `sidecarset-rollout` updates them.",
     ),
     ("LabelSelector", "Labels that an object has to have: all of the requirements."),
     (POLICY_RULE, "Permissions: every combination of the groups, resources, names and verbs, as in a Role."),
@@ -128,7 +128,7 @@ const FIELDS: [Field; 72] = [
     ),
     field("SidecarSetSpec", "containers", "Containers. There must be one here or among the init containers."),
     field("SidecarSetSpec", "volumes", "Volumes that its containers may use; those that none uses are not injected."),
-    field("SidecarSetSpec", "updateStrategy", "How running Pods are updated, by a controller."),
+    field("SidecarSetSpec", "updateStrategy", "How the controller `sidecarset-rollout` updates running Pods."),
     field("SidecarSetSpec", "injectionStrategy", "Whether, and in which revision, it is injected."),
     field("SidecarSetSpec", "imagePullSecrets", "Secrets that are added to the Pod's own."),
     field("SidecarSetSpec", "revisionHistoryLimit", "How many old revisions a controller keeps.").default("10"),
@@ -252,7 +252,8 @@ const FIELDS: [Field; 72] = [
     field(
         "SidecarSetInjectRevision",
         "policy",
-        "`Partial` draws between the revision and the latest version, by `partition`.",
+        "`Partial` draws between the revision and the latest version, by `partition`. Without a name and a version, the \
+         revision is the one before the latest.",
     )
     .default("\"Always\"")
     .values(Values::Only(&["Always", "Partial"])),

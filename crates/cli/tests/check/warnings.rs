@@ -3,7 +3,7 @@
 use std::fs;
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{agent, check, folder, found, json_set, lines, set};
 
@@ -187,4 +187,42 @@ fn revisions_are_looked_for() {
     let found = found(&json!({"sidecarSets": [asking]}).to_string());
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("every Pod that this SidecarSet matches is refused: Invalid value: \"v9\""), "{found:?}");
+}
+
+#[test]
+fn diff30_a_draw_without_an_earlier_version_is_reported() {
+    let asking = json_set("a", &json!({"injectionStrategy": {"revision": {"policy": "Partial"}}}));
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {"spec": {"containers": []}},
+        "metadata": {"name": "a-1", "labels": {"kruise.io/sidecarset-name": "a"}},
+    });
+    let told = found(&json!({"sidecarSets": [asking]}).to_string());
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("spec.injectionStrategy.revision.policy: no ControllerRevision in the settings"),
+        "{told:?}"
+    );
+    assert_eq!(found(&json!({"sidecarSets": [asking], "controllerRevisions": [revision]}).to_string()), [""; 0]);
+}
+
+#[rstest]
+#[case::a_strategy(json!({"updateStrategy": {"maxUnavailable": 3}}), true)]
+#[case::none(json!({}), false)]
+#[case::an_empty_strategy(json!({"updateStrategy": {}}), false)]
+#[case::no_rollout(json!({"updateStrategy": {"type": "NotUpdate"}}), false)]
+#[case::it_draws_versions(
+    json!({"updateStrategy": {"partition": "50%"}, "injectionStrategy": {"revision": {"revisionName": "a-1"}}}), false
+)]
+fn an_update_strategy_in_the_settings_has_no_effect(#[case] spec: Value, #[case] is_told: bool) {
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {"spec": {"containers": []}},
+        "metadata": {"name": "a-1", "labels": {"kruise.io/sidecarset-name": "a"}},
+    });
+    let set = json_set("a", &spec);
+    let told = found(&json!({"sidecarSets": [set], "controllerRevisions": [revision]}).to_string());
+    let is_it = |line: &String| line.contains("spec.updateStrategy: SidecarSets of the settings are never rolled out");
+    assert_eq!(told.iter().filter(|line| is_it(line)).count(), usize::from(is_told), "{told:?}");
+    let here = folder(&[("a.json", &set.to_string()), ("r.json", &revision.to_string())]);
+    let answer = check(here.path(), &["."], "");
+    assert!(!answer.out.contains("never rolled out"), "a SidecarSet of the cluster is: {}", answer.out);
 }

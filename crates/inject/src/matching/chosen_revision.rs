@@ -27,9 +27,11 @@ use crate::records::Records;
 pub(crate) fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Result<SidecarSet, Reason> {
     let Some(selection) = RequestedRevision::of(&set) else { return Ok(set) };
     let stored = match set.revision() {
-        Some(revision) => revision,
+        Some(revision) => Some(revision),
         None => stored(&set, selection, sources)?,
     };
+    // There is no version before the latest one (DIFF-30).
+    let Some(stored) = stored else { return Ok(set) };
     let history = history(&set, &stored)?;
     if json::flag(set.as_value(), &["spec", "updateStrategy", "paused"]) {
         return Ok(history);
@@ -44,7 +46,7 @@ fn stored(
     set: &SidecarSet,
     selection: RequestedRevision<'_>,
     sources: Sources<'_>,
-) -> Result<ControllerRevision, Reason> {
+) -> Result<Option<ControllerRevision>, Reason> {
     let found = requested_revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
     found.map_err(|error| {
         // The Pod is not at fault, so a problem with the SidecarSet is reported as a refusal by policy.

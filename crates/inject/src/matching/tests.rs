@@ -237,6 +237,22 @@ fn partial_revisions(#[case] strategy: Value, #[case] expected: Result<&str, &st
 }
 
 #[rstest]
+#[case::everything_in_percent(json!({"partition": "100%"}), "old")]
+#[case::nothing_in_percent(json!({"partition": "0%"}), "s")]
+#[case::no_partition(json!({}), "s")]
+#[case::paused(json!({"paused": true}), "old")]
+#[case::not_selected(json!({"selector": {"matchLabels": {"app": "y"}}}), "old")]
+fn diff30_a_draw_between_the_latest_version_and_the_one_before(#[case] strategy: Value, #[case] expected: &str) {
+    let partial = json!({"injectionStrategy": {"revision": {"policy": "Partial"}}, "updateStrategy": strategy});
+    let injected = |revisions: &[ControllerRevision]| {
+        let sets = selected_from(&cluster(), "prod", &pod(), &[set("s", &partial)], revisions, "u").unwrap();
+        json::text(&sets[0].containers()[0], &["name"]).to_owned()
+    };
+    assert_eq!(injected(&[stored()]), expected);
+    assert_eq!(injected(&[]), "s", "without an earlier version, every Pod gets the latest");
+}
+
+#[rstest]
 #[case::whole("50%", Some(0.5))]
 #[case::sign("+50%", Some(0.5))]
 #[case::negative("-50%", Some(-0.5))]

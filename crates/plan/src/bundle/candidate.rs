@@ -6,7 +6,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
-use pillion_sidecarset::requested_revision::{RequestedRevision, find};
+use pillion_sidecarset::requested_revision::{RequestedRevision, find, newest_two};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
@@ -82,7 +82,8 @@ fn with_revision(
     injection::check_revision(&set, revisions, system, &known, &mut findings);
     let inline = seen.settings.patch_pod_metadata_whitelist.as_ref();
     whitelist::check(&set, seen.settings.gates, inline, system, &known, &mut findings);
-    let found = RequestedRevision::of(&set).and_then(|selection| find(&set, selection, revisions, system, &known).ok());
+    let find = |selection| find(&set, selection, revisions, system, &known).ok().flatten();
+    let found = RequestedRevision::of(&set).and_then(find);
     let mut errors = findings.invalid;
     errors.append(&mut findings.unavailable);
     (if let Some(found) = found { set.with_revision(&found) } else { set }, errors)
@@ -104,10 +105,17 @@ pub fn wanted_revisions(
         .filter(asks)
         .filter_map(|object| {
             let set = decode(Value::clone(object)).ok()?.into_sidecar_set();
-            let found =
-                find(&set, RequestedRevision::of(&set)?, &all, &settings.system_namespace, &Known(None)).ok()?;
-            found.data().is_none().then(|| found.name().to_owned())
+            Some(match RequestedRevision::of(&set)? {
+                // Which of them has other data than the SidecarSet is known when they are read.
+                RequestedRevision::Previous => {
+                    newest_two(&set, &all.iter().collect::<Vec<_>>()).into_iter().flatten().cloned().collect()
+                }
+                named => find(&set, named, &all, &settings.system_namespace, &Known(None)).ok()?.into_iter().collect(),
+            })
         })
+        .flat_map(|found: Vec<ControllerRevision>| found)
+        .filter(|found| found.data().is_none())
+        .map(|found| found.name().to_owned())
         .collect();
     names.sort_unstable();
     names.dedup();

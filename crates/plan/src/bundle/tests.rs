@@ -3,6 +3,7 @@
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
@@ -332,6 +333,29 @@ fn rev9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_st
 }
 
 #[test]
+fn diff30_the_version_before_the_latest_one_goes_with_the_set() {
+    let partial = json!({"revision": {"policy": "Partial"}});
+    let asking = |image: &str| edited(set("a", image), "/spec/injectionStrategy", partial.clone());
+    let mut world = World::new([asking("new")]);
+    assert_eq!(said(&world.settle(), "a").0, Place::In, "it has no earlier version");
+    let stored = |world: &World| {
+        let text = config_map::text_of(world.config_map("sets").unwrap()).unwrap().to_vec();
+        let sets = pillion_bundle::Bundle::read(&text).unwrap().sets().unwrap();
+        sets[0].revision().map(|revision| revision.name().to_owned())
+    };
+    assert_eq!(stored(&world), None);
+    world.revisions = vec![revision("a-1", 1, "first"), revision("a-2", 2, "second")];
+    world.settle();
+    assert_eq!(stored(&world).as_deref(), Some("a-2"), "the new version is not stored yet");
+    let latest = prepared(&SidecarSet::from_decoded(asking("new")));
+    let mut newest = revision("a-3", 3, "new").as_value().clone();
+    newest["metadata"]["annotations"] = json!({names::HASH: latest.hash()});
+    world.revisions.push(ControllerRevision::decode(newest).unwrap());
+    world.settle();
+    assert_eq!(stored(&world).as_deref(), Some("a-2"), "the new version is stored");
+}
+
+#[test]
 fn rev9_of_a_stored_version_only_what_is_asked_for_is_read() {
     let bare = |revision: ControllerRevision| {
         let mut object = revision.as_value().clone();
@@ -345,6 +369,11 @@ fn rev9_of_a_stored_version_only_what_is_asked_for_is_read() {
     assert_eq!(wanted(json!({"customVersion": "v1"})), ["a-2"]);
     assert_eq!(wanted(json!({"revisionName": "a-1"})), ["a-1"]);
     assert_eq!(wanted(json!({"revisionName": "b-1"})), [""; 0]);
+    assert_eq!(
+        wanted(json!({"policy": "Partial"})),
+        ["a-1", "a-2"],
+        "the version before the latest one is one of them"
+    );
     assert_eq!(wanted(Value::Null), [""; 0]);
 }
 

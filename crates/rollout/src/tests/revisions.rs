@@ -123,6 +123,9 @@ fn names(steps: impl Iterator<Item = Step>) -> Vec<String> {
 #[case::wanted_by_version(
     json!({"revisionHistoryLimit": 1, "injectionStrategy": {"revision": {"customVersion": "v1"}}}), &[], &[0, 2], 2
 )]
+#[case::diff30_before_the_latest(
+    json!({"revisionHistoryLimit": 1, "injectionStrategy": {"revision": {"policy": "Partial"}}}), &[], &[0, 1], 2
+)]
 fn rev7_old_revisions_go_unless_they_are_used(
     #[case] spec: Value,
     #[case] used: &[usize],

@@ -14,12 +14,14 @@ use crate::sidecar_set::SidecarSet;
 /// The policies that select the Pods for the revision.
 const POLICIES: [&str; 2] = ["Always", "Partial"];
 
-/// Checks the rules that need no lookup: the revision has a name or a version, and its policy is known.
+/// Checks the rules that need no lookup: the revision has a name or a version, unless its policy is `Partial`
+/// (DIFF-30), and its policy is known.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let strategy = spec.part("injectionStrategy");
     let Some(revision) = &strategy.get("revision") else { return };
     if RequestedRevision::of(set).is_none() {
-        errors.required(&revision.place, "set revisionName or customVersion, or remove revision");
+        let remedy = "set revisionName or customVersion, or the policy Partial, or remove revision";
+        errors.required(&revision.place, remedy);
     }
     if !revision.is_empty("policy") {
         revision.known("policy", &POLICIES, errors);
@@ -88,7 +90,8 @@ pub fn check_revision(
 ) {
     let Some(selection) = RequestedRevision::of(set) else { return };
     let found = match requested_revision::find(set, selection, revisions, system_namespace, lookup) {
-        Ok(found) => found,
+        Ok(Some(found)) => found,
+        Ok(None) => return,
         Err(error) => {
             let errors = match error.code() {
                 Code::Unavailable => &mut findings.unavailable,
@@ -105,6 +108,7 @@ const fn place(selection: RequestedRevision<'_>) -> FieldPath<'static> {
     FieldPath::new(match selection {
         RequestedRevision::Name(_) => "spec.injectionStrategy.revision.revisionName",
         RequestedRevision::CustomVersion(_) => "spec.injectionStrategy.revision.customVersion",
+        RequestedRevision::Previous => "spec.injectionStrategy.revision.policy",
     })
 }
 

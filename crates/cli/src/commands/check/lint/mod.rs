@@ -5,6 +5,7 @@ mod fields;
 mod matching;
 mod policy;
 mod rights;
+mod rollout;
 mod size;
 mod stored;
 mod volumes;
@@ -57,6 +58,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     }
     for judged in settings {
         findings.extend(stored::revisions(judged, &Files(documents)));
+        findings.extend(rollout::of_settings(judged));
         findings.extend(identities(judged));
         findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));

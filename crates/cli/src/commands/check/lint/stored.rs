@@ -1,7 +1,9 @@
 //! Warnings about stored data: hashes and revisions.
 
+use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash;
 use pillion_sidecarset::names;
+use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::validation::{self, injection};
 use serde_json::Value;
 
@@ -38,6 +40,28 @@ pub(super) fn revisions(judged: &Judged<'_>, files: &Files<'_>) -> Vec<Finding> 
         injection::check_revision(&subject.prepared, revisions, namespace, files, &mut found);
         let why = "every Pod that this SidecarSet matches is refused";
         findings.extend(found.invalid.iter().map(|error| subject.spot.warning_of(error, why)));
+        findings.extend(without_earlier_version(subject, revisions, namespace, files));
     }
     findings
+}
+
+/// Returns a warning about a draw between two versions of which one is missing (DIFF-30).
+fn without_earlier_version(
+    subject: &Subject<'_>,
+    revisions: &[ControllerRevision],
+    namespace: &str,
+    files: &Files<'_>,
+) -> Option<Finding> {
+    let set = &subject.prepared;
+    let selection = RequestedRevision::of(set).filter(|selection| *selection == RequestedRevision::Previous)?;
+    let is_missing = set.revision().is_none()
+        && requested_revision::find(set, selection, revisions, namespace, files).is_ok_and(|found| found.is_none());
+    is_missing.then(|| {
+        subject.spot.warning(
+            "spec.injectionStrategy.revision.policy",
+            "no ControllerRevision in the settings holds an earlier version of this SidecarSet, so every Pod gets the latest \
+             one",
+            "add the earlier version to controllerRevisions, or name a revision",
+        )
+    })
 }

@@ -1,0 +1,34 @@
+//! Warnings about rollouts that never happen.
+
+use pillion_kubernetes::json;
+use pillion_sidecarset::requested_revision::RequestedRevision;
+use serde_json::Value;
+
+use crate::commands::check::settings::Judged;
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// Returns warnings about `SidecarSet`s of the settings with an update strategy: only those of the cluster are rolled
+/// out.
+///
+/// A manifest with a hash was exported from a cluster whose controller reads the strategy there. With a stored revision,
+/// the strategy decides which version new Pods get (INJ-4).
+pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
+    let is_idle = |strategy: &Value| {
+        json::object(strategy, &[]).is_none_or(json::Object::is_empty) || json::text(strategy, &["type"]) == "NotUpdate"
+    };
+    let subjects = judged.subjects.iter().filter(|subject| {
+        let set = &subject.set;
+        set.hash().is_empty()
+            && RequestedRevision::of(set).is_none()
+            && set.spec(&["updateStrategy"]).is_some_and(|strategy| !is_idle(strategy))
+    });
+    let warn = |subject: &Subject<'_>| {
+        subject.spot.warning(
+            "spec.updateStrategy",
+            "SidecarSets of the settings are never rolled out to running Pods, so this has no effect",
+            "create the SidecarSet in the cluster and set bundleRef, or remove the field",
+        )
+    };
+    subjects.map(warn).collect()
+}
