@@ -8,6 +8,8 @@ mod scale;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
+#[path = "../document.rs"]
+mod document;
 mod reflect;
 mod report;
 
@@ -78,7 +80,7 @@ async fn main() {
     let _ = writeln!(std::io::stdout(), "{figures}");
     if let Some(path) = &args.docs {
         let document = std::fs::read_to_string(path).unwrap();
-        std::fs::write(path, report::place(&document, &figures)).unwrap();
+        std::fs::write(path, report::MARKS.place(&document, &figures)).unwrap();
     }
 }
 

@@ -2,16 +2,17 @@
 #![allow(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
 
 use std::fmt::Write as _;
-use std::process::Command;
 
+use crate::document::{Marks, conditions, table};
 use crate::scale::check::Found;
 use crate::scale::corpus::Size;
 use crate::scale::process::Usage;
 use crate::scale::requests::count;
 use crate::scale::{Phase, Stretch};
 
-/// The marks before and after the figures in docs/benchmarks.md.
-const MARKS: [&str; 2] = ["<!-- scale: `make bench-scale-docs` writes it -->\n", "<!-- end of scale -->\n"];
+/// The place of the figures.
+pub const MARKS: Marks =
+    Marks { start: "<!-- scale: `make bench-scale-docs` writes it -->\n", end: "<!-- end of scale -->\n" };
 
 /// The memory of a process.
 pub struct Memory {
@@ -50,10 +51,9 @@ impl Report {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "Commit {}, {}; {} namespaces, {} SidecarSets, {} Pods, seed {}. Needed were {} merged accounts, {} Secrets with \
+            "{}; {} namespaces, {} SidecarSets, {} Pods, seed {}. Needed were {} merged accounts, {} Secrets with \
              tokens, and a bundle of {:.1} KB in {}.\n",
-            revision(),
-            machine(),
+            conditions(),
             size.namespaces,
             size.sidecar_sets,
             size.pods,
@@ -123,51 +123,4 @@ fn phase(phase: &Phase) -> Vec<String> {
         of(&|what| !list(what) && !get(what)).to_string(),
         format!("{:.1} s", phase.cpu),
     ]
-}
-
-/// Returns the document with its figures replaced by these.
-pub fn place(document: &str, figures: &str) -> String {
-    let [start, end] = MARKS;
-    let (before, rest) = document.split_once(start).unwrap_or_else(|| panic!("the document has no line {start}"));
-    let (_, after) = rest.split_once(end).unwrap_or_else(|| panic!("the document has no line {end}"));
-    [before, start, "\n", figures, "\n", end, after].concat()
-}
-
-fn revision() -> String {
-    let answer = Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).output();
-    answer.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned()).unwrap_or_default()
-}
-
-/// Returns a description such as `2 × AMD EPYC`. The model is omitted, because it is meaningless for a shared machine.
-fn machine() -> String {
-    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let models: Vec<&str> = processors
-        .lines()
-        .filter_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map(|(_, model)| model)
-        .collect();
-    let model: Vec<&str> = models.first().unwrap_or(&"").split(' ').take(2).collect();
-    format!("{} × {}, {} {}", models.len(), model.join(" "), std::env::consts::OS, std::env::consts::ARCH)
-}
-
-/// Returns a table with columns as wide as their content.
-fn table(head: &[&str], lines: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    let mut push = |cells: Vec<String>| {
-        for (cell, width) in cells.iter().zip(&widths) {
-            let _ = write!(text, "| {cell:<width$} ");
-        }
-        text.push_str("|\n");
-    };
-    push(head.iter().map(|name| (*name).to_owned()).collect());
-    push(widths.iter().map(|width| "-".repeat(*width)).collect());
-    for line in lines {
-        push(line.clone());
-    }
-    text
 }

@@ -4,7 +4,7 @@
 
 pub mod check;
 pub mod corpus;
-mod populate;
+pub mod populate;
 pub mod process;
 pub mod requests;
 pub mod statuses;

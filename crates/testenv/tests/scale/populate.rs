@@ -56,6 +56,14 @@ pub async fn patch_all(client: &Client, paths: impl IntoIterator<Item = String>,
     stream::iter(paths).map(patch).buffer_unordered(AT_ONCE).count().await
 }
 
+/// Writes the status of each of these objects (`application/merge-patch+json`).
+pub async fn write_statuses(client: &Client, statuses: impl IntoIterator<Item = (String, Value)>) -> usize {
+    let write = |(path, status): (String, Value)| async move {
+        send(client, "PATCH", &format!("{path}/status"), "application/merge-patch+json", &status).await;
+    };
+    stream::iter(statuses).map(write).buffer_unordered(AT_ONCE).count().await
+}
+
 /// Deletes these objects at once, as the kubelet does with a Pod that has ended.
 pub async fn delete_all(client: &Client, paths: impl IntoIterator<Item = String>) -> usize {
     let now = serde_json::json!({"gracePeriodSeconds": 0});
