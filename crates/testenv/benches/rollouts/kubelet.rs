@@ -108,7 +108,7 @@ impl Kubelet {
                 match event {
                     WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                         version.clone_from(&pod.metadata.resource_version);
-                        self.sees(pod);
+                        self.sees(&pod);
                     }
                     WatchEvent::Deleted(pod) => version = pod.metadata.resource_version,
                     WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
@@ -119,7 +119,7 @@ impl Kubelet {
     }
 
     /// Restarts the containers of a Pod whose image is not the one that runs.
-    fn sees(&self, pod: Pod) {
+    fn sees(&self, pod: &Pod) {
         let runs = |container: &&Container| {
             let status = pod.status.container_statuses.iter().find(|status| status.name == container.name);
             status.is_none_or(|status| status.image == container.image)

@@ -9,7 +9,7 @@ mod scale;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-#[path = "../document.rs"]
+#[path = "../shared/document.rs"]
 mod document;
 mod kubelet;
 mod report;

@@ -8,7 +8,7 @@ mod scale;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-#[path = "../document.rs"]
+#[path = "../shared/document.rs"]
 mod document;
 mod reflect;
 mod report;
