@@ -33,6 +33,16 @@ impl Done {
     pub(crate) fn after_write(is_written: bool) -> Self {
         if is_written { Self::Settled } else { Self::LookAgain(NOT_SEEN_YET) }
     }
+
+    /// Joins two results of one reconciliation: the key is reconciled at the earlier time.
+    #[must_use]
+    pub(crate) fn or_sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::LookAgain(one), Self::LookAgain(two)) => Self::LookAgain(one.min(two)),
+            (Self::Settled, other) => other,
+            (one, Self::Settled) => one,
+        }
+    }
 }
 
 /// Why a key is not in its wanted state. It is retried with growing delays.
@@ -70,8 +80,8 @@ impl From<crate::problem::WriteError> for Failure {
 /// How fast keys are reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How long to wait for further changes of a key after a change: they often come in bursts.
-    pub debounce: Duration,
+    /// How long to wait for further changes of a key after the first one: they often come in bursts.
+    pub gather: Duration,
     /// The number of keys that are reconciled at the same time.
     pub concurrency: usize,
     /// The delay after the first failure of a key. Each further failure doubles it.
@@ -86,7 +96,7 @@ impl Default for Pace {
     /// API server's default limits allow ten times as many.
     fn default() -> Self {
         Self {
-            debounce: Duration::from_millis(100),
+            gather: Duration::from_millis(100),
             concurrency: 32,
             first_delay: Duration::from_secs(1),
             longest_delay: Duration::from_mins(5),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use kube::runtime::scheduler::{ScheduleRequest, debounced_scheduler};
+use kube::runtime::scheduler::{ScheduleRequest, scheduler};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -54,14 +54,16 @@ pub async fn run<C: Controller>(context: Context, options: C::Options) {
 }
 
 async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: mpsc::UnboundedReceiver<Keys<C::Key>>) {
-    let Pace { debounce, concurrency, first_delay, longest_delay } = controller.pace();
+    let Pace { gather, concurrency, first_delay, longest_delay } = controller.pace();
     let backoff = Backoff { first: first_delay, most: longest_delay };
     let (send, requests) = mpsc::unbounded_channel();
     let requests = futures_util::stream::unfold(requests, async |mut requests| {
         requests.recv().await.map(|request| (request, requests))
     });
     let requests = pin!(requests);
-    let mut scheduler = pin!(debounced_scheduler(requests, debounce));
+    // A debounced scheduler would wait until a key has no changes for some time. Pods that change all the time must not
+    // keep a key waiting for ever.
+    let mut scheduler = pin!(scheduler(requests));
     // The scheduler holds the other end.
     let schedule = |key: C::Key, run_at: Instant| drop(send.send(ScheduleRequest { message: key, run_at }));
     let mut idle: HashMap<C::Key, Entry<C::State>> = HashMap::new();
@@ -72,9 +74,9 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
         let mut due = scheduler.as_mut().hold_unless(|key| has_room && !active.contains(key));
         tokio::select! {
             woken = wakes.recv() => match woken {
-                Some(Keys::One(key)) => schedule(key, Instant::now()),
-                Some(Keys::Many(keys)) => keys.into_iter().for_each(|key| schedule(key, Instant::now())),
-                Some(Keys::All) => controller.keys().into_iter().for_each(|key| schedule(key, Instant::now())),
+                Some(Keys::One(key)) => schedule(key, Instant::now() + gather),
+                Some(Keys::Many(keys)) => keys.into_iter().for_each(|key| schedule(key, Instant::now() + gather)),
+                Some(Keys::All) => controller.keys().into_iter().for_each(|key| schedule(key, Instant::now() + gather)),
                 Some(Keys::None) => {}
                 None => return,
             },
@@ -94,8 +96,7 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
                 };
                 if controller.exists(&key) {
                     if let Some(after) = after {
-                        // The scheduler adds the debounce time.
-                        schedule(key.clone(), Instant::now() + after.saturating_sub(debounce));
+                        schedule(key.clone(), Instant::now() + after);
                     }
                     idle.insert(key, entry);
                 } else {

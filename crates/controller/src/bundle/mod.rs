@@ -41,14 +41,14 @@ pub struct Options {
     /// The maximum length of the bundle text in one ConfigMap, in bytes.
     pub max: usize,
     /// How long to wait for further changes after a change: they often come in bursts.
-    pub debounce: Duration,
+    pub gather: Duration,
     /// The interval between checks of the clock.
     pub tick: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max: TEXT_MAX, debounce: Duration::from_millis(200), tick: Duration::from_secs(5) }
+        Self { max: TEXT_MAX, gather: Duration::from_millis(200), tick: Duration::from_secs(5) }
     }
 }
 
@@ -168,7 +168,7 @@ impl Controller for BundleKeeper {
     }
 
     fn pace(&self) -> Pace {
-        Pace { debounce: self.options.debounce, longest_delay: Duration::from_mins(1), ..Pace::default() }
+        Pace { gather: self.options.gather, longest_delay: Duration::from_mins(1), ..Pace::default() }
     }
 
     fn rights(situation: &Situation) -> Vec<Right> {

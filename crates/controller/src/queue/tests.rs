@@ -193,3 +193,15 @@ async fn a_change_during_a_reconciliation_is_not_lost() {
     wait(5).await;
     assert_eq!(running.seen().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_changes_all_the_time_is_reconciled_all_the_same() {
+    let running = Running::start(board(&[1]));
+    wait(5).await;
+    for _ in 0..100 {
+        running.wake(Keys::One(1));
+        sleep(Duration::from_millis(50)).await;
+    }
+    let during = running.seen().len() - 1;
+    assert!((10..=17).contains(&during), "{during} in five seconds, each of 300 ms");
+}

@@ -43,6 +43,9 @@ use crate::rights::{self, READ, Right, Scope, Situation, WATCH};
 use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
 use crate::wakes::{Keys, Wakes};
 
+/// How long to wait until numbers alone are written into a status again. While Pods restart, they change many times a
+/// second.
+const BETWEEN_NUMBERS: Duration = Duration::from_secs(2);
 /// How long a reconciliation waits for lists before it starts again.
 const LISTING: Duration = Duration::from_secs(2);
 
@@ -75,8 +78,27 @@ pub struct State {
     since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
     drops_conditions: bool,
+    /// The status that was written last.
+    reported: Option<Reported>,
     /// What people were told.
     journal: Journal,
+}
+
+/// A status that was written.
+struct Reported {
+    at: Timestamp,
+    generation: Option<i64>,
+    reason: &'static str,
+}
+
+impl Reported {
+    /// Returns how long to wait with the next status, if it differs in nothing but numbers.
+    fn delay(&self, next: &Self) -> Option<Duration> {
+        let passed = u64::try_from(next.at.0.saturating_sub(self.at.0)).ok()?;
+        let is_alike = (self.generation, self.reason) == (next.generation, next.reason);
+        let left = BETWEEN_NUMBERS.checked_sub(Duration::from_secs(passed)).filter(|left| !left.is_zero());
+        left.filter(|_| is_alike)
+    }
 }
 
 /// A SidecarSet of the cluster in one round.
@@ -250,19 +272,31 @@ impl SidecarSetRollout {
         self.metrics.measured(&rollout.target, &seen, &judged);
         self.metrics.progressed(&mut state.since, &progress, object, self.context.clock.now());
         let latest_revision = Latest { name: &latest.name, collisions: latest.collisions };
-        if !self.report(object, Some((counts, latest_revision)), &progress, state).await? {
-            return Ok(Done::after_write(false));
-        }
+        let reported = self.report(object, Some((counts, latest_revision)), &progress, state).await?;
+        let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
+        let done = self.carry_out(&rollout, next, (&progress, &latest.name), state).await?;
+        Ok(done.or_sooner(status_is_due))
+    }
+
+    /// Does what a round decided.
+    async fn carry_out(
+        &self,
+        rollout: &Rollout<'_>,
+        next: Round,
+        (progress, revision): (&Progress, &str),
+        state: &mut State,
+    ) -> Result<Done, Failure> {
         match next {
             Round::Rest(Rest::Unreadable) => {
-                self.effects.problem(None, format!("SidecarSet \"{}\": {}", resource.name(), progress.message));
+                let name = rollout.resource.name();
+                self.effects.problem(None, format!("SidecarSet \"{name}\": {}", progress.message));
                 Ok(Done::Settled)
             }
             Round::Rest(_) => Ok(Done::Settled),
-            Round::Reset(reset) => self.reset(&rollout, &reset, state).await,
+            Round::Reset(reset) => self.reset(rollout, &reset, state).await,
             Round::Upgrade { not_upgradable, chosen } => {
-                let is_told = self.tell_not_upgradable(&rollout, &not_upgradable, state).await?;
-                let is_done = self.upgrade(&rollout, &chosen, &latest.name, state).await?;
+                let is_told = self.tell_not_upgradable(rollout, &not_upgradable, state).await?;
+                let is_done = self.upgrade(rollout, &chosen, revision, state).await?;
                 Ok(Done::after_write(is_told && is_done))
             }
         }
@@ -322,30 +356,38 @@ impl SidecarSetRollout {
         }
         self.effects.problem(None, text);
         self.metrics.forget(name);
-        let is_written = self.report(object, None, &Progress::stalled(reason, message), state).await?;
-        Ok(Done::after_write(is_written))
+        let reported = self.report(object, None, &Progress::stalled(reason, message), state).await?;
+        Ok(reported.unwrap_or(Done::after_write(false)))
     }
 
-    /// Writes the status of a SidecarSet. Returns false if another client changed it at the same time.
+    /// Writes the status of a SidecarSet, and returns when to reconcile it for the status again. Returns `None` if another
+    /// client changed it at the same time.
     async fn report(
         &self,
         object: &Value,
         counts: Option<(Counts, Latest<'_>)>,
         progress: &Progress,
         state: &mut State,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<Done>, Failure> {
+        let now = self.context.clock.now();
         let conditions = if state.drops_conditions { Vec::new() } else { progress.conditions().to_vec() };
         let report = Report { counts, conditions };
-        let Some(step) = status::step(object, &report, self.context.clock.now()) else { return Ok(true) };
+        let Some(step) = status::step(object, &report, now) else { return Ok(Some(Done::Settled)) };
+        let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64);
+        let next = Reported { at: now, generation, reason: progress.reason };
+        if let Some(left) = state.reported.as_ref().and_then(|last| last.delay(&next)) {
+            return Ok(Some(Done::LookAgain(left)));
+        }
         match self.effects.carry_out(&step, &progress.message).await {
             Ok(stored) => {
                 let stored = stored.unwrap_or_default();
                 let conditions = json::items(&stored, &["status", "conditions"]);
                 let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == READY);
                 state.drops_conditions |= !report.conditions.is_empty() && !is_kept;
-                Ok(true)
+                state.reported = Some(next);
+                Ok(Some(Done::Settled))
             }
-            Err(error) if error.problem.is_overtaken() => Ok(false),
+            Err(error) if error.problem.is_overtaken() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

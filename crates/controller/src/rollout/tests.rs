@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map;
@@ -14,6 +15,8 @@ use crate::simulation::{Simulation, Situation, Write};
 use crate::store::SidecarSetObject;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
+/// The time between two reconciliations: longer than numbers are kept back.
+const PAUSE: i64 = 10;
 
 /// Returns a SidecarSet `logs` as admission stores it.
 fn set(image: &str, strategy: &Value) -> SidecarSet {
@@ -56,6 +59,7 @@ struct Running {
     _wakes: Wakes<String>,
     keys: mpsc::UnboundedReceiver<Keys<String>>,
     state: State,
+    now: Arc<AtomicI64>,
 }
 
 impl Running {
@@ -64,11 +68,13 @@ impl Running {
         let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
         let settings = Arc::new(Settings::decode(settings.clone()).expect("settings"));
         let context = Context::new(simulation.client(), watch::channel(settings).1);
-        let context = Context { clock: Clock::new(|| NOW), ..context };
+        let now = Arc::new(AtomicI64::new(NOW.0));
+        let seconds = Arc::clone(&now);
+        let context = Context { clock: Clock::new(move || Timestamp(seconds.load(Relaxed))), ..context };
         let controller = SidecarSetRollout::start(context, Options::default()).await;
         let (wakes, keys) = Wakes::new();
         controller.wakes(&wakes);
-        Self { simulation, controller, _wakes: wakes, keys, state: State::default() }
+        Self { simulation, controller, _wakes: wakes, keys, state: State::default(), now }
     }
 
     async fn of(set: &SidecarSet, pods: Vec<Value>) -> Self {
@@ -76,6 +82,12 @@ impl Running {
     }
 
     async fn reconcile(&mut self) -> Result<Done, Failure> {
+        self.after(PAUSE).await
+    }
+
+    /// Reconciles after some seconds.
+    async fn after(&mut self, seconds: i64) -> Result<Done, Failure> {
+        self.now.fetch_add(seconds, Relaxed);
         self.controller.reconcile(&"logs".to_owned(), &mut self.state).await
     }
 
@@ -141,6 +153,33 @@ async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
     let writes = running.writes().await;
     assert_eq!(told(&writes), ["SidecarSet logs status"], "the Pod is updated, and not available yet");
     assert_eq!(told(&running.writes().await), [""; 0], "nothing changes");
+}
+
+#[tokio::test]
+async fn numbers_alone_are_written_every_two_seconds() {
+    let set = set("agent:v2", &json!({"maxUnavailable": "50%"}));
+    let mut running = Running::of(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
+    running.writes().await;
+    for (seconds, left) in [(0, 2), (1, 1)] {
+        let done = running.after(seconds).await.expect("it is reconciled");
+        assert_eq!(done, Done::LookAgain(Duration::from_secs(left)));
+        assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+    }
+    assert_eq!(running.after(1).await, Ok(Done::Settled));
+    assert_eq!(told(&running.simulation.take_writes()), ["SidecarSet logs status"]);
+
+    let reported = |at, generation, reason| Reported { at: Timestamp(at), generation: Some(generation), reason };
+    let last = reported(100, 1, "RollingOut");
+    let cases = [
+        (reported(100, 1, "RollingOut"), Some(2), "numbers"),
+        (reported(102, 1, "RollingOut"), None, "numbers, later"),
+        (reported(100, 2, "RollingOut"), None, "another version of the SidecarSet"),
+        (reported(100, 1, "Complete"), None, "another reason"),
+        (reported(90, 1, "RollingOut"), None, "the clock was set back"),
+    ];
+    for (next, expected, why) in cases {
+        assert_eq!(last.delay(&next), expected.map(Duration::from_secs), "{why}");
+    }
 }
 
 #[tokio::test]
@@ -260,7 +299,7 @@ async fn nothing_is_rolled_out_while_openkruise_is_at_work() {
         vec![set.as_value().clone(), pod(&set, 0), lease(&renewed)]
     };
     let mut running = Running::new(&json!({}), manifests(60)).await;
-    assert_eq!(running.reconcile().await, Ok(Done::LookAgain(Duration::from_mins(4))));
+    assert_eq!(running.after(0).await, Ok(Done::LookAgain(Duration::from_mins(4))));
     assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
     let remarks = running.controller.context.store.report().remarks;
     assert!(remarks.iter().any(|remark| remark.contains("kruise-system/kruise-manager")), "{remarks:?}");

@@ -1,6 +1,7 @@
 //! Restarts containers whose image changes, as kubelets do.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use crate::scale::populate::send;
 
@@ -63,9 +65,14 @@ struct Restarts {
     last: Option<Instant>,
 }
 
-/// All kubelets of a cluster.
-#[derive(Clone)]
+/// All kubelets of a cluster, until they are dropped.
 pub struct Kubelet {
+    work: Work,
+    _watch: JoinSet<()>,
+}
+
+#[derive(Clone)]
+struct Work {
     client: Client,
     /// How long a container takes until it is ready.
     restart: Duration,
@@ -80,26 +87,29 @@ pub fn path(namespace: &str, name: &str) -> String {
 impl Kubelet {
     /// Starts to watch Pods.
     pub async fn start(client: &Client, restart: Duration) -> Self {
-        let kubelet = Self { client: client.clone(), restart, restarts: Arc::default() };
+        let work = Work { client: client.clone(), restart, restarts: Arc::default() };
         let page: Value = client.request(get("/api/v1/pods?limit=1")).await.unwrap();
         let version = page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        tokio::spawn(kubelet.clone().watch(version));
-        kubelet
+        let mut watch = JoinSet::new();
+        watch.spawn(work.clone().watch(version));
+        Self { work, _watch: watch }
     }
 
     /// Returns the number of restarts of each Pod since the last call, and when the last one was complete.
     pub fn take(&self) -> (BTreeMap<String, usize>, Option<Instant>) {
-        let mut restarts = self.restarts.lock().unwrap();
+        let mut restarts = self.work.restarts.lock().unwrap();
         (std::mem::take(&mut restarts.counts), restarts.last.take())
     }
 
     /// Returns what completes when this Pod has restarted. To be called before its image is changed.
     pub fn next(&self, path: &str) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.restarts.lock().unwrap().waiting.insert(path.to_owned(), sender);
+        self.work.restarts.lock().unwrap().waiting.insert(path.to_owned(), sender);
         receiver
     }
+}
 
+impl Work {
     async fn watch(self, mut version: String) {
         loop {
             let request = get(&format!("/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion={version}"));
@@ -136,10 +146,14 @@ impl Kubelet {
             return;
         }
         *restarts.counts.entry(path.clone()).or_default() += 1;
-        tokio::spawn(self.clone().restart(path, changed));
+        // A patch replaces the whole list, so the containers that go on running are in it, too.
+        let restarting = |container: &Container| changed.iter().any(|it| it.name == container.name);
+        let containers = pod.spec.containers.iter().map(|it| (it.clone(), restarting(it))).collect();
+        tokio::spawn(self.clone().restart(path, containers));
     }
 
-    async fn restart(self, path: String, containers: Vec<Container>) {
+    /// Writes the status of a Pod some of whose containers, those with `true`, restart.
+    async fn restart(self, path: String, containers: Vec<(Container, bool)>) {
         let (at, media) = (format!("{path}/status"), "application/strategic-merge-patch+json");
         for is_ready in [false, true] {
             send(&self.client, "PATCH", &at, media, &status(&containers, is_ready)).await;
@@ -160,13 +174,21 @@ fn get(path: &str) -> Request<Vec<u8>> {
     Request::get(path).body(Vec::new()).unwrap()
 }
 
-fn status(containers: &[Container], is_ready: bool) -> Value {
+/// Returns the digest of an image, which differs between images as it does in a registry.
+fn image_id(image: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    image.hash(&mut hasher);
+    format!("{image}@sha256:{:064x}", hasher.finish())
+}
+
+fn status(containers: &[(Container, bool)], is_ready: bool) -> Value {
     let now = Timestamp::now().to_string();
     let condition = |kind: &str| json!({"type": kind, "status": if is_ready { "True" } else { "False" }, "lastTransitionTime": now});
-    let container = |container: &Container| {
+    let container = |(container, restarts): &(Container, bool)| {
         json!({
-            "name": container.name, "image": container.image, "imageID": format!("{}@sha256:0a", container.image),
-            "ready": is_ready, "started": true, "restartCount": 1, "state": {"running": {"startedAt": now}},
+            "name": container.name, "image": container.image, "imageID": image_id(&container.image),
+            "ready": is_ready || !restarts, "started": true, "restartCount": usize::from(*restarts),
+            "state": {"running": {"startedAt": now}},
         })
     };
     json!({"status": {
@@ -183,7 +205,7 @@ pub fn running(pod: &Value) -> Value {
     let containers = pod["spec"]["containers"].as_array().unwrap().iter().map(|container| {
         json!({
             "name": container["name"], "image": container["image"], "ready": true, "started": true,
-            "imageID": format!("{}@sha256:6d5f1b0c7b1e3f0f5bb4c0a1a9f5f0f5b9b1d7c0f0c8a4e1f2d3c4b5a6978899", container["image"].as_str().unwrap()),
+            "imageID": image_id(container["image"].as_str().unwrap()),
             "containerID": "containerd://0f1e2d3c4b5a69788990a1b2c3d4e5f60718293a4b5c6d7e8f9001122334455",
             "restartCount": 0, "lastState": {}, "state": {"running": {"startedAt": now}},
         })

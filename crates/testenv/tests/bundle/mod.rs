@@ -191,7 +191,7 @@ pub fn decoded(settings: &Value) -> Arc<Settings> {
 
 /// Returns options with short delays.
 pub fn impatient() -> Options {
-    Options { debounce: Duration::from_millis(20), tick: Duration::from_millis(50), ..Options::default() }
+    Options { gather: Duration::from_millis(20), tick: Duration::from_millis(50), ..Options::default() }
 }
 
 pub fn condition(set: &DynamicObject) -> Option<Value> {
