@@ -8,8 +8,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 use support::pillion;
@@ -231,6 +233,53 @@ fn plan(folder: &Path, case: &Value) -> Value {
     let args = ["plan", "-", "--settings", "settings.yaml", "--controllers=sidecarset-rollout", "-o", "json"];
     let args: Vec<&str> = args.into_iter().chain(["--sidecar-set", &name]).collect();
     pillion(folder, &args, &objects.to_string()).json()
+}
+
+/// A cluster in which OpenKruise has rolled out a SidecarSet, as OpenKruise left it: one sidecar by a hot upgrade, one by
+/// a cold one.
+const ROLLED_OUT: &str = include_str!("../../../test_data/cluster-rolled-out-by-openkruise.json");
+
+/// Returns the kinds of the objects that the controller would change in the cluster of [`ROLLED_OUT`], and what it says.
+/// The Lease of OpenKruise's manager was renewed `renewed` seconds ago.
+fn handed_over(renewed: u64, earlier: &[Value]) -> (Vec<Value>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("settings.yaml"), SETTINGS).unwrap();
+    let mut cluster: Value = serde_json::from_str(ROLLED_OUT).unwrap();
+    let objects = cluster["items"].as_array_mut().unwrap();
+    for change in earlier {
+        let after = change["after"].clone();
+        objects.retain(|object| (&object["kind"], name(object)) != (&after["kind"], name(&after)));
+        objects.push(after);
+    }
+    let renewed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - renewed;
+    let renewed = Timestamp(i64::try_from(renewed).unwrap()).to_string().replace('Z', ".000000Z");
+    objects.push(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": {"renewTime": renewed},
+    }));
+    let args = ["plan", "-", "--settings", "settings.yaml", "--controllers=sidecarset-rollout", "-o", "json"];
+    let run = pillion(folder.path(), &args, &cluster.to_string());
+    (json::items(&run.json(), &["changes"]).to_vec(), run.readable())
+}
+
+fn changed(changes: &[Value]) -> Vec<String> {
+    changes.iter().map(|change| format!("{} {}", change["verb"], change["object"]["kind"]).replace('"', "")).collect()
+}
+
+#[test]
+fn taking_over_from_openkruise_and_giving_back_changes_no_pod() {
+    let (changes, said) = handed_over(30, &[]);
+    assert_eq!(changed(&changes), [""; 0], "OpenKruise's manager is at work");
+    assert!(said.contains("kruise-system/kruise-manager"), "{said}");
+
+    let (taken_over, _) = handed_over(600, &[]);
+    assert_eq!(changed(&taken_over), ["change SidecarSet"], "its conditions");
+    let (changes, _) = handed_over(600, &taken_over);
+    assert_eq!(changed(&changes), [""; 0], "nothing changes");
+
+    let (changes, said) = handed_over(30, &taken_over);
+    assert_eq!(changed(&changes), [""; 0], "OpenKruise's manager is back");
+    assert!(said.contains("kruise-system/kruise-manager"), "{said}");
 }
 
 #[rstest]

@@ -105,7 +105,12 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
     let patching = || PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let failed = |error: kube::Error| WriteProblem::of(&error);
     let answer = match step {
-        Step::Create(body) => api.create(&post(), &typed(body.clone())?).await.map_err(failed)?,
+        Step::Create(body) => {
+            let request = kube::core::Request::new(api.resource_url());
+            let request =
+                request.create(&post(), body_of(body)).map_err(|error| WriteProblem::Invalid(error.to_string()))?;
+            return client.request(request).await.map(Answer::Object).map_err(failed);
+        }
         Step::Apply(body) => {
             let params = PatchParams::apply(FIELD_MANAGER).force();
             api.patch(name, &params, &Patch::Apply(body)).await.map_err(failed)?
@@ -182,8 +187,10 @@ fn of_json_patch(error: &kube::Error) -> WriteProblem {
     }
 }
 
-fn typed(body: Value) -> Result<DynamicObject, WriteProblem> {
-    serde_json::from_value(body).map_err(|error| WriteProblem::Invalid(error.to_string()))
+/// Returns the body of the request that creates an object, as a client in Go writes it: the API server stores the data of
+/// a ControllerRevision byte by byte (REV-2), and OpenKruise compares these bytes.
+fn body_of(object: &Value) -> Vec<u8> {
+    pillion_json::go::to_string_sorted(object).into_bytes()
 }
 
 fn unusable(error: &serde_json::Error) -> WriteProblem {
@@ -199,5 +206,17 @@ fn merge(body: &mut Value, more: Value) {
             }
         }
         (body, more) => *body = more,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_the_escapes_and_the_order_of_go() {
+        let revision = json!({"kind": "ControllerRevision", "data": {"spec": {"b": "<a> & b", "a": null}}});
+        let expected = r#"{"data":{"spec":{"a":null,"b":"\u003ca\u003e \u0026 b"}},"kind":"ControllerRevision"}"#;
+        assert_eq!(String::from_utf8(body_of(&revision)).as_deref(), Ok(expected));
     }
 }

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+use http::Request;
+use kube::Client;
+use kube::client::Body;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map;
 use pillion_bundle::source::ConfigMapName;
@@ -8,6 +11,7 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
+use tower::service_fn;
 
 use super::*;
 use crate::context::Clock;
@@ -62,12 +66,36 @@ struct Running {
     now: Arc<AtomicI64>,
 }
 
+/// Returns a client of an API server that drops the conditions of SidecarSets, as OpenKruise's CustomResourceDefinition
+/// makes it do.
+fn without_conditions(client: Client) -> Client {
+    let service = service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let mut bytes = body.collect_bytes().await?;
+            if parts.uri.path().ends_with("/sidecarsets/logs/status") {
+                let mut operations: Vec<Value> = serde_json::from_slice(&bytes)?;
+                operations.retain(|operation| !json::text(operation, &["path"]).starts_with("/status/conditions"));
+                bytes = serde_json::to_vec(&operations)?.into();
+            }
+            client.send(Request::from_parts(parts, Body::from(bytes))).await.map_err(tower::BoxError::from)
+        }
+    });
+    Client::new(service, "default")
+}
+
 impl Running {
     async fn new(settings: &Value, manifests: Vec<Value>) -> Self {
+        Self::through(settings, manifests, |client| client).await
+    }
+
+    /// Returns the controller, which reaches the cluster through a client.
+    async fn through(settings: &Value, manifests: Vec<Value>, through: impl FnOnce(Client) -> Client) -> Self {
         let situation = Situation { manifests, namespace: "default".to_owned(), ..Situation::default() };
         let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
         let settings = Arc::new(Settings::decode(settings.clone()).expect("settings"));
-        let context = Context::new(simulation.client(), watch::channel(settings).1);
+        let context = Context::new(through(simulation.client()), watch::channel(settings).1);
         let now = Arc::new(AtomicI64::new(NOW.0));
         let seconds = Arc::clone(&now);
         let context = Context { clock: Clock::new(move || Timestamp(seconds.load(Relaxed))), ..context };
@@ -180,6 +208,24 @@ async fn numbers_alone_are_written_every_two_seconds() {
     for (next, expected, why) in cases {
         assert_eq!(last.delay(&next), expected.map(Duration::from_secs), "{why}");
     }
+}
+
+#[tokio::test]
+async fn conditions_that_the_api_server_drops_are_not_written_again() {
+    let set = set("agent:v2", &json!({"maxUnavailable": "50%"}));
+    let manifests = [set.as_value().clone()].into_iter().chain((0..4).map(|number| pod(&set, number))).collect();
+    let mut running = Running::through(&json!({}), manifests, without_conditions).await;
+    let of_set = |writes: &[Write]| -> Vec<Value> {
+        let writes = writes.iter().filter(|write| write.object.kind == "SidecarSet");
+        writes.map(|write| write.after.clone().unwrap_or_default()["status"].clone()).collect()
+    };
+    let first = of_set(&running.writes().await);
+    let updated = |status: &Value| status["updatedPods"].as_i64();
+    assert_eq!(first.iter().map(updated).collect::<Vec<_>>(), [Some(0)]);
+    assert_eq!(first[0].get("conditions"), None, "{first:?}");
+    let second = of_set(&running.writes().await);
+    assert_eq!(second.iter().map(updated).collect::<Vec<_>>(), [Some(2)], "numbers that change are written");
+    assert_eq!(told(&running.writes().await), [""; 0], "nothing changes");
 }
 
 #[tokio::test]
