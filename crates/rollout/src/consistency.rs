@@ -1,7 +1,7 @@
 //! Which Pods belong to a SidecarSet, and in which state they are (ROLL-10, ROLL-11, ROLL-16, ROLL-20).
 
 use pillion_inject::records::Records;
-use pillion_sidecarset::{image, names};
+use pillion_sidecarset::image;
 
 use crate::hot::{self, Pair};
 use crate::in_place;
@@ -45,7 +45,7 @@ impl Judged {
     /// Judges a Pod of the SidecarSet.
     pub fn of(target: &Target<'_>, pod: &Pod) -> Self {
         Self {
-            is_updated: recorded_hash(pod, names::HASH, target.name()) == target.hash(),
+            is_updated: recorded_hash(pod.records(), target) == target.hash(),
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
         }
@@ -57,10 +57,9 @@ impl Judged {
     }
 }
 
-/// Returns the hash of a SidecarSet that one of the two hash annotations of a Pod records; `""` if there is none.
-pub(crate) fn recorded_hash(pod: &Pod, key: &str, sidecar_set: &str) -> String {
-    let records = Records::parse(pod.annotation(key)).unwrap_or_default();
-    records.get(sidecar_set).map(|record| record.hash.clone()).unwrap_or_default()
+/// Returns the hash in the record about the SidecarSet; `""` if there is none.
+pub(crate) fn recorded_hash<'a>(records: &'a Records, target: &Target<'_>) -> &'a str {
+    records.get(target.name()).map(|record| record.hash.as_str()).unwrap_or_default()
 }
 
 /// Whether the Pod runs and is ready, and each idle container of a pair has its empty image (ROLL-16).

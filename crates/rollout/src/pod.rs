@@ -1,7 +1,9 @@
 //! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
+use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::names;
@@ -21,7 +23,24 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// Its state, as the kubelet reports it.
     pub state: State,
+    recorded: Recorded,
 }
+
+/// The hash annotations, each read when it is first needed: a round reads those of all Pods of a SidecarSet.
+#[derive(Clone, Debug, Default)]
+struct Recorded {
+    hashes: OnceLock<Records>,
+    hashes_without_image: OnceLock<Records>,
+}
+
+/// They follow from the annotations, which are compared.
+impl PartialEq for Recorded {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Recorded {}
 
 /// The metadata of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -217,7 +236,7 @@ impl Pod {
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
         let Spec { node_name, containers } = spec;
         let state = status.map(State::from).unwrap_or_default();
-        Self { metadata, is_assigned: !node_name.is_empty(), containers, state }
+        Self { metadata, is_assigned: !node_name.is_empty(), containers, state, recorded: Recorded::default() }
     }
 
     /// Whether the Pod has not ended and is not being deleted.
@@ -228,6 +247,18 @@ impl Pod {
     /// Returns an annotation; `""` if it is absent.
     pub fn annotation(&self, key: &str) -> &str {
         self.metadata.annotations.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Returns the records with the hashes of its SidecarSets (INJ-28). An annotation that cannot be read has none.
+    pub fn records(&self) -> &Records {
+        let read = || Records::parse(self.annotation(names::HASH)).unwrap_or_default();
+        self.recorded.hashes.get_or_init(read)
+    }
+
+    /// Returns the records with the hashes that leave out the images. An annotation that cannot be read has none.
+    pub fn records_without_image(&self) -> &Records {
+        let read = || Records::parse(self.annotation(names::HASH_WITHOUT_IMAGE)).unwrap_or_default();
+        self.recorded.hashes_without_image.get_or_init(read)
     }
 
     /// Returns a label.

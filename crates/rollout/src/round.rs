@@ -1,7 +1,5 @@
 //! One round of a rollout: what is done with the Pods of a SidecarSet now (ROLL-12, ROLL-30).
 
-use pillion_sidecarset::names;
-
 use crate::budget::{self, Counts, Waiting};
 use crate::consistency::{Judged, is_consistent, recorded_hash};
 use crate::hot::is_reset_due;
@@ -108,7 +106,7 @@ fn chosen(
 
 /// Whether only images have changed since the Pod got its version.
 pub fn is_upgradable(target: &Target<'_>, pod: &Pod) -> bool {
-    recorded_hash(pod, names::HASH_WITHOUT_IMAGE, target.name()) == target.hash_without_image()
+    recorded_hash(pod.records_without_image(), target) == target.hash_without_image()
 }
 
 /// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.

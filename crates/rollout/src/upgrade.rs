@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pillion_inject::metadata;
-use pillion_inject::records::{Record, Records};
+use pillion_inject::records::Record;
 use pillion_kubernetes::json::Object;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::outcome::Reason;
@@ -81,11 +81,10 @@ impl Edit {
     /// Writes the records of the Pod's SidecarSets (ROLL-41). Records of the older form, which have only a hash, get a
     /// time and keep their own names (DIFF-19). A record that cannot be read is replaced.
     fn record(&mut self, target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) {
-        let read = |key: &str| Records::parse(pod.annotation(key)).unwrap_or_default();
-        let mut records = read(names::HASH);
+        let mut records = pod.records().clone();
         if records.is_legacy() {
             records.complete(now);
-            let mut without_image = read(names::HASH_WITHOUT_IMAGE);
+            let mut without_image = pod.records_without_image().clone();
             if without_image.is_legacy() {
                 without_image.complete(now);
                 self.annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), without_image.to_text());

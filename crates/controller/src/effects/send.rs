@@ -101,20 +101,15 @@ pub(super) async fn send(client: &Client, step: &Step) -> Result<Answer, WriteEr
 
 async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer, WriteProblem> {
     let (api, name) = (target.api(client), &target.name);
-    let post = || PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let at = kube::core::Request::new(api.resource_url());
     let patching = || PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let failed = |error: kube::Error| WriteProblem::of(&error);
-    let answer = match step {
+    let request = match step {
         Step::Create(body) => {
-            let request = kube::core::Request::new(api.resource_url());
-            let request =
-                request.create(&post(), body_of(body)).map_err(|error| WriteProblem::Invalid(error.to_string()))?;
-            return client.request(request).await.map(Answer::Object).map_err(failed);
+            let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            at.create(&post, body_of(body))
         }
-        Step::Apply(body) => {
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            api.patch(name, &params, &Patch::Apply(body)).await.map_err(failed)?
-        }
+        Step::Apply(body) => at.patch(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(body)),
         Step::Patch { uid, resource_version, patch, .. } => {
             let mut precondition = json!({"metadata": {"uid": uid}});
             if let Some(version) = resource_version {
@@ -122,17 +117,16 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
             }
             let mut body = patch.clone();
             merge(&mut body, precondition);
-            api.patch(name, &patching(), &Patch::Merge(body)).await.map_err(failed)?
+            at.patch(name, &patching(), &Patch::Merge(body))
         }
         Step::JsonPatch { subresource, operations, .. } => {
             let operations =
                 serde_json::from_value(Value::Array(operations.clone())).map_err(|error| unusable(&error))?;
             let patch = Patch::<Value>::Json(operations);
-            let answer = match subresource {
-                Some(part) => api.patch_subresource(part.as_str(), name, &patching(), &patch).await,
-                None => api.patch(name, &patching(), &patch).await,
-            };
-            answer.map_err(|error| of_json_patch(&error))?
+            match subresource {
+                Some(part) => at.patch_subresource(part.as_str(), name, &patching(), &patch),
+                None => at.patch(name, &patching(), &patch),
+            }
         }
         Step::Delete { uid, resource_version, .. } => {
             let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
@@ -154,24 +148,25 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
                 "metadata": {"name": name, "namespace": target.namespace},
                 "deleteOptions": {"preconditions": {"uid": uid}}
             });
-            let body = eviction.to_string().into_bytes();
-            let request = kube::core::Request::new(api.resource_url());
-            let request = request.create_subresource("eviction", name, &PostParams::default(), body);
-            let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
-            return match client.request::<Value>(request).await.map_err(failed) {
-                Ok(_) | Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
-                Err(problem) => Err(problem),
-            };
+            at.create_subresource("eviction", name, &PostParams::default(), eviction.to_string().into_bytes())
         }
         Step::RequestToken { request, .. } => {
             let body = serde_json::to_vec(request).map_err(|error| unusable(&error))?;
-            let request = kube::core::Request::new(api.resource_url());
-            let request = request.create_subresource("token", name, &PostParams::default(), body);
-            let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
-            return client.request(request).await.map(Answer::Token).map_err(failed);
+            at.create_subresource("token", name, &PostParams::default(), body)
         }
     };
-    serde_json::to_value(answer).map(Answer::Object).map_err(|error| unusable(&error))
+    let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
+    // Read as JSON: an object of kube would be read into types and written back.
+    let answer = client.request::<Value>(request).await;
+    match step {
+        Step::RequestToken { .. } => answer.map(Answer::Token).map_err(failed),
+        Step::Evict { .. } => match answer.map_err(failed) {
+            Ok(_) | Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
+            Err(problem) => Err(problem),
+        },
+        Step::JsonPatch { .. } => answer.map(Answer::Object).map_err(|error| of_json_patch(&error)),
+        _ => answer.map(Answer::Object).map_err(failed),
+    }
 }
 
 /// Classifies the refusal of a JSON Patch. The API server answers 422 without causes if a `test` fails: the object has

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use kube::Api;
-use pillion_inject::records::Records;
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_rollout::history::{History, Latest, Revision};
 use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::names;
 use serde_json::Value;
 
 use super::sources::Sources;
@@ -106,11 +104,8 @@ impl SidecarSetRollout {
     /// Deletes revisions that are not needed any more. As in OpenKruise, the rollout goes on if that fails.
     async fn truncate(&self, rollout: &Rollout<'_>, history: &History<'_>, latest: &str) -> Result<(), Failure> {
         let name = rollout.resource.name();
-        let recorded = |pod: &pillion_rollout::pod::Pod| {
-            let records = Records::parse(pod.annotation(names::HASH))?;
-            Some(records.get(name)?.revision.clone()).filter(|revision| !revision.is_empty())
-        };
-        let used: BTreeSet<String> = rollout.pods.iter().filter_map(|pod| recorded(&pod.0)).collect();
+        let records = rollout.pods.iter().filter_map(|pod| pod.0.records().get(name));
+        let used: BTreeSet<String> = records.map(|record| record.revision.clone()).collect();
         let truncation = history.truncated(latest, &used, rollout.resource);
         for step in truncation.steps() {
             if let Err(error) = self.effects.settle(&step, "more revisions than revisionHistoryLimit").await {

@@ -66,8 +66,8 @@ type Subscriber<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 
 struct State<T> {
     entries: Entries<T>,
-    /// The places of the objects of each group.
-    groups: BTreeMap<String, BTreeSet<Place>>,
+    /// The objects of each group.
+    groups: BTreeMap<String, BTreeMap<Place, Arc<T>>>,
     /// The objects of a list that is not complete yet.
     coming: Option<Entries<T>>,
     gone: Gone,
@@ -127,10 +127,7 @@ impl<T> Table<T> {
 
     /// Returns the objects of a group, sorted by namespace and name.
     pub fn group(&self, group: &str) -> Vec<Arc<T>> {
-        let state = self.read();
-        let object = |place: &Place| state.entries.get(&place.namespace)?.get(&place.name);
-        let entries = state.groups.get(group).into_iter().flatten().filter_map(object);
-        entries.map(|entry| Arc::clone(&entry.object)).collect()
+        self.read().groups.get(group).into_iter().flat_map(BTreeMap::values).map(Arc::clone).collect()
     }
 
     /// Returns the names of all groups, ascending.
@@ -346,15 +343,17 @@ impl<T: Projection> State<T> {
         let (before, after) = (groups(&change.before), groups(&change.after));
         let place = || Place { namespace: change.namespace.clone(), name: change.name.clone() };
         for group in before.difference(&after) {
-            if let Some(places) = self.groups.get_mut(group) {
-                places.remove(&place());
-                if places.is_empty() {
+            if let Some(objects) = self.groups.get_mut(group) {
+                objects.remove(&place());
+                if objects.is_empty() {
                     self.groups.remove(group);
                 }
             }
         }
-        for group in after.difference(&before) {
-            self.groups.entry(group.clone()).or_default().insert(place());
+        for (group, object) in
+            after.into_iter().flat_map(|group| change.after.iter().map(move |it| (group.clone(), it)))
+        {
+            self.groups.entry(group).or_default().insert(place(), Arc::clone(object));
         }
     }
 
