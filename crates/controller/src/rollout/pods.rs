@@ -31,12 +31,11 @@ impl InjectedPod {
 
 impl Projection for InjectedPod {
     fn differences(&self, next: &Self) -> Facets {
-        let same_version = |pod: &Pod| Metadata { resource_version: String::new(), ..pod.metadata.clone() };
         let (before, now) = (&self.0, &next.0);
         let mut facets = Facets::empty();
         facets.set(
             Facets::CONTENT,
-            same_version(before) != same_version(now)
+            !is_alike(&before.metadata, &now.metadata)
                 || (before.is_assigned, &before.containers) != (now.is_assigned, &now.containers),
         );
         facets.set(Facets::READINESS, before.state != now.state);
@@ -48,6 +47,22 @@ impl Projection for InjectedPod {
         let of_condition = upgradable::read(&self.0).unwrap_or_default().into_keys();
         self.0.injected().map(str::to_owned).chain(of_condition).collect()
     }
+}
+
+/// Whether the metadata of two versions of a Pod differs in nothing but the resource version.
+fn is_alike(before: &Metadata, now: &Metadata) -> bool {
+    let Metadata {
+        namespace,
+        name,
+        uid,
+        resource_version: _,
+        labels,
+        annotations,
+        creation_timestamp,
+        deletion_timestamp,
+    } = before;
+    (namespace, name, uid, labels, annotations) == (&now.namespace, &now.name, &now.uid, &now.labels, &now.annotations)
+        && (creation_timestamp, deletion_timestamp) == (&now.creation_timestamp, &now.deletion_timestamp)
 }
 
 /// Returns the API of all Pods.
