@@ -39,7 +39,7 @@ use self::sources::{Place, Sources, Version, of_settings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::{Effects, Journal};
-use crate::rights::{self, READ, Right, Scope, Situation, WATCH};
+use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
 use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
 use crate::wakes::{Keys, Wakes};
 
@@ -199,14 +199,13 @@ impl Controller for SidecarSetRollout {
         let status = "How far the rollout of a SidecarSet is.";
         let bundle = "The version of a SidecarSet that new Pods get.";
         let lease = "Whether OpenKruise's manager rolls out SidecarSets: two must not upgrade the same Pods.";
-        let keep = &["get", "list", "watch", "create", "patch", "delete"];
         vec![
             rights::namespaces(),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets"], WATCH, "The SidecarSets."),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets/status"], &["patch"], status),
             Right::new(Scope::Cluster, "", &["pods"], &["get", "list", "watch", "patch"], pods),
             Right::new(Scope::Cluster, "", &["pods/status"], &["patch"], ""),
-            Right::new(Scope::System, "apps", &["controllerrevisions"], keep, revisions),
+            Right::new(Scope::System, "apps", &["controllerrevisions"], KEEP, revisions),
             Right::new(Scope::System, "coordination.k8s.io", &["leases"], WATCH, lease),
             Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
         ]
