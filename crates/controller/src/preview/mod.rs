@@ -5,6 +5,7 @@
 //! them in memory. Nothing is ever written to the cluster.
 
 mod difference;
+mod kubelets;
 mod rounds;
 mod tape;
 
@@ -13,11 +14,13 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::demand::Prepared;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -36,6 +39,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// The interval between checks for failed watches.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// The time between two rounds, in seconds: longer than a controller keeps a status back.
+const A_WAVE: i64 = 10;
+
 /// What to preview.
 #[derive(Clone)]
 pub struct Question<'a> {
@@ -47,7 +53,8 @@ pub struct Question<'a> {
     pub settings: Arc<Settings>,
     /// The clock.
     pub clock: Clock,
-    /// How many further rounds to show, each on the result of the one before. They end early if nothing changes.
+    /// How many further rounds to show, each on the result of the one before. They end early if nothing changes. Between
+    /// two rounds, containers with a new image restart.
     pub waves: u32,
     /// The SidecarSet whose keys are reconciled; `None` for all keys.
     pub sidecar_set: Option<&'a str>,
@@ -185,6 +192,9 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
     // These settings never change, because the sender is dropped.
     let settings = watch::channel(settings).1;
     let tape = Arc::new(Tape::new(simulation.clone()));
+    let passed = Arc::new(AtomicI64::new(0));
+    let until_now = Arc::clone(&passed);
+    let clock = Clock::new(move || Timestamp(clock.now().0.saturating_add(until_now.load(Relaxed))));
     let context = recording(Context { clock, ..Context::new(simulation.client(), settings) }, &tape);
     let store = Arc::clone(&context.store);
     let rounds = async {
@@ -192,6 +202,9 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
         rounds.first(names, &options).await;
         let mut preview = Preview { first: tape.take(), waves: Vec::new() };
         for _ in 0..waves {
+            kubelets::restart(&context.client, &store, preview.waves.last().unwrap_or(&preview.first)).await?;
+            tape.skip();
+            passed.fetch_add(A_WAVE, Relaxed);
             rounds.next().await;
             let wave = tape.take();
             if wave.changes.is_empty() && wave.events.is_empty() {
@@ -199,10 +212,10 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
             }
             preview.waves.push(wave);
         }
-        preview
+        Ok(preview)
     };
     tokio::select! {
-        preview = rounds => Ok(preview),
+        preview = rounds => preview,
         problem = hindered(&store) => Err(PreviewError::Unreadable(problem)),
         () = sleep(PATIENCE) => Err(PreviewError::Silent),
     }

@@ -27,6 +27,11 @@ impl Tape {
         std::mem::take(&mut *self.lock())
     }
 
+    /// Forgets the writes since the last record: no controller made them.
+    pub(super) fn skip(&self) {
+        drop(self.simulation.take_writes());
+    }
+
     /// Returns the number of problems since the last [`Tape::take`].
     pub(super) fn problems(&self) -> usize {
         self.lock().problems.len()

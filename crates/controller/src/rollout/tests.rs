@@ -15,6 +15,8 @@ use tower::service_fn;
 
 use super::*;
 use crate::context::Clock;
+use crate::preview::{Question, Wave, preview};
+use crate::registry::{self, Name};
 use crate::simulation::{Simulation, Situation, Write};
 use crate::store::SidecarSetObject;
 
@@ -328,6 +330,40 @@ async fn diff13_a_deleted_sidecar_set_leaves_the_conditions_of_pods() {
     let writes = running.writes().await;
     assert_eq!(told(&writes), ["Pod web-0 status"]);
     assert!(running.controller.keys().is_empty(), "the key goes with the last condition");
+}
+
+#[tokio::test]
+async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded() {
+    let set = set("agent:v2", &json!({"maxUnavailable": 2, "partition": 1}));
+    let mut pods: Vec<Value> = (0..5).map(|number| pod(&set, number)).collect();
+    pods[4]["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
+    let manifests = [set.as_value().clone()].into_iter().chain(pods).collect();
+    let situation = Situation { manifests, namespace: "default".to_owned(), ..Situation::default() };
+    let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
+    let names = [Name::SidecarSetRollout].into();
+    let question = Question {
+        names: &names,
+        options: registry::Options::default(),
+        settings: Arc::new(Settings::decode(json!({})).expect("settings")),
+        clock: Clock::new(|| NOW),
+        waves: 9,
+        sidecar_set: Some("logs"),
+    };
+    let preview = preview(simulation, question).await.expect("a preview");
+    let upgraded = |wave: &Wave| -> Vec<String> {
+        let upgrades = wave.changes.iter().filter(|change| change.why == "new images");
+        upgrades.map(|change| change.object.name.clone()).collect()
+    };
+    let waves: Vec<Vec<String>> = [&preview.first].into_iter().chain(&preview.waves).map(upgraded).collect();
+    assert_eq!(
+        waves,
+        [vec!["web-0", "web-1"], vec!["web-2"], vec![]],
+        "the partition keeps web-3, and web-4 cannot be upgraded"
+    );
+    let last = preview.waves.iter().rev().flat_map(|wave| wave.changes.iter().rev());
+    let status = last.filter(|change| change.object.kind == "SidecarSet").find_map(|change| change.after.clone());
+    let status = status.expect("a status")["status"].clone();
+    assert_eq!((&status["updatedPods"], &status["updatedReadyPods"]), (&json!(3), &json!(3)), "{status}");
 }
 
 fn lease(renewed: &str) -> Value {

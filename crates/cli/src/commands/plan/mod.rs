@@ -80,7 +80,7 @@ pub struct Args {
     /// Reconcile for this SidecarSet alone, with all the others there: for controllers that work by SidecarSet.
     #[arg(long, value_name = "NAME")]
     sidecar_set: Option<String>,
-    /// Also show what follows in up to so many further rounds.
+    /// Also show what follows in up to so many further rounds, as if containers with a new image restarted in between.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     waves: u32,
     /// With the output for people: show the objects that change as a difference.

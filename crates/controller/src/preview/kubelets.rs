@@ -1,0 +1,87 @@
+//! The kubelets of a preview: between two waves, the containers of Pods with a new image restart.
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use kube::api::PostParams;
+use kube::core::Request;
+use pillion_kubernetes::json;
+use serde_json::Value;
+
+use super::{PreviewError, Wave};
+use crate::store::Store;
+
+/// Restarts the containers whose images a wave has changed.
+///
+/// # Errors
+/// The simulation refused the status of a Pod.
+pub(super) async fn restart(client: &Client, store: &Store, wave: &Wave) -> Result<(), PreviewError> {
+    for pod in restarted(wave) {
+        let text = |key: &str| json::text(&pod, &["metadata", key]);
+        let (namespace, name) = (text("namespace"), text("name"));
+        let failed = |error: &dyn std::fmt::Display| {
+            PreviewError::Unreadable(format!("the status of Pod \"{namespace}/{name}\": {error}"))
+        };
+        let body = pod.to_string().into_bytes();
+        let at = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+        let request = at.replace_subresource("status", name, &PostParams::default(), body);
+        let request = request.map_err(|error| failed(&error))?;
+        let stored: Value = client.request(request).await.map_err(|error| failed(&error))?;
+        store.written(&stored);
+    }
+    Ok(())
+}
+
+/// A Pod that a wave has changed.
+struct Changed<'a> {
+    /// The Pod after its last change.
+    pod: &'a Value,
+    /// The containers with new images.
+    restarting: Vec<&'a str>,
+}
+
+/// Returns the Pods whose images a wave has changed, as they are once their containers have restarted.
+fn restarted(wave: &Wave) -> Vec<Value> {
+    let mut pods: BTreeMap<(Option<&str>, &str), Changed<'_>> = BTreeMap::new();
+    for change in wave.changes.iter().filter(|change| change.object.kind == "Pod") {
+        if let (Some(before), Some(after)) = (&change.before, &change.after) {
+            let place = (change.object.namespace.as_deref(), change.object.name.as_str());
+            let seen = pods.entry(place).or_insert(Changed { pod: after, restarting: Vec::new() });
+            seen.pod = after;
+            seen.restarting.extend(changed(before, after));
+        }
+    }
+    let pods = pods.into_values().filter(|seen| !seen.restarting.is_empty());
+    pods.map(|seen| with_statuses(seen.pod.clone(), &seen.restarting)).collect()
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let containers = json::items(pod, &["spec", "containers"]).iter();
+    containers.map(|container| (json::text(container, &["name"]), json::text(container, &["image"])))
+}
+
+/// Returns the names of the containers whose images differ.
+fn changed<'a>(before: &Value, after: &'a Value) -> impl Iterator<Item = &'a str> {
+    let images: BTreeMap<String, String> =
+        containers(before).map(|(name, image)| (name.to_owned(), image.to_owned())).collect();
+    containers(after)
+        .filter(move |(name, image)| images.get(*name).is_some_and(|before| before != image))
+        .map(|(name, _)| name)
+}
+
+/// Returns a Pod in which these containers run the images of the spec.
+fn with_statuses(mut pod: Value, restarted: &[&str]) -> Value {
+    let images: BTreeMap<String, Value> =
+        containers(&pod).map(|(name, image)| (name.to_owned(), Value::from(image))).collect();
+    let statuses = pod.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut);
+    for status in statuses.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Some(image) = images.get(name).filter(|_| restarted.contains(&name)).cloned() {
+            // An image that is named by its digest has it in its id as well; other ids only have to differ.
+            status.insert("imageID".to_owned(), image.clone());
+            status.insert("image".to_owned(), image);
+            status.insert("ready".to_owned(), true.into());
+        }
+    }
+    pod
+}
