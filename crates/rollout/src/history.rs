@@ -85,8 +85,8 @@ impl Revision {
 pub enum Latest<'a> {
     /// The newest stored revision has the data already.
     Newest(&'a Revision),
-    /// An older revision has the data. It gets the next number (REV-5).
-    Again(&'a Revision, Step),
+    /// An older revision has the data. The step gives it the next number (REV-5).
+    Again(Step),
     /// No revision has the data. It is created with this number.
     New(i64),
 }
@@ -114,7 +114,7 @@ impl<'a> History<'a> {
         let equal = self.revisions.iter().enumerate().rfind(|(_, revision)| revision.data == self.data);
         match equal {
             Some((index, newest)) if index.saturating_add(1) == self.revisions.len() => Latest::Newest(newest),
-            Some((_, older)) => Latest::Again(older, older.patch(json!({"revision": next}))),
+            Some((_, older)) => Latest::Again(older.patch(json!({"revision": next}))),
             None => Latest::New(next),
         }
     }

@@ -1,8 +1,12 @@
 //! The record of a Pod about upgrades in place: `kruise.io/sidecarset-inplace-update-state` (ROLL-20, ROLL-42).
 
+use std::collections::BTreeMap;
+
 use pillion_json::go as go_json;
 use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::nullable;
 use pillion_kubernetes::time::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::pod::Pod;
@@ -21,14 +25,42 @@ fn read(text: &str) -> Option<Object> {
     }
 }
 
+/// The record about one SidecarSet, with the fields that OpenKruise always reads. If one has another type, the whole
+/// record cannot be read.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct State {
+    #[serde(deserialize_with = "nullable::or_default")]
+    revision: String,
+    update_timestamp: Option<String>,
+    #[serde(deserialize_with = "nullable::or_default")]
+    last_container_statuses: BTreeMap<String, Option<Last>>,
+}
+
+/// The status of a container before its image changed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Last {
+    #[serde(rename = "imageID", deserialize_with = "nullable::or_default")]
+    image_id: String,
+}
+
+/// Returns the records by SidecarSet; `None` if they cannot be read.
+fn states(text: &str) -> Option<BTreeMap<String, Option<State>>> {
+    let states: BTreeMap<String, Option<State>> = serde_json::from_value(Value::Object(read(text)?)).ok()?;
+    let mut times = states.values().flatten().filter_map(|state| state.update_timestamp.as_deref());
+    times.all(|time| Timestamp::parse(time).is_some()).then_some(states)
+}
+
 /// Whether the kubelet has completed the upgrades of a SidecarSet's containers: no container has the image id that was
 /// recorded before its upgrade and a status with another image than the spec.
 pub(crate) fn is_complete(pod: &Pod, sidecar_set: &str, counts: impl Fn(&str) -> bool) -> bool {
     let Some(text) = pod.metadata.annotations.get(STATE) else { return true };
-    let Some(states) = read(text) else { return false };
-    let last = states.get(sidecar_set).and_then(|state| json::object(state, &[LAST]));
+    let Some(states) = states(text) else { return false };
+    let last = states.get(sidecar_set).and_then(|state| Some(&state.as_ref()?.last_container_statuses));
     let is_pending = |name: &str, image: &str, image_id: &str| {
-        let before = last.and_then(|last| last.get(name)).map(|status| json::text(status, &["imageID"]));
+        let before = last.and_then(|last| last.get(name));
+        let before = before.map(|status| status.as_ref().map(|status| status.image_id.as_str()).unwrap_or_default());
         let expected = pod.container(name).map(|(_, container)| container.image.as_str());
         before == Some(image_id) && expected != Some(image)
     };

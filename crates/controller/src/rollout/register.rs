@@ -44,12 +44,15 @@ impl SidecarSetRollout {
         let mut collisions = collisions.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
         let latest = match history.latest() {
             Latest::Newest(latest) => latest.clone(),
-            Latest::Again(latest, step) => {
-                if !self.effects.settle(&step, "the SidecarSet has its content again").await? {
-                    return Ok(None);
-                }
-                latest.clone()
-            }
+            // The answer has the resource version that the next step tests.
+            Latest::Again(step) => match self.effects.carry_out(&step, "the SidecarSet has its content again").await {
+                Ok(stored) => match stored.as_ref().and_then(revision) {
+                    Some(latest) => latest,
+                    None => return Ok(None),
+                },
+                Err(error) if error.problem.is_overtaken() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
             Latest::New(number) => {
                 let namespace = &sources.place.system_namespace;
                 let new = |collisions| history.new_revision(number, collisions, uid, namespace);

@@ -186,6 +186,29 @@ async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
 }
 
 #[tokio::test]
+async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_round() {
+    let mut manifests = Vec::new();
+    for (image, number) in [("agent:v1", 1), ("agent:v2", 2)] {
+        let mut running = Running::of(&set(image, &json!({})), vec![]).await;
+        let created = running.writes().await.into_iter().find(|write| write.object.kind == "ControllerRevision");
+        let mut revision = Value::clone(&created.and_then(|write| write.after).expect("a revision"));
+        revision["revision"] = json!(number);
+        manifests.push(revision);
+    }
+    let mut returned = set("agent:v1", &json!({}));
+    returned.as_value_mut()["spec"]["customVersion"] = json!("v7");
+    let name = json::text(&manifests[0], &["metadata", "name"]).to_owned();
+    manifests.push(returned.as_value().clone());
+    let mut running = Running::new(&json!({}), manifests).await;
+    let writes = running.writes().await;
+    let revision = format!("ControllerRevision {name}");
+    assert_eq!(told(&writes), [revision.clone(), revision, "SidecarSet logs status".to_owned()]);
+    let stored = writes[1].after.as_ref().expect("the revision");
+    assert_eq!(stored["revision"], 3);
+    assert_eq!(stored["metadata"]["labels"]["apps.kruise.io/sidecarset-custom-version"], "v7");
+}
+
+#[tokio::test]
 async fn numbers_alone_are_written_every_two_seconds() {
     let set = set("agent:v2", &json!({"maxUnavailable": "50%"}));
     let mut running = Running::of(&set, (0..4).map(|number| pod(&set, number)).collect()).await;

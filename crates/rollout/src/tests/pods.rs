@@ -71,6 +71,11 @@ fn upgraded(state: &Value, running: &str) -> Value {
 #[case::recorded_with_another_image(json!(r#"{"logs":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v0"}}}}"#), "agent:v1", true)]
 #[case::null(json!("null"), "agent:v1", true)]
 #[case::no_json(json!("agent"), "agent:v1", false)]
+#[case::null_for_the_set(json!(r#"{"logs":null}"#), "agent:v1", true)]
+#[case::another_type(json!(r#"{"audit":1}"#), "agent:v2", false)]
+#[case::another_type_within(json!(r#"{"audit":{"lastContainerStatuses":{"agent":1}}}"#), "agent:v2", false)]
+#[case::another_type_of_the_revision(json!(r#"{"audit":{"revision":1}}"#), "agent:v2", false)]
+#[case::no_time(json!(r#"{"audit":{"updateTimestamp":"now"}}"#), "agent:v2", false)]
 fn roll20_images_by_tag_are_judged_by_the_record(#[case] state: Value, #[case] running: &str, #[case] expected: bool) {
     let set = cold();
     assert_eq!(is_consistent(&Target::new(&set, &set), &read(&upgraded(&state, running)), |_| true), expected);

@@ -54,10 +54,10 @@ fn rev5_a_state_is_stored_once() {
     let (first, second) = (stored(&old, 1), stored(&new, 2));
     assert_eq!(History::of(&new, "u", [&first]).latest(), Latest::New(2));
     assert_eq!(History::of(&new, "u", [&first, &second]).latest(), Latest::Newest(&second));
-    let Latest::Again(again, Step::Patch { patch, .. }) = History::of(&old, "u", [&second, &first]).latest() else {
+    let Latest::Again(Step::Patch { object, patch, .. }) = History::of(&old, "u", [&second, &first]).latest() else {
         panic!("an older revision has the data");
     };
-    assert_eq!((again, patch), (&first, json!({"revision": 3})));
+    assert_eq!((object.name.as_str(), patch), (first.name(), json!({"revision": 3})));
 }
 
 #[test]
