@@ -350,10 +350,10 @@ impl<T: Projection> State<T> {
                 }
             }
         }
-        for (group, object) in
-            after.into_iter().flat_map(|group| change.after.iter().map(move |it| (group.clone(), it)))
-        {
-            self.groups.entry(group).or_default().insert(place(), Arc::clone(object));
+        if let Some(object) = &change.after {
+            for group in after {
+                self.groups.entry(group).or_default().insert(place(), Arc::clone(object));
+            }
         }
     }
 
