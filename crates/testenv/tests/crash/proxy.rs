@@ -177,7 +177,7 @@ impl Shared {
             return;
         }
         let mut record = self.record();
-        record.written += 1;
+        record.written.push(name.clone());
         let made: Value = serde_json::from_slice(body).unwrap_or_default();
         let is_of_run = made["metadata"]["namespace"] == record.namespace.as_str();
         if is_of_run && status == StatusCode::CREATED && !name.is_token() {

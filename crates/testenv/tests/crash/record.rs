@@ -54,6 +54,11 @@ impl Name {
         self.0.ends_with("/token")
     }
 
+    /// Whether the request is about the status of a SidecarSet.
+    pub fn is_sidecar_set_status(&self) -> bool {
+        self.0.contains("/sidecarsets/") && self.0.ends_with("/status")
+    }
+
     /// Whether the request is about a namespace of another run.
     fn is_of_another_run(&self) -> bool {
         self.0.contains("/crash-")
@@ -82,8 +87,8 @@ pub struct Record {
     pub fired: BTreeSet<Name>,
     /// How often each object of the namespace was created in each phase.
     pub created: BTreeMap<String, usize>,
-    /// How many writes took effect.
-    pub written: usize,
+    /// The writes that took effect.
+    pub written: Vec<Name>,
     /// The phase of the scenario.
     pub phase: usize,
     /// The writes that were repeated earlier than the answer 429 had asked for.

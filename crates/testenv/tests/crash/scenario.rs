@@ -8,6 +8,7 @@ use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use serde_json::{Value, json};
 
 use super::objects::{self, find, of};
+use super::record::Name;
 use super::rollouts;
 use crate::support::sidecar_sets::{merging, set};
 
@@ -112,6 +113,13 @@ impl Scenario {
                 [account("default", &[]), set].into_iter().chain(pods).collect()
             }
         }
+    }
+
+    /// Returns how often a request is sent at least, if that depends on the time: numbers that alone have changed are
+    /// written into the status of a SidecarSet every two seconds. Three statuses are written at once: that of the new
+    /// SidecarSet, and in a rollout the first one and the last one.
+    pub fn least(self, name: &Name) -> Option<usize> {
+        (self == Self::Rollout && name.is_sidecar_set_status()).then_some(3)
     }
 
     /// Returns the number of phases: the first, and one after each change.
