@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use pillion::rendering::options::Controller;
 use pillion::rendering::{controller, document};
 use pillion_testenv::{Cluster, Options, apply, until};
@@ -46,8 +46,7 @@ fn pod() -> Value {
 
 struct Guarded {
     cluster: Cluster,
-    admin: Client,
-    limited: Client,
+    limited: Config,
 }
 
 impl Guarded {
@@ -64,10 +63,9 @@ impl Guarded {
         accounts.create(&PostParams::default(), &account).await.unwrap();
         apply(&admin, &manifest(), "test").await.unwrap();
         let identity = cluster.as_service_account("pillion-system", "pillion-controller-rollout").await.unwrap();
-        let limited = Client::try_from(identity.config().await.unwrap()).unwrap();
-        let guarded = Self { cluster, admin, limited };
+        let guarded = Self { cluster, limited: identity.config().await.unwrap() };
         let pod = serde_json::from_value(pod()).unwrap();
-        pods(&guarded.admin).create(&PostParams::default(), &pod).await.unwrap();
+        pods(&admin).create(&PostParams::default(), &pod).await.unwrap();
         // The API server enforces a new policy after a moment.
         let tries = AtomicU32::new(0);
         let refused = async || {
@@ -78,9 +76,15 @@ impl Guarded {
         guarded
     }
 
+    /// Returns the Pods as the rollout controller reaches them. Each test has its own client: connections end with the
+    /// runtime of the test that opened them.
+    fn pods(&self) -> Api<Pod> {
+        pods(&Client::try_from(self.limited.clone()).unwrap())
+    }
+
     /// Patches the Pod as the rollout controller.
     async fn patch(&self, part: Option<&str>, operations: &Value) -> Result<Pod, String> {
-        let (pods, params) = (pods(&self.limited), PatchParams::default());
+        let (pods, params) = (self.pods(), PatchParams::default());
         let patch: Patch<()> = Patch::Json(serde_json::from_value(operations.clone()).unwrap());
         let answer = match part {
             Some(part) => pods.patch_subresource(part, "web", &params, &patch).await,
@@ -157,7 +161,7 @@ async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
 #[tokio::test(flavor = "multi_thread")]
 async fn e24_the_rollout_controller_neither_creates_nor_deletes_pods(#[case] verb: &str) {
     let guarded = guarded().await;
-    let pods = pods(&guarded.limited);
+    let pods = guarded.pods();
     let answer = match verb {
         "delete" => pods.delete("web", &DeleteParams::default()).await.map(drop),
         _ => pods.create(&PostParams::default(), &serde_json::from_value(pod()).unwrap()).await.map(drop),
