@@ -80,6 +80,13 @@ impl Revision {
     }
 }
 
+/// Returns the revisions of the SidecarSet with this UID, the newest last.
+pub fn ascending<'a>(uid: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Vec<&'a Revision> {
+    let mut revisions: Vec<&Revision> = revisions.into_iter().filter(|revision| revision.is_of(uid)).collect();
+    revisions.sort_by(|one, other| one.order(other));
+    revisions
+}
+
 /// The latest revision of a SidecarSet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Latest<'a> {
@@ -103,8 +110,7 @@ impl<'a> History<'a> {
     /// Returns the history of a SidecarSet; `set` is the version that is rolled out. Of `revisions`, those of another
     /// SidecarSet of the same name are left out.
     pub fn of(set: &'a SidecarSet, uid: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
-        let mut revisions: Vec<&Revision> = revisions.into_iter().filter(|revision| revision.is_of(uid)).collect();
-        revisions.sort_by(|one, other| one.order(other));
+        let revisions = ascending(uid, revisions);
         Self { set, revisions, data: revision_data(set.spec(&[]).unwrap_or(&Value::Null)) }
     }
 

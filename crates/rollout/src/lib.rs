@@ -6,6 +6,7 @@
 pub mod amount;
 pub mod budget;
 pub mod consistency;
+pub mod difference;
 pub mod history;
 pub mod hot;
 pub mod in_place;
@@ -17,6 +18,7 @@ pub mod status;
 pub mod target;
 pub mod upgradable;
 pub mod upgrade;
+pub mod way;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
 //! One round of a rollout: what is done with the Pods of a SidecarSet now (ROLL-12, ROLL-30).
 
 use crate::budget::{self, Counts, Waiting};
-use crate::consistency::{Judged, is_consistent, recorded_hash};
+use crate::consistency::{Judged, is_consistent};
 use crate::hot::is_reset_due;
 use crate::order;
 use crate::pod::Pod;
 use crate::scatter;
 use crate::target::Target;
+use crate::way::Way;
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +18,20 @@ pub enum Round {
     Reset(Vec<usize>),
     /// Pods are upgraded.
     Upgrade {
-        /// The Pods that cannot be upgraded: more than images has changed.
+        /// The Pods that cannot be upgraded: no policy covers what has changed.
         not_upgradable: Vec<usize>,
         /// The Pods that are upgraded, in this order.
-        chosen: Vec<usize>,
+        chosen: Vec<Chosen>,
     },
+}
+
+/// A Pod that is upgraded now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The position of the Pod.
+    pub pod: usize,
+    /// How it is upgraded.
+    pub way: Way,
 }
 
 /// Why nothing is done.
@@ -64,11 +74,13 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
             outdated.push(position);
         }
     }
-    let is_upgradable = |position: &usize| pods.get(*position).is_some_and(|pod| is_upgradable(target, pod));
-    let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) = outdated.into_iter().partition(is_upgradable);
+    let way = |position: &usize| pods.get(*position).and_then(|pod| target.way(pod).ok());
+    let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) =
+        outdated.into_iter().partition(|pod| way(pod).is_some());
     let is_waiting = |position: &usize| pods.get(*position).is_some_and(|pod| !is_under_way(target, pod));
     let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
     let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
+    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? })).collect();
     Round::Upgrade { not_upgradable, chosen }
 }
 
@@ -102,11 +114,6 @@ fn chosen(
         .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { is_uncertain(pod) });
     let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
     budget::next(&waiting, counts, target.strategy.limits)
-}
-
-/// Whether only images have changed since the Pod got its version.
-pub fn is_upgradable(target: &Target<'_>, pod: &Pod) -> bool {
-    recorded_hash(pod.records_without_image(), target) == target.hash_without_image()
 }
 
 /// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.

@@ -5,15 +5,22 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
+use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::sidecar::{is_hot_upgrade, is_native};
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::upgrades::Upgrades;
 use pillion_sidecarset::{names, pod};
 use serde_json::Value;
 
 use crate::amount::Amount;
 use crate::budget::Limits;
+use crate::consistency::recorded_hash;
+use crate::difference::Reach;
+use crate::history::Revision;
 use crate::order::Priority;
+use crate::pod::Pod;
 use crate::scatter::Term;
+use crate::way::{Obstacle, Versions, Way};
 
 /// The version of a SidecarSet that is rolled out. New Pods get the same version.
 #[derive(Clone, Debug)]
@@ -26,6 +33,10 @@ pub struct Target<'a> {
     pub sidecars: Vec<Sidecar<'a>>,
     /// How the version is rolled out.
     pub strategy: Strategy<'a>,
+    /// What the SidecarSet asks for beyond upgrades of images.
+    pub upgrades: Upgrades,
+    /// The stored versions. Nothing is compared unless the SidecarSet asks for more than upgrades of images.
+    pub versions: Versions,
 }
 
 /// A sidecar that is rolled out.
@@ -160,6 +171,43 @@ impl<'a> Target<'a> {
             resource_version: json::text(resource.as_value(), &["metadata", "resourceVersion"]),
             sidecars: sidecars.collect(),
             strategy: Strategy::of(resource.as_value()),
+            upgrades: Upgrades::default(),
+            versions: Versions::default(),
+        }
+    }
+
+    /// Adds what the SidecarSet asks for beyond upgrades of images, and its stored revisions, ascending. A value that
+    /// cannot be read stops the rollout, like one of the strategy.
+    #[must_use]
+    pub fn with_upgrades<'r>(
+        self,
+        (upgrades, errors): (Upgrades, Vec<FieldError>),
+        revisions: impl IntoIterator<Item = &'r Revision>,
+    ) -> Self {
+        let mut target = self;
+        target.strategy.errors.extend(errors);
+        if upgrades.resize || upgrades.recreate {
+            let data = revision_data(target.version.spec(&[]).unwrap_or(&Value::Null));
+            target.versions = Versions::of(&data, revisions);
+        }
+        target.upgrades = upgrades;
+        target
+    }
+
+    /// Returns how a Pod gets the version.
+    ///
+    /// # Errors
+    /// Why it does not get it.
+    pub fn way(&self, pod: &Pod) -> Result<Way, Obstacle> {
+        if recorded_hash(pod.records_without_image(), self) == self.hash_without_image() {
+            return Ok(Way::InPlace);
+        }
+        let hash = recorded_hash(pod.records(), self);
+        let Upgrades { resize, recreate, .. } = self.upgrades;
+        match self.versions.reach(hash) {
+            Some(reach) if reach <= Reach::Resources && resize => Ok(Way::Resize),
+            _ if recreate => Ok(Way::Recreate),
+            _ => Err(self.versions.obstacle(hash, if resize { Reach::Resources } else { Reach::NativeImage })),
         }
     }
 

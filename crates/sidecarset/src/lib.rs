@@ -13,4 +13,5 @@ pub mod requested_revision;
 pub mod sidecar;
 pub mod sidecar_set;
 pub mod tables;
+pub mod upgrades;
 pub mod validation;

@@ -26,9 +26,11 @@ use pillion_bundle::{Bundle, BundleError};
 use pillion_gardener::settings::ShootSettings;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,6 +61,8 @@ pub struct BorrowedSettings<'a> {
     pub service_accounts: Rules,
     /// `shoots`: the rules for Gardener Shoots.
     pub shoots: ShootSettings,
+    /// `rollouts`, as it is written; [`Self::rollouts`] decodes it.
+    pub rollouts: Value,
     /// `role`.
     pub role: Role,
 }
@@ -74,6 +78,13 @@ pub enum Role {
     Assert,
 }
 
+/// The settings that only the controllers read.
+#[derive(Default, Deserialize)]
+struct Rollouts {
+    #[serde(default)]
+    rollouts: RolloutSettings,
+}
+
 impl Default for BorrowedSettings<'_> {
     fn default() -> Self {
         Self {
@@ -86,6 +97,7 @@ impl Default for BorrowedSettings<'_> {
             patch_pod_metadata_whitelist: None,
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
+            rollouts: Value::Null,
             role: Role::default(),
         }
     }
@@ -136,6 +148,25 @@ impl<'a> BorrowedSettings<'a> {
         let mut sets = choose(Bundle::read(bundle)?)?;
         sets.extend(self.sidecar_sets.iter().cloned());
         Ok(Cow::Owned(sets))
+    }
+
+    /// Like [`Self::validate`], and also checks the settings that the policy has no use for.
+    pub fn validate_all(&self) -> Vec<FieldError> {
+        let mut errors = self.validate();
+        errors.extend(self.rollouts().err().unwrap_or_default());
+        errors
+    }
+
+    /// Decodes the setting `rollouts`: how new versions reach running Pods. The policy has no use for it, so that a
+    /// mistake there does not stop a policy server; the controllers and `pillion check` refuse it.
+    ///
+    /// # Errors
+    /// As [`Settings::decode`].
+    pub fn rollouts(&self) -> Result<RolloutSettings, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let mut settings = json::object_of([(raw::ROLLOUTS, self.rollouts.clone())]);
+        let Rollouts { rollouts } = shape::read(&mut settings, &mut errors);
+        if errors.is_empty() { Ok(rollouts) } else { Err(errors) }
     }
 
     /// Validates each `SidecarSet`, conflicts between them, and the whitelist's selectors and expressions. Returns

@@ -14,6 +14,8 @@ use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::decode::decode as decode_sidecar_set;
 use pillion_sidecarset::sidecar_set::weight;
+#[cfg(feature = "schema")]
+use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -26,6 +28,7 @@ const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";
 const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";
+pub(super) const ROLLOUTS: &str = "rollouts";
 
 /// The settings of a Kubewarden policy that runs Pillion.
 // Only the shape is read here: the manifests are taken out of their lists before, and the whitelist stays JSON.
@@ -66,6 +69,12 @@ pub(super) struct RawSettings {
     /// Rules for Gardener Shoots.
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::shoots()))]
     shoots: ShootSettings,
+    /// How new versions reach running Pods: for the controller `sidecarset-rollout`.
+    // The policy has no use for it, so the module does not read it: `BorrowedSettings::rollouts` does.
+    #[cfg_attr(feature = "schema", schemars(
+        with = "RolloutSettings", extend("default" = {}), example = super::schema::rollouts()
+    ))]
+    rollouts: IgnoredAny,
     /// `Inject`, or `Assert`: only check the identities in Pods after all changes, and never patch.
     #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
     role: Role,
@@ -90,6 +99,7 @@ impl Default for RawSettings {
             feature_gates: Gates::default(),
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
+            rollouts: IgnoredAny,
             role: Role::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
@@ -138,6 +148,7 @@ pub(super) fn decode(
         patch_pod_metadata_whitelist: settings.get_mut(WHITELIST).map(Value::take).filter(|rules| !rules.is_null()),
         service_accounts: raw.service_accounts,
         shoots: raw.shoots,
+        rollouts: settings.get_mut(ROLLOUTS).map(Value::take).unwrap_or_default(),
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {

@@ -68,6 +68,10 @@ pub(super) fn bundle_ref(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
+pub(super) fn rollouts() -> Value {
+    json!({"upgradePolicies": ["Resize", "Recreate"], "progressDeadline": "10m", "rollback": true})
+}
+
 pub(super) fn sidecar_sets() -> Value {
     json!([{
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "log-agent"},

@@ -4,6 +4,7 @@
 mod reader;
 mod trouble;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -24,18 +25,60 @@ pub struct Connection {
     pub context: Option<String>,
 }
 
+/// The options of commands that always look at a cluster, as kubectl has them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Kubeconfig {
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig; by default, the file that KUBECONFIG names, or ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+impl Kubeconfig {
+    /// Returns the configuration of the chosen cluster. Sends no request.
+    ///
+    /// # Errors
+    /// If neither a kubeconfig nor the environment of a Pod names a cluster, or the context does not exist.
+    pub async fn config(&self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        match (&self.kubeconfig, &self.context) {
+            (Some(file), _) => {
+                let named = || format!("no cluster: {}", file.display());
+                let kubeconfig = kube::config::Kubeconfig::read_from(file).with_context(named)?;
+                Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(named)
+            }
+            (None, Some(context)) => {
+                Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
+            }
+            (None, None) => Config::infer().await.context("no cluster"),
+        }
+    }
+
+    /// Returns a reader of the chosen cluster. Sends no request.
+    ///
+    /// # Errors
+    /// Those of [`Self::config`], and if the configuration is not usable.
+    pub fn reader(&self) -> anyhow::Result<Arc<Reader>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
+        let config = runtime.block_on(self.config())?;
+        let reader = Reader::new(runtime, config).context("the cluster cannot be asked")?;
+        Ok(Arc::new(reader))
+    }
+}
+
 impl Connection {
     /// Returns the configuration of the chosen cluster, or `None` without `--cluster`. Sends no request.
     ///
     /// # Errors
     /// If neither a kubeconfig nor the environment of a Pod names a cluster, or the context does not exist.
     pub async fn config(&self) -> anyhow::Result<Option<Config>> {
-        if !self.cluster {
-            return Ok(None);
-        }
-        let Some(context) = &self.context else { return Config::infer().await.context("no cluster").map(Some) };
-        let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-        Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}")).map(Some)
+        if self.cluster { self.kubeconfig().config().await.map(Some) } else { Ok(None) }
+    }
+
+    fn kubeconfig(&self) -> Kubeconfig {
+        Kubeconfig { context: self.context.clone(), kubeconfig: None }
     }
 
     /// Returns a reader of the chosen cluster, or `None` without `--cluster`. Sends no request.
@@ -46,9 +89,6 @@ impl Connection {
         if !self.cluster {
             return Ok(None);
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
-        let Some(config) = runtime.block_on(self.config())? else { return Ok(None) };
-        let reader = Reader::new(runtime, config).context("the cluster cannot be asked")?;
-        Ok(Some(Arc::new(reader)))
+        self.kubeconfig().reader().map(Some)
     }
 }

@@ -72,7 +72,7 @@ fn decode(path: &Path, bytes: &[u8]) -> anyhow::Result<Settings> {
     let text = String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: not UTF-8"))?;
     let value = preview::of_text(&name, text)?;
     let errors = match Settings::decode(value) {
-        Ok(settings) => match settings.validate() {
+        Ok(settings) => match settings.validate_all() {
             errors if errors.is_empty() => return Ok(settings),
             errors => errors,
         },

@@ -204,7 +204,8 @@ impl Assembled {
 
     /// Returns all errors of the settings, one line each. Each names the file and the line of the field, if known.
     pub fn problems(&self) -> Vec<String> {
-        let errors = Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate());
+        let errors =
+            Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate_all());
         errors.iter().map(|error| self.placed(error)).collect()
     }
 

@@ -6,7 +6,6 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
-use pillion_rollout::round::is_upgradable;
 use pillion_rollout::status::{Progress, READY};
 use pillion_rollout::target::Target;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -162,7 +161,7 @@ fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
     match (judged.is_updated, judged.is_available()) {
         (true, true) => "updated",
         (true, false) => "updating",
-        (false, _) if is_upgradable(target, pod) => "outdated",
+        (false, _) if target.way(pod).is_ok() => "outdated",
         (false, _) => "not_upgradable",
     }
 }

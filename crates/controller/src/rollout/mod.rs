@@ -23,11 +23,13 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::consistency::{Judged, is_candidate};
+use pillion_rollout::history;
 use pillion_rollout::round::{Rest, Round, round};
 use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -251,7 +253,7 @@ impl SidecarSetRollout {
                 return self.stalled(object, "NotInBundle", text.to_owned(), state).await;
             }
         };
-        let target = Target::new(&version, &resource);
+        let target = self.target(&version, &resource, sources);
         let pods = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
@@ -275,6 +277,16 @@ impl SidecarSetRollout {
         let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
         let done = self.carry_out(&rollout, next, (&progress, &latest.name), state).await?;
         Ok(done.or_sooner(status_is_due))
+    }
+
+    /// Returns the target of a rollout: a version of a SidecarSet, and how its Pods get it.
+    fn target<'a>(&self, version: &'a SidecarSet, resource: &'a SidecarSet, sources: &Sources) -> Target<'a> {
+        let stored = sources.revisions.group(resource.name());
+        let uid = json::text(resource.as_value(), &["metadata", "uid"]);
+        // A controller does not start with settings in which this cannot be read.
+        let settings = self.context.settings().rollouts().unwrap_or_default();
+        let revisions = history::ascending(uid, stored.iter().map(|revision| &revision.0));
+        Target::new(version, resource).with_upgrades(Upgrades::of(resource, &settings), revisions)
     }
 
     /// Does what a round decided.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pillion_kubernetes::outcome::Reason;
 use pillion_rollout::pod::{Metadata, Pod};
+use pillion_rollout::round::Chosen;
 use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade::{self, Edit};
 use serde_json::{Value, json};
@@ -45,12 +46,12 @@ impl SidecarSetRollout {
     pub(super) async fn upgrade(
         &self,
         rollout: &Rollout<'_>,
-        chosen: &[usize],
+        chosen: &[Chosen],
         revision: &str,
         state: &mut State,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
-        for pod in chosen.iter().filter_map(|position| rollout.pods.get(*position)) {
+        for pod in chosen.iter().filter_map(|chosen| rollout.pods.get(chosen.pod)) {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);
             }

@@ -38,7 +38,7 @@ impl Cluster {
         let (changed, is_reset) = match round(&target, &seen, &judged, |_| false) {
             Round::Rest(_) => (Vec::new(), false),
             Round::Reset(pods) => (pods, true),
-            Round::Upgrade { chosen, .. } => (chosen, false),
+            Round::Upgrade { chosen, .. } => (chosen.iter().map(|chosen| chosen.pod).collect(), false),
         };
         for index in &changed {
             let pod = &pods[*index];

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::{NOW, after, cold, sidecar_set};
 use crate::consistency::Judged;
-use crate::round::{Rest, Round};
+use crate::round::{Chosen, Rest, Round};
 use crate::status::{Counts, Latest, Progress, Report, step};
 use crate::target::Target;
+use crate::way::Way;
 
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
 
@@ -29,7 +30,8 @@ fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
 }
 
 fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
-    Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen: chosen.to_vec() }
+    let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, way: Way::InPlace }).collect();
+    Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen }
 }
 
 #[rstest]

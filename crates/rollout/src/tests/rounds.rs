@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{WITHOUT_IMAGE, cold, hot, merge, paired, pod, read, sidecar_set, status};
 use crate::consistency::Judged;
 use crate::pod::Pod;
-use crate::round::{Rest, Round, round};
+use crate::round::{Chosen, Rest, Round, round};
 use crate::target::Target;
+use crate::way::Way;
 
 fn decided(set: &SidecarSet, pods: &[Pod]) -> Round {
     let target = Target::new(set, set);
@@ -30,8 +31,9 @@ fn outdated(set: &SidecarSet) -> Pod {
     read(&pod(set, &[]))
 }
 
-fn chosen(round: &Round) -> &[usize] {
-    if let Round::Upgrade { chosen, .. } = round { chosen } else { panic!("{round:?}") }
+fn chosen(round: &Round) -> Vec<usize> {
+    let Round::Upgrade { chosen, .. } = round else { panic!("{round:?}") };
+    chosen.iter().map(|chosen| chosen.pod).collect()
 }
 
 #[rstest]
@@ -81,7 +83,7 @@ fn roll30_pods_of_which_more_than_images_changed_are_not_upgradable() {
     let other = read(&pod(&set, &[("/metadata/annotations/kruise.io~1sidecarset-hash-without-image", record)]));
     assert!(other.metadata.annotations.contains_key(WITHOUT_IMAGE));
     let round = decided(&set, &[other, outdated(&set)]);
-    assert_eq!(round, Round::Upgrade { not_upgradable: vec![0], chosen: vec![1] });
+    assert_eq!(round, Round::Upgrade { not_upgradable: vec![0], chosen: vec![Chosen { pod: 1, way: Way::InPlace }] });
 }
 
 #[test]

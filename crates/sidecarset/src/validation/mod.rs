@@ -24,6 +24,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::sidecar_set::SidecarSet;
+use crate::upgrades::{RolloutSettings, Upgrades};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
@@ -69,6 +70,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     resources_policy::check(&spec, &mut errors);
     check_pod(set, &mut errors);
     patch_pod_metadata::check(&spec, &mut errors);
+    errors.extend(Upgrades::of(set, &RolloutSettings::default()).1);
     errors
 }
 

@@ -7,6 +7,7 @@ use pillion_kubernetes::selector;
 
 use crate::sidecar::is_native;
 use crate::sidecar_set::SidecarSet;
+use crate::upgrades;
 
 /// The valid positions of injected containers.
 const INJECT_POLICIES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
@@ -15,9 +16,10 @@ const SHARE_POLICIES: [&str; 2] = ["enabled", "disabled"];
 
 /// Checks the rules of `spec` that no other module covers.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if super::is_rolling_update(set) && set.init_containers().iter().any(is_native) {
-        let wrong =
-            "native sidecars in initContainers cannot be updated in place; set updateStrategy.type to NotUpdate";
+    let has_native = set.init_containers().iter().any(is_native);
+    if has_native && super::is_rolling_update(set) && !upgrades::is_native_upgrade(set) {
+        let wrong = "native sidecars in initContainers cannot be updated in place; set updateStrategy.type to NotUpdate, or \
+                     annotation pillion.dev/native-upgrade to \"true\"";
         errors.required(&spec.at("updateStrategy"), wrong);
     }
 

@@ -54,7 +54,7 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
     let undecodable: Vec<&str> =
         (0..raw.len()).filter(|index| !places.contains(index)).filter_map(|index| name(raw, index)).collect();
     let mut findings: Vec<Finding> = errors.iter().map(|error| finding(&spot, error, &every)).collect();
-    let invalid = salvaged.value.validate();
+    let invalid = salvaged.value.validate_all();
     // Report a base that cannot be decoded only as such, not also as missing.
     let base = FieldPath::new("metadata.annotations").key(names::BASE).to_string();
     let is_caused = |error: &FieldError| {

@@ -1,0 +1,82 @@
+//! How a Pod of a SidecarSet gets the version that is rolled out (ROLL-30, ROLL-60).
+
+use std::collections::BTreeMap;
+
+use pillion_kubernetes::json;
+use pillion_sidecarset::names;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::difference::{Difference, Reach, differences};
+use crate::history::Revision;
+
+/// How a Pod gets the version. The order is that of the disruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Images change in the running Pod.
+    InPlace,
+    /// Cpu and memory change in the running Pod, then images.
+    Resize,
+    /// The Pod is evicted, and its controller creates another one.
+    Recreate,
+}
+
+/// Why a Pod does not get the version.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Obstacle {
+    /// No upgrade policy covers the fields that differ.
+    #[error("more than images has changed: {}", listed(.fields))]
+    MoreThanImages {
+        /// The paths of the fields, below `spec`.
+        fields: Vec<String>,
+    },
+    /// The version of the Pod is not stored any more.
+    #[error("the version with which it was created is not stored any more")]
+    UnknownVersion,
+}
+
+/// The most fields that a message names.
+const SHOWN: usize = 4;
+
+fn listed(fields: &[String]) -> String {
+    let mut shown = fields.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if let Some(more) = fields.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        shown.push_str(&format!(" and {more} more"));
+    }
+    shown
+}
+
+/// The stored versions of a SidecarSet, and what differs between each of them and the one that is rolled out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Versions(BTreeMap<String, Vec<Difference>>);
+
+impl Versions {
+    /// Compares the stored revisions of a SidecarSet, ascending, with the data of the version that is rolled out
+    /// (REV-2). Of revisions with the same hash, the newest counts.
+    pub fn of<'a>(data: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
+        let read = |text: &str| json::parse(text.as_bytes()).unwrap_or(Value::Null);
+        let target = read(data);
+        let compared = revisions.into_iter().map(|revision| {
+            let hash = revision.head.annotation(names::HASH).to_owned();
+            (hash, differences(&read(&revision.data), &target))
+        });
+        Self(compared.collect())
+    }
+
+    /// Returns the differences from the version with this hash; `None` if it is not stored.
+    pub fn differences(&self, hash: &str) -> Option<&[Difference]> {
+        self.0.get(hash).map(Vec::as_slice)
+    }
+
+    /// Returns what it takes to bring a Pod with this hash to the version; `None` if the Pod's version is not stored.
+    pub fn reach(&self, hash: &str) -> Option<Reach> {
+        self.differences(hash)?.iter().map(|difference| difference.reach).max()
+    }
+
+    /// Returns the obstacle for a Pod with this hash: the fields that take more than `reach`.
+    pub fn obstacle(&self, hash: &str, reach: Reach) -> Obstacle {
+        let Some(differences) = self.differences(hash) else { return Obstacle::UnknownVersion };
+        let beyond = differences.iter().filter(|difference| difference.reach > reach);
+        Obstacle::MoreThanImages { fields: beyond.map(|difference| difference.path.clone()).collect() }
+    }
+}
