@@ -253,7 +253,7 @@ fn defaults_of_the_schema_are_those_of_the_policy() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 9 + 3 + 16 + 4);
+    assert_eq!(seen, 10 + 3 + 16 + 4);
 }
 
 /// The policy accepts every choice that the schema names, and no other spelling.

@@ -97,7 +97,7 @@ impl Default for BorrowedSettings<'_> {
             patch_pod_metadata_whitelist: None,
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
-            rollouts: Value::Null,
+            rollouts: Value::Object(json::Object::new()),
             role: Role::default(),
         }
     }

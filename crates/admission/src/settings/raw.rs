@@ -148,13 +148,17 @@ pub(super) fn decode(
         patch_pod_metadata_whitelist: settings.get_mut(WHITELIST).map(Value::take).filter(|rules| !rules.is_null()),
         service_accounts: raw.service_accounts,
         shoots: raw.shoots,
-        rollouts: settings.get_mut(ROLLOUTS).map(Value::take).unwrap_or_default(),
+        rollouts: settings.get_mut(ROLLOUTS).map(Value::take).filter(|it| !it.is_null()).unwrap_or_else(no_rollouts),
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {
         errors.add(|| FieldError::new(SIDECAR_SETS, Cause::TooMany, weight::TOO_DENSE));
     }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
+}
+
+fn no_rollouts() -> Value {
+    Value::Object(json::Object::new())
 }
 
 /// Removes `bundleRef` if it comes from a form that is not filled in: two empty texts.

@@ -205,6 +205,15 @@ fn diff30_a_draw_without_an_earlier_version_is_reported() {
     assert_eq!(found(&json!({"sidecarSets": [asking], "controllerRevisions": [revision]}).to_string()), [""; 0]);
 }
 
+#[test]
+fn an_upgrade_policy_in_the_settings_has_no_effect() {
+    let mut set = json_set("a", &json!({}));
+    set["metadata"]["annotations"] = json!({"pillion.dev/upgrade-policy": "Recreate"});
+    let told = found(&json!({"sidecarSets": [set]}).to_string());
+    let expected = "metadata.annotations[pillion.dev/upgrade-policy]: SidecarSets of the settings are never rolled out";
+    assert!(told.iter().any(|line| line.contains(expected)), "{told:?}");
+}
+
 #[rstest]
 #[case::a_strategy(json!({"updateStrategy": {"maxUnavailable": 3}}), true)]
 #[case::none(json!({}), false)]

@@ -190,14 +190,18 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(sorted(settings.service_accounts), sorted(Rules { allowed: vec![everything], ..Rules::default() }));
 }
 
+/// The setting that the policy has no use for. The form fills in a policy, so it does not ask for it.
+const OF_CONTROLLERS: &str = "rollouts";
+
 /// Returns the schemas of the settings in the form. Settings that contain others appear member by member.
 fn wanted() -> BTreeMap<String, Value> {
-    let of_settings = members("").flat_map(|(setting, schema)| match setting {
-        "bundleRef" | "featureGates" | "serviceAccounts" | "shoots" => {
-            members(setting).map(|(key, schema)| (format!("{setting}.{key}"), schema.clone())).collect()
-        }
-        _ => vec![(setting.to_owned(), schema.clone())],
-    });
+    let of_settings =
+        members("").filter(|(setting, _)| *setting != OF_CONTROLLERS).flat_map(|(setting, schema)| match setting {
+            "bundleRef" | "featureGates" | "serviceAccounts" | "shoots" => {
+                members(setting).map(|(key, schema)| (format!("{setting}.{key}"), schema.clone())).collect()
+            }
+            _ => vec![(setting.to_owned(), schema.clone())],
+        });
     of_settings.collect()
 }
 

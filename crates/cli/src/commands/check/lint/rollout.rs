@@ -1,12 +1,18 @@
 //! Warnings about rollouts that never happen.
 
+use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::requested_revision::RequestedRevision;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::upgrades::{PROGRESS_DEADLINE, ROLLBACK, UPGRADE_POLICY};
 use serde_json::Value;
 
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+
+/// The annotations that only rollouts read.
+const ANNOTATIONS: [&str; 3] = [UPGRADE_POLICY, PROGRESS_DEADLINE, ROLLBACK];
 
 /// Returns warnings about `SidecarSet`s of the settings with an update strategy: only those of the cluster are rolled
 /// out.
@@ -14,6 +20,7 @@ use crate::report::Finding;
 /// A manifest with a hash was exported from a cluster whose controller reads the strategy there. With a stored revision,
 /// the strategy decides which version new Pods get (INJ-4).
 pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
+    let asks = |set: &SidecarSet| ANNOTATIONS.into_iter().find(|annotation| !set.annotation(annotation).is_empty());
     let is_idle = |strategy: &Value| {
         json::object(strategy, &[]).is_none_or(json::Object::is_empty) || json::text(strategy, &["type"]) == "NotUpdate"
     };
@@ -30,5 +37,14 @@ pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
             "create the SidecarSet in the cluster and set bundleRef, or remove the field",
         )
     };
-    subjects.map(warn).collect()
+    let of_strategy = subjects.map(warn);
+    let of_annotations = judged.subjects.iter().filter_map(|subject| {
+        let annotation = asks(&subject.set).filter(|_| subject.set.hash().is_empty())?;
+        Some(subject.spot.warning(
+            &FieldPath::new("metadata.annotations").key(annotation).to_string(),
+            "SidecarSets of the settings are never rolled out to running Pods, so this has no effect",
+            "create the SidecarSet in the cluster and set bundleRef, or remove the annotation",
+        ))
+    });
+    of_strategy.chain(of_annotations).collect()
 }
