@@ -10,6 +10,7 @@ pub mod difference;
 pub mod history;
 pub mod hot;
 pub mod in_place;
+pub mod left;
 pub mod order;
 pub mod pod;
 pub mod round;

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
-use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::sidecar::{is_hot_upgrade, is_native};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -35,8 +34,8 @@ pub struct Target<'a> {
     pub strategy: Strategy<'a>,
     /// What the SidecarSet asks for beyond upgrades of images.
     pub upgrades: Upgrades,
-    /// The stored versions. Nothing is compared unless the SidecarSet asks for more than upgrades of images.
-    pub versions: Versions,
+    /// The stored versions.
+    pub versions: Versions<'a>,
 }
 
 /// A sidecar that is rolled out.
@@ -179,18 +178,11 @@ impl<'a> Target<'a> {
     /// Adds what the SidecarSet asks for beyond upgrades of images, and its stored revisions, ascending. A value that
     /// cannot be read stops the rollout, like one of the strategy.
     #[must_use]
-    pub fn with_upgrades<'r>(
-        self,
-        (upgrades, errors): (Upgrades, Vec<FieldError>),
-        revisions: impl IntoIterator<Item = &'r Revision>,
-    ) -> Self {
+    pub fn with_upgrades(self, (upgrades, errors): (Upgrades, Vec<FieldError>), revisions: Vec<&'a Revision>) -> Self {
         let mut target = self;
         target.strategy.errors.extend(errors);
-        if upgrades.resize || upgrades.recreate {
-            let data = revision_data(target.version.spec(&[]).unwrap_or(&Value::Null));
-            target.versions = Versions::of(&data, revisions);
-        }
         target.upgrades = upgrades;
+        target.versions = Versions::new(target.version, revisions);
         target
     }
 

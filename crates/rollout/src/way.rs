@@ -1,9 +1,12 @@
 //! How a Pod of a SidecarSet gets the version that is rolled out (ROLL-30, ROLL-60).
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -46,26 +49,37 @@ fn listed(fields: &[String]) -> String {
     shown
 }
 
-/// The stored versions of a SidecarSet, and what differs between each of them and the one that is rolled out.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Versions(BTreeMap<String, Vec<Difference>>);
+/// The stored versions of a SidecarSet, and what differs between each of them and the one that is rolled out. They are
+/// compared when a Pod needs it for the first time: few rollouts change more than images.
+#[derive(Clone, Debug, Default)]
+pub struct Versions<'a> {
+    target: Option<&'a SidecarSet>,
+    revisions: Vec<&'a Revision>,
+    compared: OnceLock<BTreeMap<String, Vec<Difference>>>,
+}
 
-impl Versions {
-    /// Compares the stored revisions of a SidecarSet, ascending, with the data of the version that is rolled out
-    /// (REV-2). Of revisions with the same hash, the newest counts.
-    pub fn of<'a>(data: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
-        let read = |text: &str| json::parse(text.as_bytes()).unwrap_or(Value::Null);
-        let target = read(data);
-        let compared = revisions.into_iter().map(|revision| {
-            let hash = revision.head.annotation(names::HASH).to_owned();
-            (hash, differences(&read(&revision.data), &target))
-        });
-        Self(compared.collect())
+impl<'a> Versions<'a> {
+    /// Returns the stored revisions of a SidecarSet, ascending, to be compared with the version that is rolled out. Of
+    /// revisions with the same hash, the newest counts.
+    pub fn new(target: &'a SidecarSet, revisions: Vec<&'a Revision>) -> Self {
+        Self { target: Some(target), revisions, compared: OnceLock::new() }
+    }
+
+    fn compared(&self) -> &BTreeMap<String, Vec<Difference>> {
+        self.compared.get_or_init(|| {
+            let read = |text: &str| json::parse(text.as_bytes()).unwrap_or(Value::Null);
+            let spec = self.target.and_then(|target| target.spec(&[])).unwrap_or(&Value::Null);
+            let target = read(&revision_data(spec));
+            let compare = |revision: &&Revision| {
+                (revision.head.annotation(names::HASH).to_owned(), differences(&read(&revision.data), &target))
+            };
+            self.revisions.iter().map(compare).collect()
+        })
     }
 
     /// Returns the differences from the version with this hash; `None` if it is not stored.
     pub fn differences(&self, hash: &str) -> Option<&[Difference]> {
-        self.0.get(hash).map(Vec::as_slice)
+        self.compared().get(hash).map(Vec::as_slice)
     }
 
     /// Returns what it takes to bring a Pod with this hash to the version; `None` if the Pod's version is not stored.

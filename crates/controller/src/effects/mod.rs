@@ -31,6 +31,8 @@ pub trait Recorder: Send + Sync {
     fn problem(&self, controller: &'static str, namespace: Option<&str>, text: String);
     /// Some work is due later if nothing changes until then.
     fn later(&self, controller: &'static str, namespace: Option<&str>, text: String);
+    /// Something stays as it is for as long as nothing changes.
+    fn never(&self, controller: &'static str, namespace: Option<&str>, text: String);
 }
 
 /// The effects of one controller on the cluster. Cloning it is cheap.
@@ -110,6 +112,18 @@ impl Effects {
     pub fn problem(&self, namespace: Option<&str>, text: impl Into<String>) {
         if let Some(recorder) = &self.recorder {
             recorder.problem(self.controller, namespace, text.into());
+        }
+    }
+
+    /// Whether a preview listens.
+    pub fn is_preview(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Reports to a preview that something stays as it is.
+    pub fn never(&self, namespace: Option<&str>, text: impl Into<String>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.never(self.controller, namespace, text.into());
         }
     }
 

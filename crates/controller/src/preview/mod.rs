@@ -67,6 +67,8 @@ pub struct Preview {
     pub first: Wave,
     /// What the reconciliations after it do, round by round.
     pub waves: Vec<Wave>,
+    /// What stays as it is after the last round, and why: Pods that a rollout leaves alone.
+    pub never: Vec<Remark>,
 }
 
 /// What one reconciliation of each key does.
@@ -80,6 +82,8 @@ pub struct Wave {
     pub problems: Vec<Remark>,
     /// Work that is due later if nothing changes until then.
     pub later: Vec<Remark>,
+    /// What stays as it is, and why.
+    never: Vec<Remark>,
     /// Whether a token was requested that is not written yet.
     has_token: bool,
 }
@@ -200,13 +204,15 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
     let rounds = async {
         let mut rounds = Rounds::new(&context, &tape, sidecar_set);
         rounds.first(names, &options).await;
-        let mut preview = Preview { first: tape.take(), waves: Vec::new() };
+        let first = tape.take();
+        let mut preview = Preview { never: first.never.clone(), first, waves: Vec::new() };
         for _ in 0..waves {
             kubelets::restart(&context.client, &store, preview.waves.last().unwrap_or(&preview.first)).await?;
             tape.skip();
             passed.fetch_add(A_WAVE, Relaxed);
             rounds.next().await;
             let wave = tape.take();
+            preview.never = wave.never.clone();
             if wave.changes.is_empty() && wave.events.is_empty() {
                 break;
             }

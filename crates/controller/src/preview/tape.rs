@@ -68,6 +68,10 @@ impl Recorder for Tape {
     fn later(&self, controller: &'static str, namespace: Option<&str>, text: String) {
         self.lock().later.extend(remark(controller, namespace, text));
     }
+
+    fn never(&self, controller: &'static str, namespace: Option<&str>, text: String) {
+        self.lock().never.extend(remark(controller, namespace, text));
+    }
 }
 
 fn named(controller: &str) -> Option<Name> {

@@ -24,6 +24,8 @@ use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::consistency::{Judged, is_candidate};
 use pillion_rollout::history;
+use pillion_rollout::left::left;
+use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::{Rest, Round, round};
 use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
@@ -37,7 +39,7 @@ use self::metrics::RolloutMetrics;
 use self::pods::InjectedPod;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
-use self::sources::{Place, Sources, Version, of_settings};
+use self::sources::{Place, Sources, StoredRevision, Version, of_settings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::{Effects, Journal};
@@ -253,7 +255,8 @@ impl SidecarSetRollout {
                 return self.stalled(object, "NotInBundle", text.to_owned(), state).await;
             }
         };
-        let target = self.target(&version, &resource, sources);
+        let stored = sources.revisions.group(resource.name());
+        let target = self.target(&version, &resource, &stored);
         let pods = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
@@ -262,7 +265,7 @@ impl SidecarSetRollout {
         let Some(latest) = self.register(&rollout, sources).await? else {
             return Ok(Done::after_write(false));
         };
-        let seen: Vec<&pillion_rollout::pod::Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
+        let seen: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         let judged: Vec<Judged> = seen.iter().map(|pod| Judged::of(&rollout.target, pod)).collect();
         state.uncertain.retain(|uid, version| {
             seen.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
@@ -275,18 +278,36 @@ impl SidecarSetRollout {
         let latest_revision = Latest { name: &latest.name, collisions: latest.collisions };
         let reported = self.report(object, Some((counts, latest_revision)), &progress, state).await?;
         let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
+        self.foresee(&rollout.target, &seen, &judged);
         let done = self.carry_out(&rollout, next, (&progress, &latest.name), state).await?;
         Ok(done.or_sooner(status_is_due))
     }
 
-    /// Returns the target of a rollout: a version of a SidecarSet, and how its Pods get it.
-    fn target<'a>(&self, version: &'a SidecarSet, resource: &'a SidecarSet, sources: &Sources) -> Target<'a> {
-        let stored = sources.revisions.group(resource.name());
+    /// Returns the target of a rollout: a version of a SidecarSet, and how its Pods get it. `stored` are the revisions of
+    /// SidecarSets of its name.
+    fn target<'a>(
+        &self,
+        version: &'a SidecarSet,
+        resource: &'a SidecarSet,
+        stored: &'a [Arc<StoredRevision>],
+    ) -> Target<'a> {
         let uid = json::text(resource.as_value(), &["metadata", "uid"]);
         // A controller does not start with settings in which this cannot be read.
         let settings = self.context.settings().rollouts().unwrap_or_default();
         let revisions = history::ascending(uid, stored.iter().map(|revision| &revision.0));
         Target::new(version, resource).with_upgrades(Upgrades::of(resource, &settings), revisions)
+    }
+
+    /// Tells a preview which Pods keep their version (ROLL-69).
+    fn foresee(&self, target: &Target<'_>, seen: &[&Pod], judged: &[Judged]) {
+        if !self.effects.is_preview() {
+            return;
+        }
+        for (position, why) in left(target, seen, judged) {
+            let Some(Metadata { namespace, name, .. }) = seen.get(position).map(|pod| &pod.metadata) else { continue };
+            let text = format!("Pod \"{name}\" keeps its version of SidecarSet \"{}\": {why}", target.name());
+            self.effects.never(Some(namespace), text);
+        }
     }
 
     /// Does what a round decided.

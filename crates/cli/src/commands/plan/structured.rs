@@ -4,13 +4,16 @@ use pillion_controller::preview::{Change, Event, Preview, Remark, Wave};
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::{Map, Value, json};
 
-/// Returns an object with `changes`, `events`, `problems` and `later`, and `waves`, a list of the same for each further
-/// round. A change has `verb`, `object`, `why` and `after`, the whole object as it will be; that of an existing object
+/// Returns an object with `changes`, `events`, `problems` and `later`; `waves`, a list of the same for each further
+/// round; and `never`, what stays as it is after the last round. A change has `verb`, `object`, `why` and `after`, the whole object as it will be; that of an existing object
 /// also has `fields`, a line for each field that differs.
 pub(super) fn of(preview: &Preview) -> Value {
     let mut all = wave(&preview.first);
     if !preview.waves.is_empty() {
         all.insert("waves".to_owned(), preview.waves.iter().map(|it| Value::Object(wave(it))).collect());
+    }
+    if !preview.never.is_empty() {
+        all.insert("never".to_owned(), preview.never.iter().map(remark).collect());
     }
     Value::Object(all)
 }

@@ -24,7 +24,10 @@ pub(super) fn print(preview: &Preview, has_diff: bool, out: &mut dyn Write) -> i
         writeln!(out, "\n{HEAD}then ({}){HEAD:#}", index + 1)?;
         wave(it, has_diff, out)?;
     }
-    Ok(())
+    if !preview.never.is_empty() {
+        writeln!(out)?;
+    }
+    remarks("never, as things are", HEAD, &preview.never, out)
 }
 
 fn wave(wave: &Wave, has_diff: bool, out: &mut dyn Write) -> io::Result<()> {

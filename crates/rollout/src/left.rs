@@ -1,0 +1,55 @@
+//! The Pods that a rollout leaves as they are, and why (ROLL-69).
+
+use thiserror::Error;
+
+use crate::consistency::Judged;
+use crate::pod::Pod;
+use crate::target::Target;
+use crate::way::Obstacle;
+use crate::{budget, order, scatter};
+
+/// Why a Pod keeps its version for as long as the SidecarSet stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Left {
+    /// Running Pods are never upgraded.
+    #[error("updateStrategy.type is NotUpdate")]
+    NotUpdate,
+    /// The strategy does not select the Pod.
+    #[error("updateStrategy.selector does not select it")]
+    NotSelected,
+    /// The Pod is among the last ones, which the partition keeps.
+    #[error("updateStrategy.partition keeps it")]
+    Partition,
+    /// The Pod cannot get the version.
+    #[error(transparent)]
+    Obstacle(#[from] Obstacle),
+}
+
+/// Returns the Pods that keep their version, by their position, each with the reason. `pods` are all Pods of the
+/// SidecarSet, sorted by namespace and name; `judged` are their states. A strategy that cannot be read leaves none: it
+/// is an error of its own.
+pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize, Left)> {
+    let strategy = &target.strategy;
+    if !strategy.errors.is_empty() {
+        return Vec::new();
+    }
+    let (mut left, mut waiting) = (Vec::new(), Vec::new());
+    for (position, (pod, _)) in pods.iter().zip(judged).enumerate().filter(|(_, (_, judged))| !judged.is_updated) {
+        if !strategy.is_rolling {
+            left.push((position, Left::NotUpdate));
+        } else if !strategy.selected.has(|key| pod.label(key)) {
+            left.push((position, Left::NotSelected));
+        } else if let Err(obstacle) = target.way(pod) {
+            left.push((position, obstacle.into()));
+        } else {
+            waiting.push(position);
+        }
+    }
+    let kept = budget::partition(strategy.limits.partition, pods.len());
+    let sorted = order::sort(pods, &strategy.priority, waiting);
+    let sorted = scatter::scatter(&strategy.scatter, pods, sorted);
+    let kept = sorted.len().saturating_sub(kept);
+    left.extend(sorted.into_iter().skip(kept).map(|position| (position, Left::Partition)));
+    left.sort_by_key(|(position, _)| *position);
+    left
+}
