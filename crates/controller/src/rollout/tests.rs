@@ -383,6 +383,16 @@ async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded() {
         [vec!["web-0", "web-1"], vec!["web-2"], vec![]],
         "the partition keeps web-3, and web-4 cannot be upgraded"
     );
+    // ROLL-69
+    let never: Vec<String> = preview.never.iter().map(|remark| remark.text.clone()).collect();
+    assert_eq!(
+        never,
+        [
+            "Pod \"web-3\" keeps its version of SidecarSet \"logs\": updateStrategy.partition keeps it",
+            "Pod \"web-4\" keeps its version of SidecarSet \"logs\": the version with which it was created is not stored \
+             any more",
+        ]
+    );
     let last = preview.waves.iter().rev().flat_map(|wave| wave.changes.iter().rev());
     let status = last.filter(|change| change.object.kind == "SidecarSet").find_map(|change| change.after.clone());
     let status = status.expect("a status")["status"].clone();
