@@ -12,6 +12,7 @@ pub mod hot;
 pub mod in_place;
 pub mod order;
 pub mod pod;
+pub mod resize;
 pub mod round;
 pub mod scatter;
 pub mod status;
