@@ -182,11 +182,8 @@ pub fn plan(target: &Target<'_>, object: &Value) -> Result<Resize, Vec<Reason>> 
     let seen = Pod::decode(object).unwrap_or_default();
     let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let before = seen.resize(target);
-    let generation = if operations.is_empty() {
-        before.map_or(0, |begun| begun.generation)
-    } else {
-        generation.saturating_add(1)
-    };
+    let generation =
+        if operations.is_empty() { before.map_or(0, |begun| begun.generation) } else { generation.saturating_add(1) };
     let begun = Begun { hash: target.hash().to_owned(), generation, refused: String::new() };
     let begin = (before != Some(&begun)).then(|| write(target, &seen, begun));
     let resize = (!operations.is_empty()).then(|| {

@@ -227,7 +227,8 @@ impl<'a> Target<'a> {
         let Upgrades { resize, recreate, .. } = self.upgrades;
         let is_beyond = |hash: &&str| self.versions.reach(hash).is_none_or(|reach| reach > Reach::Resources);
         // A Pod whose resize has begun may have amounts of that version, which must not be absent in this one.
-        let mut known = begun.map(|begun| begun.hash.as_str()).into_iter().chain([hash]);
+        let resized = begun.filter(|begun| begun.refused.is_empty()).map(|begun| begun.hash.as_str());
+        let mut known = resized.into_iter().chain([hash]);
         let obstacle = match known.find(is_beyond) {
             None if resize => resize::obstacle(self, pod),
             _ if begun.is_some() && !resize => Some(Obstacle::ResizeNotAllowed),

@@ -67,12 +67,7 @@ pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -
 ///
 /// # Errors
 /// A patch of the Pod's metadata cannot be merged.
-pub fn after_resize(
-    target: &Target<'_>,
-    pod: &Pod,
-    revision: &str,
-    now: Timestamp,
-) -> Result<Edit, Vec<Reason>> {
+pub fn after_resize(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
     let mut edit = upgrade(target, pod, revision, now)?;
     let mut records = pod.records_without_image().clone();
     records.complete(now);

@@ -62,7 +62,8 @@ const LISTS: [(&str, &str); 2] = [("containers", "containerStatuses"), ("initCon
 
 /// Returns the containers that run for as long as the Pod does, and native sidecars.
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let all = LISTS.into_iter().flat_map(|(list, _)| json::items(pod, &["spec", list]).iter().map(move |it| (list, it)));
+    let all =
+        LISTS.into_iter().flat_map(|(list, _)| json::items(pod, &["spec", list]).iter().map(move |it| (list, it)));
     let running = all.filter(|(list, container)| *list == "containers" || is_native(container));
     running.map(|(_, container)| (json::text(container, &["name"]), container))
 }

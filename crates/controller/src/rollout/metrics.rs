@@ -55,8 +55,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// All results.
-    const ALL: [Self; 6] =
-        [Self::Upgraded, Self::Reset, Self::Resized, Self::Refused, Self::Overtaken, Self::Failed];
+    const ALL: [Self; 6] = [Self::Upgraded, Self::Reset, Self::Resized, Self::Refused, Self::Overtaken, Self::Failed];
 
     const fn text(self) -> &'static str {
         match self {

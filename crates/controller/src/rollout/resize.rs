@@ -101,9 +101,7 @@ impl SidecarSetRollout {
         let request = request.get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| failed(WriteProblem::Invalid(error.to_string())))?;
         match read::in_time(self.context.client.request::<Value>(request)).await {
-            Ok(object) => {
-                Ok(Some(object).filter(|object| decoded(object).is_ok_and(|pod| pod.metadata.uid == *uid)))
-            }
+            Ok(object) => Ok(Some(object).filter(|object| decoded(object).is_ok_and(|pod| pod.metadata.uid == *uid))),
             Err(WriteProblem::NotFound) => Ok(None),
             Err(problem) => Err(failed(problem)),
         }

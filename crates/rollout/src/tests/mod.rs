@@ -1,8 +1,10 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
+mod natives;
 mod pods;
 mod properties;
 mod reports;
+mod resizes;
 mod revisions;
 mod rounds;
 mod upgrades;
