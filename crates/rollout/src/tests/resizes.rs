@@ -257,7 +257,8 @@ fn roll65_a_mark_without_a_resize_is_completed() {
     let (old, new) = (version("agent:v1", &cpu("1"), &json!({})), version("agent:v2", &cpu("2"), &json!({})));
     let target = target(&new, &[&old, &new], RESIZE);
     let mut pod = running(&old);
-    applied(&mut pod, &resize::plan(&target, &pod).unwrap().begin.unwrap());
+    let begin = resize::plan(&target, &pod).unwrap().begin.unwrap();
+    applied(&mut pod, &begin);
     assert_eq!(chosen(&decided(&target, &[running(&old), pod.clone()])), [1], "the controller was killed in between");
     act(&target, &mut pod);
     assert_eq!(pod["spec"]["containers"][0]["resources"], cpu("2"));
@@ -301,8 +302,10 @@ fn roll65_a_refusal_holds_until_the_version_changes() {
     let known = [&old, &new, &third];
     let refusing = target(&new, &known, RESIZE);
     let mut pod = running(&old);
-    applied(&mut pod, &resize::plan(&refusing, &pod).unwrap().begin.unwrap());
-    applied(&mut pod, &resize::refuse(&refusing, &read(&pod), &"QoS ".repeat(1000)));
+    let begin = resize::plan(&refusing, &pod).unwrap().begin.unwrap();
+    applied(&mut pod, &begin);
+    let refuse = resize::refuse(&refusing, &read(&pod), &"QoS ".repeat(1000));
+    applied(&mut pod, &refuse);
     let obstacle = refusing.way(&read(&pod)).unwrap_err();
     assert!(matches!(&obstacle, Obstacle::ResizeRefused { problem } if problem.len() == 500), "{obstacle:?}");
     assert_eq!(target(&third, &known, RESIZE).way(&read(&pod)), Ok(Way::Resize));
@@ -427,7 +430,7 @@ proptest! {
         count in 1..8_usize,
         most in 1..4_usize,
         kept in 0..3_usize,
-        order in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..40),
+        order in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 0..40),
     ) {
         let strategy = json!({"maxUnavailable": most, "partition": kept});
         let (old, new) = (version("agent:v1", &cpu("1"), &strategy), version("agent:v2", &cpu("2"), &strategy));
@@ -439,8 +442,9 @@ proptest! {
                 pod
             })
             .collect();
-        let calls = order.into_iter().chain((0..count * 8).map(|_| (prop::sample::Index::default(), true)));
-        for (index, is_all) in calls.collect::<Vec<_>>() {
+        // The kubelets of all Pods at the end.
+        let calls = order.into_iter().chain((0..count * 8).map(|_| None));
+        for only in calls.collect::<Vec<_>>() {
             let round = decided(&target, &pods);
             for pod in chosen(&round) {
                 act(&target, &mut pods[pod]);
@@ -451,7 +455,10 @@ proptest! {
                 is_touched(pod) || (judged.is_updated && !judged.is_available())
             };
             prop_assert!(pods.iter().filter(|pod| is_unavailable(pod)).count() <= most);
-            if is_all { pods.iter_mut().for_each(kubelet) } else { kubelet(&mut pods[index.index(count)]) }
+            match only {
+                Some(index) => kubelet(&mut pods[index.index(count)]),
+                None => pods.iter_mut().for_each(kubelet),
+            }
         }
         let updated = pods.iter().filter(|pod| Judged::of(&target, &read(pod)).is_updated).count();
         prop_assert_eq!(updated, count - partition(target.strategy.limits.partition, count));
