@@ -43,7 +43,7 @@ pub struct Begun {
     /// The first generation of the Pod at which a condition is about this resize.
     #[serde(deserialize_with = "nullable::or_default")]
     pub generation: i64,
-    /// Why the API server refuses the resize; empty if it does not.
+    /// Why the API server refuses the resize, or why its amounts cannot be computed; empty if neither is so.
     #[serde(deserialize_with = "nullable::or_default", skip_serializing_if = "String::is_empty")]
     pub refused: String,
 }
@@ -151,8 +151,8 @@ pub fn is_complete(target: &Target<'_>, pod: &Pod) -> bool {
     !pod.state.resize.is_in_progress && target.containers().iter().all(has_resources)
 }
 
-/// Returns why a resize of a Pod to this version cannot be carried out, if the API server has refused it or the kubelet
-/// calls it infeasible.
+/// Returns why a resize of a Pod to this version cannot be carried out, if it is refused or the kubelet calls it
+/// infeasible.
 pub fn obstacle(target: &Target<'_>, pod: &Pod) -> Option<Obstacle> {
     let begun = pod.resize(target).filter(|begun| begun.hash == target.hash())?;
     if !begun.refused.is_empty() {

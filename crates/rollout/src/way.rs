@@ -30,10 +30,10 @@ pub enum Obstacle {
         /// The paths of the fields, below `spec`.
         fields: Vec<String>,
     },
-    /// The API server refuses the resize.
-    #[error("the API server refuses its resize: {problem}")]
+    /// The API server refuses the resize, or a `resourcesPolicy` cannot be computed for the Pod.
+    #[error("its resize is refused: {problem}")]
     ResizeRefused {
-        /// The API server's text.
+        /// The text of the API server or of the `resourcesPolicy`.
         problem: String,
     },
     /// The kubelet calls the resize infeasible.
