@@ -7,6 +7,7 @@ use crate::hot::{self, Pair};
 use crate::in_place;
 use crate::pod::{Phase, Pod};
 use crate::target::Target;
+use crate::way::Way;
 
 impl Pod {
     /// Whether the Pod runs and is ready.
@@ -39,6 +40,8 @@ pub struct Judged {
     pub is_consistent: bool,
     /// Whether it is ready (ROLL-16).
     pub is_ready: bool,
+    /// Whether its resize has begun, and can be completed (ROLL-65).
+    pub is_resizing: bool,
 }
 
 impl Judged {
@@ -48,6 +51,7 @@ impl Judged {
             is_updated: recorded_hash(pod.records(), target) == target.hash() && pod.resize(target).is_none(),
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
+            is_resizing: pod.resize(target).is_some() && target.way(pod) == Ok(Way::Resize),
         }
     }
 

@@ -100,8 +100,10 @@ fn chosen(
     is_uncertain: &impl Fn(&Pod) -> bool,
 ) -> Vec<usize> {
     // What has begun is completed before another Pod is touched.
-    let has_begun = |pod: &Pod| is_uncertain(pod) || is_resizing(target, pod);
-    let has_begun_at = |position: &usize| pods.get(*position).is_some_and(|pod| has_begun(pod));
+    let has_begun = |pod: &Pod, judged: &Judged| is_uncertain(pod) || judged.is_resizing;
+    let has_begun_at = |position: &usize| {
+        pods.get(*position).zip(judged.get(*position)).is_some_and(|(pod, judged)| has_begun(pod, judged))
+    };
     let sorted = order::sort(pods, &target.strategy.priority, waiting);
     let sorted = scatter::scatter(&target.strategy.scatter, pods, sorted);
     let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(has_begun_at);
@@ -116,14 +118,9 @@ fn chosen(
     let unavailable = pods
         .iter()
         .zip(judged)
-        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { has_begun(pod) });
+        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { has_begun(pod, judged) });
     let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
     budget::next(&waiting, counts, target.strategy.limits)
-}
-
-/// Whether the resize of a Pod has begun, and can be completed (ROLL-65).
-fn is_resizing(target: &Target<'_>, pod: &Pod) -> bool {
-    pod.resize(target).is_some() && target.way(pod) == Ok(Way::Resize)
 }
 
 /// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.

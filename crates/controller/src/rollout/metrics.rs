@@ -8,7 +8,6 @@ use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::status::{Progress, READY};
 use pillion_rollout::target::Target;
-use pillion_rollout::way::Way;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -168,11 +167,9 @@ fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
     match (judged.is_updated, judged.is_available()) {
         (true, true) => "updated",
         (true, false) => "updating",
-        (false, _) => match target.way(pod) {
-            Ok(Way::Resize) if pod.resize(target).is_some() => "updating",
-            Ok(_) => "outdated",
-            Err(_) => "not_upgradable",
-        },
+        (false, _) if judged.is_resizing => "updating",
+        (false, _) if target.way(pod).is_ok() => "outdated",
+        (false, _) => "not_upgradable",
     }
 }
 

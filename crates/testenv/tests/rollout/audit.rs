@@ -91,10 +91,12 @@ pub fn most(writes: &[Write], counts: impl Fn(&Value) -> bool) -> usize {
     numbers.max().unwrap_or_default()
 }
 
-/// Returns the images before and after of the containers whose image differs. Nothing else of the spec may differ.
+/// Returns the images before and after of the containers whose image differs. Nothing else of the spec may differ, except
+/// for the resources of a Pod whose resize has begun.
 fn changed(before: &Value, after: &Value) -> BTreeMap<String, (String, String)> {
     let (old, new) = (containers(before), containers(after));
     assert_eq!(old.len(), new.len());
+    let is_resizing = before["metadata"]["annotations"].get("pillion.dev/sidecarset-resize-state").is_some();
     let mut images = BTreeMap::new();
     for (old, new) in old.iter().zip(new) {
         let (from, to) = (&old["image"], &new["image"]);
@@ -104,6 +106,9 @@ fn changed(before: &Value, after: &Value) -> BTreeMap<String, (String, String)> 
         }
         let mut same = (*old).clone();
         same["image"] = to.clone();
+        if is_resizing {
+            same["resources"] = new["resources"].clone();
+        }
         assert_eq!(same, *new, "more than the image has changed");
     }
     images
