@@ -14,7 +14,7 @@ pub mod metadata;
 mod place;
 pub mod readmission;
 pub mod records;
-mod resources;
+pub mod resources;
 pub mod sources;
 mod warnings;
 

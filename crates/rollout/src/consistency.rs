@@ -7,6 +7,7 @@ use crate::hot::{self, Pair};
 use crate::in_place;
 use crate::pod::{Phase, Pod};
 use crate::target::Target;
+use crate::way::Way;
 
 impl Pod {
     /// Whether the Pod runs and is ready.
@@ -33,21 +34,24 @@ pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
 /// The state of a Pod of the SidecarSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// Whether the Pod has the version that is rolled out, by its record.
+    /// Whether the Pod has the version that is rolled out, by its record. A Pod whose resize has begun does not have it.
     pub is_updated: bool,
     /// Whether its containers run the images of its spec (ROLL-20).
     pub is_consistent: bool,
     /// Whether it is ready (ROLL-16).
     pub is_ready: bool,
+    /// Whether its resize has begun, and can be completed (ROLL-65).
+    pub is_resizing: bool,
 }
 
 impl Judged {
     /// Judges a Pod of the SidecarSet.
     pub fn of(target: &Target<'_>, pod: &Pod) -> Self {
         Self {
-            is_updated: recorded_hash(pod.records(), target) == target.hash(),
+            is_updated: recorded_hash(pod.records(), target) == target.hash() && pod.resize(target).is_none(),
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
+            is_resizing: pod.resize(target).is_some() && target.way(pod) == Ok(Way::Resize),
         }
     }
 
@@ -78,7 +82,8 @@ pub fn is_consistent(target: &Target<'_>, pod: &Pod, counts: impl Fn(&str) -> bo
     }
     let own = target.containers();
     let counts = |name: &str| own.contains(name) && counts(name);
-    for container in pod.containers.iter().filter(|container| counts(&container.name)) {
+    let natives = pod.natives.iter().map(|native| &native.container);
+    for container in pod.containers.iter().chain(natives).filter(|container| counts(&container.name)) {
         let Some(expected) = image::digest(&container.image) else {
             return in_place::is_complete(pod, target.name(), counts);
         };

@@ -97,11 +97,13 @@ pub fn is_reset_due(target: &Target<'_>, pod: &Pod) -> bool {
         .pairs()
         .zip(&idle)
         .any(|((_, empty), idle)| pod.container(idle).map(|(_, container)| container.image.as_str()) != Some(empty));
-    has_old_image && is_consistent(target, pod, |name| !is_idle(name)) && is_ready_but(pod, is_idle)
+    has_old_image && is_consistent(target, pod, |name| !is_idle(name)) && is_ready_but(target, pod, is_idle)
 }
 
 /// Whether the Pod, or each container with a status that is not idle, is ready.
-fn is_ready_but(pod: &Pod, is_idle: impl Fn(&str) -> bool) -> bool {
-    let mut others = pod.state.containers.iter().filter(|status| !is_idle(&status.name));
+fn is_ready_but(target: &Target<'_>, pod: &Pod, is_idle: impl Fn(&str) -> bool) -> bool {
+    let own = target.containers();
+    let natives = pod.state.natives.iter().filter(|status| own.contains(&status.name));
+    let mut others = pod.state.containers.iter().chain(natives).filter(|status| !is_idle(&status.name));
     pod.is_running_and_ready() || others.all(|status| status.is_ready)
 }

@@ -64,7 +64,8 @@ pub(crate) fn is_complete(pod: &Pod, sidecar_set: &str, counts: impl Fn(&str) ->
         let expected = pod.container(name).map(|(_, container)| container.image.as_str());
         before == Some(image_id) && expected != Some(image)
     };
-    let mut statuses = pod.state.containers.iter().filter(|status| counts(&status.name));
+    let statuses = pod.state.containers.iter().chain(&pod.state.natives);
+    let mut statuses = statuses.filter(|status| counts(&status.name));
     !statuses.any(|status| is_pending(&status.name, &status.image, &status.image_id))
 }
 

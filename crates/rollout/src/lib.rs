@@ -13,6 +13,7 @@ pub mod in_place;
 pub mod left;
 pub mod order;
 pub mod pod;
+pub mod resize;
 pub mod round;
 pub mod scatter;
 pub mod status;

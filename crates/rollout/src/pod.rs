@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use pillion_inject::list::List;
 use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::time::Timestamp;
@@ -10,6 +11,7 @@ use pillion_sidecarset::names;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::resize::{self, Begun, Condition as ResizeCondition, Resources};
 use crate::upgradable;
 
 /// A Pod.
@@ -21,6 +23,8 @@ pub struct Pod {
     pub is_assigned: bool,
     /// `spec.containers`, in their order.
     pub containers: Vec<Container>,
+    /// The native sidecars that were injected.
+    pub natives: Vec<Native>,
     /// Its state, as the kubelet reports it.
     pub state: State,
     recorded: Recorded,
@@ -31,6 +35,7 @@ pub struct Pod {
 struct Recorded {
     hashes: OnceLock<Records>,
     hashes_without_image: OnceLock<Records>,
+    resizes: OnceLock<BTreeMap<String, Begun>>,
 }
 
 /// They follow from the annotations, which are compared.
@@ -89,6 +94,8 @@ pub struct Spec {
     node_name: String,
     #[serde(deserialize_with = "nullable::or_default")]
     containers: Vec<Container>,
+    #[serde(deserialize_with = "nullable::or_default")]
+    init_containers: Vec<InitContainer>,
 }
 
 /// A container.
@@ -101,6 +108,51 @@ pub struct Container {
     /// `image`.
     #[serde(deserialize_with = "nullable::or_default")]
     pub image: String,
+    /// `resources`, until they are compared with those that the kubelet reports.
+    resources: Option<Box<Resources>>,
+}
+
+/// A native sidecar that was injected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Native {
+    /// Its position in `spec.initContainers`.
+    pub index: usize,
+    /// The container.
+    pub container: Container,
+}
+
+/// An init container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct InitContainer {
+    #[serde(deserialize_with = "nullable::or_default")]
+    name: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    image: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    restart_policy: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    env: Vec<Variable>,
+    resources: Option<Box<Resources>>,
+}
+
+/// An environment variable.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Variable {
+    #[serde(deserialize_with = "nullable::or_default")]
+    name: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    value: String,
+}
+
+/// Where a container is in a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The list.
+    pub list: List,
+    /// The position in the list.
+    pub index: usize,
 }
 
 /// The `status` of a Pod.
@@ -112,6 +164,8 @@ pub struct Status {
     conditions: Option<Vec<Condition>>,
     #[serde(deserialize_with = "nullable::or_default")]
     container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "nullable::or_default")]
+    init_container_statuses: Vec<ContainerStatus>,
 }
 
 /// A condition of a Pod.
@@ -132,6 +186,8 @@ pub struct Condition {
     pub message: String,
     /// `lastTransitionTime`.
     pub last_transition_time: Option<Time>,
+    /// `observedGeneration`.
+    pub observed_generation: Option<i64>,
 }
 
 /// The status of a container.
@@ -153,6 +209,11 @@ pub struct ContainerStatus {
     /// How often it was started again.
     #[serde(rename = "restartCount", deserialize_with = "nullable::or_default")]
     pub restarts: i64,
+    /// Whether it has the cpu and memory of the spec.
+    #[serde(skip)]
+    pub has_resources: bool,
+    /// `resources`, until they are compared with the spec.
+    resources: Option<Box<Resources>>,
 }
 
 /// The state of a Pod.
@@ -166,6 +227,10 @@ pub struct State {
     pub ready_since: Option<Time>,
     /// `status.containerStatuses`.
     pub containers: Vec<ContainerStatus>,
+    /// Those of `status.initContainerStatuses` that are about injected native sidecars.
+    pub natives: Vec<ContainerStatus>,
+    /// What the kubelet says about a resize of the Pod.
+    pub resize: ResizeCondition,
     /// The condition `SidecarSetUpgradable`, and its position in `status.conditions`.
     pub upgradable: Option<(usize, Condition)>,
     /// Whether the Pod has a list of conditions.
@@ -199,14 +264,16 @@ impl Phase {
 
 impl From<Status> for State {
     fn from(status: Status) -> Self {
-        let Status { phase, conditions, container_statuses: containers } = status;
+        let Status { phase, conditions, container_statuses: containers, init_container_statuses: natives } = status;
         let has_conditions = conditions.is_some();
-        let mut state = Self { phase: Phase::of(&phase), containers, has_conditions, ..Self::default() };
+        let mut state = Self { phase: Phase::of(&phase), containers, natives, has_conditions, ..Self::default() };
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             if condition.type_ == "Ready" && condition.status == "True" {
                 (state.is_ready, state.ready_since) = (true, condition.last_transition_time);
             } else if condition.type_ == upgradable::CONDITION {
                 state.upgradable = Some((index, condition));
+            } else {
+                state.resize.see(condition);
             }
         }
         state
@@ -234,9 +301,15 @@ impl Pod {
 
     /// Returns a Pod of its parts.
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
-        let Spec { node_name, containers } = spec;
-        let state = status.map(State::from).unwrap_or_default();
-        Self { metadata, is_assigned: !node_name.is_empty(), containers, state, recorded: Recorded::default() }
+        let Spec { node_name, mut containers, init_containers } = spec;
+        let mut state = status.map(State::from).unwrap_or_default();
+        let mut natives: Vec<Native> = init_containers.into_iter().enumerate().filter_map(Native::of).collect();
+        state.natives.retain(|status| natives.iter().any(|native| native.container.name == status.name));
+        let of_natives = natives.iter_mut().map(|native| &mut native.container);
+        compare_resources(containers.iter_mut(), &mut state.containers);
+        compare_resources(of_natives, &mut state.natives);
+        let is_assigned = !node_name.is_empty();
+        Self { metadata, is_assigned, containers, natives, state, recorded: Recorded::default() }
     }
 
     /// Whether the Pod has not ended and is not being deleted.
@@ -266,18 +339,60 @@ impl Pod {
         self.metadata.labels.get(key).map(String::as_str)
     }
 
-    /// Returns a container and its position.
-    pub fn container(&self, name: &str) -> Option<(usize, &Container)> {
-        self.containers.iter().enumerate().find(|(_, container)| container.name == name)
+    /// Returns the resizes that have begun and are not complete, by SidecarSet (ROLL-65).
+    pub fn resizes(&self) -> &BTreeMap<String, Begun> {
+        self.recorded.resizes.get_or_init(|| resize::read(self.annotation(resize::STATE)))
     }
 
-    /// Returns the status of a container.
+    /// Returns a container or an injected native sidecar, and where it is.
+    pub fn container(&self, name: &str) -> Option<(Place, &Container)> {
+        let at = |list, index, container| (Place { list, index }, container);
+        let containers = self.containers.iter().enumerate();
+        let natives = self.natives.iter().map(|native| at(List::Init, native.index, &native.container));
+        let mut all = containers.map(|(index, container)| at(List::Containers, index, container)).chain(natives);
+        all.find(|(_, container)| container.name == name)
+    }
+
+    /// Returns the container at a place.
+    pub fn at(&self, place: Place) -> Option<&Container> {
+        match place.list {
+            List::Containers => self.containers.get(place.index),
+            List::Init => {
+                self.natives.iter().find(|native| native.index == place.index).map(|native| &native.container)
+            }
+        }
+    }
+
+    /// Returns the status of a container or an injected native sidecar.
     pub fn status(&self, container: &str) -> Option<&ContainerStatus> {
-        self.state.containers.iter().find(|status| status.name == container)
+        self.state.containers.iter().chain(&self.state.natives).find(|status| status.name == container)
     }
 
     /// Returns the SidecarSets of its injected list.
     pub fn injected(&self) -> impl Iterator<Item = &str> {
         self.annotation(names::INJECTED_LIST).split(',').filter(|name| !name.is_empty())
+    }
+}
+
+impl Native {
+    fn of((index, init): (usize, InitContainer)) -> Option<Self> {
+        let InitContainer { name, image, restart_policy, env, resources } = init;
+        let is_injected = || env.iter().any(|it| it.name == names::ENV_IS_INJECTED && it.value == "true");
+        let container = Container { name, image, resources };
+        (restart_policy == "Always" && is_injected()).then_some(Self { index, container })
+    }
+}
+
+/// Compares the cpu and memory of containers with those in their statuses, and keeps the result alone.
+fn compare_resources<'a>(containers: impl Iterator<Item = &'a mut Container>, statuses: &mut [ContainerStatus]) {
+    for container in containers {
+        let wanted = container.resources.take();
+        if let Some(status) = statuses.iter_mut().find(|status| status.name == container.name) {
+            let reported = status.resources.take();
+            status.has_resources = wanted.is_none_or(|wanted| wanted.are_in(reported.as_deref()));
+        }
+    }
+    for status in statuses {
+        status.resources = None;
     }
 }

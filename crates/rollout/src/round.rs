@@ -5,6 +5,7 @@ use crate::consistency::{Judged, is_consistent};
 use crate::hot::is_reset_due;
 use crate::order;
 use crate::pod::Pod;
+use crate::resize;
 use crate::scatter;
 use crate::target::Target;
 use crate::way::Way;
@@ -48,8 +49,8 @@ pub enum Rest {
 }
 
 /// Decides on a round. `pods` are all Pods of the SidecarSet, sorted by namespace and name; `judged` are their states.
-/// For Pods of which `is_uncertain` returns true, an upgrade was sent and its outcome is not known: each counts as
-/// unavailable, and is tried first.
+/// For Pods of which `is_uncertain` returns true, an upgrade was sent and its outcome is not known. Such a Pod counts as
+/// unavailable, and is tried first; so does a Pod whose resize has begun (ROLL-65).
 pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain: impl Fn(&Pod) -> bool) -> Round {
     let strategy = &target.strategy;
     if !strategy.errors.is_empty() {
@@ -77,7 +78,9 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     let way = |position: &usize| pods.get(*position).and_then(|pod| target.way(pod).ok());
     let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) =
         outdated.into_iter().partition(|pod| way(pod).is_some());
-    let is_waiting = |position: &usize| pods.get(*position).is_some_and(|pod| !is_under_way(target, pod));
+    let is_waiting = |position: &usize| {
+        pods.get(*position).is_some_and(|pod| !is_under_way(target, pod) && !resize::is_under_way(target, pod))
+    };
     let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
     let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
     let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? })).collect();
@@ -96,22 +99,26 @@ fn chosen(
     waiting: Vec<usize>,
     is_uncertain: &impl Fn(&Pod) -> bool,
 ) -> Vec<usize> {
-    let uncertain = |position: &usize| pods.get(*position).is_some_and(|pod| is_uncertain(pod));
+    // What has begun is completed before another Pod is touched.
+    let has_begun = |pod: &Pod, judged: &Judged| is_uncertain(pod) || judged.is_resizing;
+    let has_begun_at = |position: &usize| {
+        pods.get(*position).zip(judged.get(*position)).is_some_and(|(pod, judged)| has_begun(pod, judged))
+    };
     let sorted = order::sort(pods, &target.strategy.priority, waiting);
     let sorted = scatter::scatter(&target.strategy.scatter, pods, sorted);
-    let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(uncertain);
+    let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(has_begun_at);
     first.extend(others);
     let waiting: Vec<Waiting> = first
         .into_iter()
         .map(|pod| {
-            let is_ready = judged.get(pod).is_some_and(|judged| judged.is_ready) && !uncertain(&pod);
+            let is_ready = judged.get(pod).is_some_and(|judged| judged.is_ready) && !has_begun_at(&pod);
             Waiting { pod, is_ready }
         })
         .collect();
     let unavailable = pods
         .iter()
         .zip(judged)
-        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { is_uncertain(pod) });
+        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { has_begun(pod, judged) });
     let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
     budget::next(&waiting, counts, target.strategy.limits)
 }

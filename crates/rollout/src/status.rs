@@ -35,6 +35,8 @@ pub struct Counts {
     pub ready: usize,
     /// The Pods that are both.
     pub updated_ready: usize,
+    /// The Pods whose resize has begun. They are not updated.
+    pub resizing: usize,
 }
 
 impl Counts {
@@ -45,6 +47,7 @@ impl Counts {
             counts.updated += usize::from(judged.is_updated);
             counts.ready += usize::from(is_ready);
             counts.updated_ready += usize::from(judged.is_updated && is_ready);
+            counts.resizing += usize::from(judged.is_resizing);
             counts
         })
     }
@@ -94,8 +97,11 @@ impl Progress {
 
     /// Returns the progress after a round.
     pub fn of(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
-        let Counts { matched, updated, updated_ready, .. } = counts;
-        let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready");
+        let Counts { matched, updated, updated_ready, resizing, .. } = counts;
+        let mut numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready");
+        if resizing > 0 {
+            numbers.push_str(&format!("; resizes under way: {resizing}"));
+        }
         match round {
             Round::Rest(Rest::Unreadable) => Self::stalled("InvalidStrategy", joined(&target.strategy.errors)),
             Round::Rest(Rest::NotUpdate) => {
@@ -109,7 +115,9 @@ impl Progress {
             Round::Reset(pods) => {
                 Self::reconciling(RESETTING, format!("{} Pods get their empty image; {numbers}", pods.len()))
             }
-            Round::Upgrade { not_upgradable, chosen } if chosen.is_empty() && updated == updated_ready => {
+            Round::Upgrade { not_upgradable, chosen }
+                if chosen.is_empty() && updated == updated_ready && resizing == 0 =>
+            {
                 let kept = budget::partition(target.strategy.limits.partition, matched);
                 if !not_upgradable.is_empty() {
                     let count = not_upgradable.len();
@@ -155,7 +163,7 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
     let status = sidecar_set.get("status").filter(|status| status.is_object());
     let generation = json::at(sidecar_set, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let counters = report.counts.iter().flat_map(|(counts, latest)| {
-        let Counts { matched, updated, ready, updated_ready } = *counts;
+        let Counts { matched, updated, ready, updated_ready, resizing: _ } = *counts;
         [
             ("observedGeneration", json!(generation)),
             ("matchedPods", json!(matched)),

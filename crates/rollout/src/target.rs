@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_inject::list::{List, is_pair};
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
-use pillion_sidecarset::sidecar::{is_hot_upgrade, is_native};
+use pillion_sidecarset::sidecar::is_native;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use pillion_sidecarset::{names, pod};
@@ -18,6 +19,7 @@ use crate::difference::Reach;
 use crate::history::Revision;
 use crate::order::Priority;
 use crate::pod::Pod;
+use crate::resize;
 use crate::scatter::Term;
 use crate::way::{Obstacle, Versions, Way};
 
@@ -28,7 +30,7 @@ pub struct Target<'a> {
     pub version: &'a SidecarSet,
     /// `metadata.resourceVersion` of the SidecarSet in the cluster.
     pub resource_version: &'a str,
-    /// `spec.containers`.
+    /// `spec.containers`, and the native sidecars if the SidecarSet asks for their upgrades (ROLL-63).
     pub sidecars: Vec<Sidecar<'a>>,
     /// How the version is rolled out.
     pub strategy: Strategy<'a>,
@@ -47,9 +49,27 @@ pub struct Sidecar<'a> {
     pub image: &'a str,
     /// The image of the idle container, if the sidecar is a hot-upgrade pair.
     pub empty_image: Option<&'a str>,
+    /// Its list, in the SidecarSet and in a Pod.
+    pub list: List,
+    /// Its position in the SidecarSet.
+    pub index: usize,
+    /// The container in the SidecarSet.
+    pub container: &'a Value,
 }
 
-impl Sidecar<'_> {
+impl<'a> Sidecar<'a> {
+    fn of(list: List, index: usize, container: &'a Value) -> Self {
+        let empty = || json::text(container, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
+        Self {
+            name: pod::name(container),
+            image: json::text(container, &["image"]),
+            empty_image: is_pair(container, list).then(empty),
+            list,
+            index,
+            container,
+        }
+    }
+
     /// Returns the names of the containers in a Pod: one, or both of a pair.
     pub fn containers(&self) -> Vec<String> {
         match self.empty_image {
@@ -159,12 +179,8 @@ impl<'a> Target<'a> {
     /// Returns the target of a rollout. `version` is the version that new Pods get, with its defaults and hashes;
     /// `resource` is the SidecarSet in the cluster, whose `updateStrategy` counts.
     pub fn new(version: &'a SidecarSet, resource: &'a SidecarSet) -> Self {
-        let sidecars = version.containers().iter().map(|container| Sidecar {
-            name: pod::name(container),
-            image: json::text(container, &["image"]),
-            empty_image: is_hot_upgrade(container)
-                .then(|| json::text(container, &["upgradeStrategy", "hotUpgradeEmptyImage"])),
-        });
+        let sidecars = version.containers().iter().enumerate();
+        let sidecars = sidecars.map(|(index, container)| Sidecar::of(List::Containers, index, container));
         Self {
             version,
             resource_version: json::text(resource.as_value(), &["metadata", "resourceVersion"]),
@@ -178,11 +194,19 @@ impl<'a> Target<'a> {
     /// Adds what the SidecarSet asks for beyond upgrades of images, and its stored revisions, ascending. A value that
     /// cannot be read stops the rollout, like one of the strategy.
     #[must_use]
-    pub fn with_upgrades(self, (upgrades, errors): (Upgrades, Vec<FieldError>), revisions: Vec<&'a Revision>) -> Self {
+    pub fn with_upgrades(
+        self,
+        (upgrades, errors): (Upgrades, Vec<FieldError>),
+        revisions: impl IntoIterator<Item = &'a Revision>,
+    ) -> Self {
         let mut target = self;
         target.strategy.errors.extend(errors);
+        if upgrades.native {
+            let natives = target.version.init_containers().iter().enumerate().filter(|(_, init)| is_native(init));
+            target.sidecars.extend(natives.map(|(index, init)| Sidecar::of(List::Init, index, init)));
+        }
         target.upgrades = upgrades;
-        target.versions = Versions::new(target.version, revisions);
+        target.versions = Versions::new(target.version, revisions.into_iter().collect());
         target
     }
 
@@ -191,15 +215,28 @@ impl<'a> Target<'a> {
     /// # Errors
     /// Why it does not get it.
     pub fn way(&self, pod: &Pod) -> Result<Way, Obstacle> {
-        if recorded_hash(pod.records_without_image(), self) == self.hash_without_image() {
+        let begun = pod.resize(self);
+        if begun.is_none() && recorded_hash(pod.records_without_image(), self) == self.hash_without_image() {
             return Ok(Way::InPlace);
         }
         let hash = recorded_hash(pod.records(), self);
         let Upgrades { resize, recreate, .. } = self.upgrades;
-        match self.versions.reach(hash) {
-            Some(reach) if reach <= Reach::Resources && resize => Ok(Way::Resize),
-            _ if recreate => Ok(Way::Recreate),
-            _ => Err(self.versions.obstacle(hash, if resize { Reach::Resources } else { Reach::NativeImage })),
+        let is_beyond = |hash: &&str| self.versions.reach(hash).is_none_or(|reach| reach > Reach::Resources);
+        // A Pod whose resize has begun may have amounts of that version, which must not be absent in this one.
+        let resized = begun.filter(|begun| begun.refused.is_empty()).map(|begun| begun.hash.as_str());
+        let mut known = resized.into_iter().chain([hash]);
+        let obstacle = match known.find(is_beyond) {
+            None if resize => resize::obstacle(self, pod),
+            _ if begun.is_some() && !resize => Some(Obstacle::ResizeNotAllowed),
+            beyond => {
+                let reach = if resize { Reach::Resources } else { Reach::NativeImage };
+                Some(self.versions.obstacle(beyond.unwrap_or(hash), reach))
+            }
+        };
+        match obstacle {
+            None => Ok(Way::Resize),
+            Some(_) if recreate => Ok(Way::Recreate),
+            Some(obstacle) => Err(obstacle),
         }
     }
 

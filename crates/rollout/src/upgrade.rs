@@ -1,6 +1,6 @@
 //! The upgrade of a Pod: images of its sidecars, and its records (ROLL-40 to ROLL-43, ROLL-46, ROLL-47).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_inject::metadata;
 use pillion_inject::records::Record;
@@ -14,16 +14,19 @@ use serde_json::{Value, json};
 
 use crate::hot::{self, NO_VERSION, Pair};
 use crate::in_place;
-use crate::pod::Pod;
+use crate::pod::{Place, Pod};
+use crate::resize;
 use crate::target::Target;
 
 /// A change of a Pod: images of containers, and annotations. Nothing else of a Pod ever changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// The new images, by position of the container.
-    images: BTreeMap<usize, String>,
+    /// The new images, by place of the container.
+    images: BTreeMap<Place, String>,
     /// The new values of annotations.
     annotations: BTreeMap<String, String>,
+    /// The annotations that are removed.
+    removed: BTreeSet<String>,
 }
 
 /// Returns the upgrade of a Pod to the target. `revision` is the name of the target's ControllerRevision.
@@ -40,8 +43,8 @@ pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -
             None => [sidecar.name.to_owned(), sidecar.name.to_owned()],
         };
         let image = |name: &str| pod.container(name).map(|(_, container)| container.image.as_str());
-        let Some((index, _)) = pod.container(&name).filter(|_| image(&other) != Some(sidecar.image)) else { continue };
-        edit.images.insert(index, sidecar.image.to_owned());
+        let Some((place, _)) = pod.container(&name).filter(|_| image(&other) != Some(sidecar.image)) else { continue };
+        edit.images.insert(place, sidecar.image.to_owned());
         if sidecar.empty_image.is_some() {
             let mut before = pod.metadata.annotations.clone();
             before.extend(edit.annotations.clone());
@@ -59,14 +62,43 @@ pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -
     Ok(edit)
 }
 
+/// Returns the upgrade of a Pod whose resize is complete (ROLL-65): images and records, as in [`upgrade`], the hash without
+/// images, and the end of the resize.
+///
+/// # Errors
+/// A patch of the Pod's metadata cannot be merged.
+pub fn after_resize(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
+    let mut edit = upgrade(target, pod, revision, now)?;
+    let mut records = pod.records_without_image().clone();
+    records.complete(now);
+    records.replace(record(target, target.hash_without_image(), revision, now));
+    edit.annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), records.to_text());
+    match resize::after(target, pod) {
+        Some(others) => drop(edit.annotations.insert(resize::STATE.to_owned(), others)),
+        None => drop(edit.removed.insert(resize::STATE.to_owned())),
+    }
+    Ok(edit)
+}
+
+/// Returns the record of a Pod about a version.
+fn record(target: &Target<'_>, hash: &str, revision: &str, now: Timestamp) -> Record {
+    Record {
+        time: Some(now),
+        hash: hash.to_owned(),
+        set: target.name().to_owned(),
+        sidecars: Some(target.recorded().into_iter().map(str::to_owned).collect()),
+        revision: revision.to_owned(),
+    }
+}
+
 /// Returns the change that gives the idle containers of a Pod their empty image (ROLL-47).
 pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut changed = Vec::new();
     for (sidecar, empty) in target.pairs() {
         let Pair { working, idle } = Pair::of(sidecar, pod);
-        let Some((index, _)) = pod.container(&idle).filter(|(_, container)| container.image != empty) else { continue };
-        edit.images.insert(index, empty.to_owned());
+        let Some((place, _)) = pod.container(&idle).filter(|(_, container)| container.image != empty) else { continue };
+        edit.images.insert(place, empty.to_owned());
         edit.annotations.insert(hot::key(names::VERSION_PREFIX, &idle), NO_VERSION.to_owned());
         edit.annotations.insert(hot::key(names::VERSION_ALT_PREFIX, &working), NO_VERSION.to_owned());
         changed.push(idle);
@@ -78,6 +110,11 @@ pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
 }
 
 impl Edit {
+    /// Returns the change of one annotation.
+    pub(crate) fn annotation(key: &str, value: String) -> Self {
+        Self { annotations: BTreeMap::from([(key.to_owned(), value)]), ..Self::default() }
+    }
+
     /// Writes the records of the Pod's SidecarSets (ROLL-41). Records of the older form, which have only a hash, get a
     /// time and keep their own names (DIFF-19). A record that cannot be read is replaced.
     fn record(&mut self, target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) {
@@ -90,13 +127,7 @@ impl Edit {
                 self.annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), without_image.to_text());
             }
         }
-        records.replace(Record {
-            time: Some(now),
-            hash: target.hash().to_owned(),
-            set: target.name().to_owned(),
-            sidecars: Some(target.recorded().into_iter().map(str::to_owned).collect()),
-            revision: revision.to_owned(),
-        });
+        records.replace(record(target, target.hash(), revision, now));
         self.annotations.insert(names::HASH.to_owned(), records.to_text());
     }
 
@@ -143,9 +174,14 @@ impl Edit {
             }
             operations.push(json!({"op": "add", "path": path, "value": value}));
         }
-        for (index, image) in &self.images {
-            let Some(container) = pod.containers.get(*index) else { continue };
-            let path = format!("/spec/containers/{index}");
+        for (key, before) in self.removed.iter().filter_map(|key| Some((key, known.get(key)?))) {
+            let path = format!("/metadata/annotations/{}", escaped(key));
+            operations.push(test(&path, before.as_str()));
+            operations.push(json!({"op": "remove", "path": path}));
+        }
+        for (place, image) in &self.images {
+            let Some(container) = pod.at(*place) else { continue };
+            let path = format!("/spec/{}/{}", place.list.key(), place.index);
             operations.push(test(&format!("{path}/name"), container.name.as_str()));
             operations.push(test(&format!("{path}/image"), container.image.as_str()));
             operations.push(json!({"op": "replace", "path": format!("{path}/image"), "value": image}));

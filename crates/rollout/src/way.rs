@@ -33,6 +33,21 @@ pub enum Obstacle {
         /// The paths of the fields, below `spec`.
         fields: Vec<String>,
     },
+    /// The API server refuses the resize, or a `resourcesPolicy` cannot be computed for the Pod.
+    #[error("its resize is refused: {problem}")]
+    ResizeRefused {
+        /// The text of the API server or of the `resourcesPolicy`.
+        problem: String,
+    },
+    /// The kubelet calls the resize infeasible.
+    #[error("its resize is infeasible: {problem}")]
+    ResizeInfeasible {
+        /// The kubelet's text.
+        problem: String,
+    },
+    /// The resize has begun, but the policy does not allow it any more.
+    #[error("its resize has begun, but upgrade policy Resize is not listed any more; list it again, or delete the Pod")]
+    ResizeNotAllowed,
     /// The version of the Pod is not stored any more.
     #[error("the version with which it was created is not stored any more")]
     UnknownVersion,
@@ -84,7 +99,8 @@ impl<'a> Versions<'a> {
 
     /// Returns what it takes to bring a Pod with this hash to the version; `None` if the Pod's version is not stored.
     pub fn reach(&self, hash: &str) -> Option<Reach> {
-        self.differences(hash)?.iter().map(|difference| difference.reach).max()
+        let reaches = self.differences(hash)?.iter().map(|difference| difference.reach);
+        Some(reaches.max().unwrap_or(Reach::NewPods))
     }
 
     /// Returns the obstacle for a Pod with this hash: the fields that take more than `reach`.

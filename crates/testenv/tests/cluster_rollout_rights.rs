@@ -35,9 +35,19 @@ fn pod() -> Value {
         "metadata": {"name": "web", "annotations": {"kruise.io/sidecarset-injected-list": "logs", "team": "a"}},
         "spec": {
             "automountServiceAccountToken": false,
-            "initContainers": [{"name": "init", "image": "init:1"}],
+            "initContainers": [
+                {"name": "init", "image": "init:1", "env": [{"name": "IS_INJECTED", "value": "true"}]},
+                {
+                    "name": "native", "image": "native:1", "restartPolicy": "Always",
+                    "env": [{"name": "IS_INJECTED", "value": "true"}],
+                },
+                {"name": "own", "image": "own:1", "restartPolicy": "Always"},
+            ],
             "containers": [
-                {"name": "agent", "image": "agent:v1", "env": [{"name": "IS_INJECTED", "value": "true"}]},
+                {
+                    "name": "agent", "image": "agent:v1", "env": [{"name": "IS_INJECTED", "value": "true"}],
+                    "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}},
+                },
                 {"name": "main", "image": "app:1", "env": [{"name": "IS_INJECTED", "value": "false"}]},
             ],
         },
@@ -113,8 +123,12 @@ fn operation(op: &str, path: &str, value: &Value) -> Value {
 async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
     let guarded = guarded().await;
     let condition = json!([{"type": "SidecarSetUpgradable", "status": "True"}]);
+    let more = json!({"limits": {"cpu": "2"}, "requests": {"cpu": "200m"}});
     for (part, operations) in [
         (None, operation("replace", "/spec/containers/0/image", &json!("agent:v2"))),
+        (None, operation("replace", "/spec/initContainers/1/image", &json!("native:2"))),
+        (Some("resize"), operation("add", "/spec/containers/0/resources", &more)),
+        (Some("resize"), operation("add", "/spec/initContainers/1/resources", &more)),
         (None, operation("add", "/metadata/annotations/kruise.io~1sidecarset-hash", &json!("{}"))),
         (None, operation("add", "/metadata/annotations/version.sidecarset.kruise.io~1agent-1", &json!("1"))),
         (None, operation("remove", "/metadata/annotations/kruise.io~1sidecarset-hash", &json!(null))),
@@ -132,6 +146,17 @@ async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
             "images of containers that were injected",
         ),
         (None, operation("replace", "/spec/initContainers/0/image", &json!("init:2")), "images of containers"),
+        (None, operation("replace", "/spec/initContainers/2/image", &json!("own:2")), "images of containers"),
+        (
+            Some("resize"),
+            operation("add", "/spec/containers/1/resources", &more),
+            "cpu and memory of containers that were injected",
+        ),
+        (
+            Some("resize"),
+            operation("add", "/spec/initContainers/2/resources", &more),
+            "cpu and memory of containers that were injected",
+        ),
         (None, operation("add", "/spec/tolerations", &toleration), "images of containers"),
         (None, operation("add", "/spec/activeDeadlineSeconds", &json!(5)), "images of containers"),
         (None, operation("add", "/metadata/labels", &json!({"app": "x"})), "labels, finalizers or owners"),

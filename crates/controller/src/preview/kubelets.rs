@@ -1,4 +1,5 @@
-//! The kubelets of a preview: between two waves, the containers of Pods with a new image restart.
+//! The kubelets of a preview: between two waves, the containers of Pods with a new image restart, and new resources are
+//! in effect.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,13 @@ use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar::is_native;
 use serde_json::Value;
 
 use super::{PreviewError, Wave};
 use crate::store::Store;
 
-/// Restarts the containers whose images a wave has changed.
+/// Restarts the containers whose images a wave has changed, and gives containers their new resources.
 ///
 /// # Errors
 /// The simulation refused the status of a Pod.
@@ -36,11 +38,11 @@ pub(super) async fn restart(client: &Client, store: &Store, wave: &Wave) -> Resu
 struct Changed<'a> {
     /// The Pod after its last change.
     pod: &'a Value,
-    /// The containers with new images.
+    /// The containers with new images or resources.
     restarting: Vec<&'a str>,
 }
 
-/// Returns the Pods whose images a wave has changed, as they are once their containers have restarted.
+/// Returns the Pods whose images or resources a wave has changed, as they are once their containers have restarted.
 fn restarted(wave: &Wave) -> Vec<Value> {
     let mut pods: BTreeMap<(Option<&str>, &str), Changed<'_>> = BTreeMap::new();
     for change in wave.changes.iter().filter(|change| change.object.kind == "Pod") {
@@ -55,32 +57,47 @@ fn restarted(wave: &Wave) -> Vec<Value> {
     pods.map(|seen| with_statuses(seen.pod.clone(), &seen.restarting)).collect()
 }
 
-fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let containers = json::items(pod, &["spec", "containers"]).iter();
-    containers.map(|container| (json::text(container, &["name"]), json::text(container, &["image"])))
+/// The lists of containers in the spec, each with its list in the status.
+const LISTS: [(&str, &str); 2] = [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")];
+
+/// Returns the containers that run for as long as the Pod does, and native sidecars.
+fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let all =
+        LISTS.into_iter().flat_map(|(list, _)| json::items(pod, &["spec", list]).iter().map(move |it| (list, it)));
+    let running = all.filter(|(list, container)| *list == "containers" || is_native(container));
+    running.map(|(_, container)| (json::text(container, &["name"]), container))
 }
 
-/// Returns the names of the containers whose images differ.
+/// Returns the names of the containers whose images or resources differ.
 fn changed<'a>(before: &Value, after: &'a Value) -> impl Iterator<Item = &'a str> {
-    let images: BTreeMap<String, String> =
-        containers(before).map(|(name, image)| (name.to_owned(), image.to_owned())).collect();
+    let parts = |container: &Value| ["image", "resources"].map(|key| container.get(key).cloned());
+    let known: BTreeMap<String, [Option<Value>; 2]> =
+        containers(before).map(|(name, container)| (name.to_owned(), parts(container))).collect();
     containers(after)
-        .filter(move |(name, image)| images.get(*name).is_some_and(|before| before != image))
+        .filter(move |(name, container)| known.get(*name).is_some_and(|before| *before != parts(container)))
         .map(|(name, _)| name)
 }
 
-/// Returns a Pod in which these containers run the images of the spec.
-fn with_statuses(mut pod: Value, restarted: &[&str]) -> Value {
-    let images: BTreeMap<String, Value> =
-        containers(&pod).map(|(name, image)| (name.to_owned(), Value::from(image))).collect();
-    let statuses = pod.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut);
-    for status in statuses.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
-        if let Some(image) = images.get(name).filter(|_| restarted.contains(&name)).cloned() {
-            // An image that is named by its digest has it in its id as well; other ids only have to differ.
-            status.insert("imageID".to_owned(), image.clone());
-            status.insert("image".to_owned(), image);
-            status.insert("ready".to_owned(), true.into());
+/// Returns a Pod in which these containers run the images of the spec, with its resources.
+fn with_statuses(mut pod: Value, changed: &[&str]) -> Value {
+    let wanted: BTreeMap<String, Value> =
+        containers(&pod).map(|(name, container)| (name.to_owned(), container.clone())).collect();
+    for (_, list) in LISTS {
+        let statuses = pod.pointer_mut(&format!("/status/{list}")).and_then(Value::as_array_mut);
+        for status in statuses.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
+            if let Some(container) = wanted.get(name).filter(|_| changed.contains(&name)) {
+                let image = json::text(container, &["image"]);
+                if status.get("image").and_then(Value::as_str) != Some(image) {
+                    // An image that is named by its digest has it in its id as well; other ids only have to differ.
+                    status.insert("imageID".to_owned(), image.into());
+                    status.insert("image".to_owned(), image.into());
+                    status.insert("ready".to_owned(), true.into());
+                }
+                if let Some(resources) = container.get("resources") {
+                    status.insert("resources".to_owned(), resources.clone());
+                }
+            }
         }
     }
     pod

@@ -7,6 +7,7 @@
 mod metrics;
 mod pods;
 mod register;
+mod resize;
 mod rival;
 mod round;
 mod sources;
@@ -208,7 +209,7 @@ impl Controller for SidecarSetRollout {
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets"], WATCH, "The SidecarSets."),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets/status"], &["patch"], status),
             Right::new(Scope::Cluster, "", &["pods"], &["get", "list", "watch", "patch"], pods),
-            Right::new(Scope::Cluster, "", &["pods/status"], &["patch"], ""),
+            Right::new(Scope::Cluster, "", &["pods/status", "pods/resize"], &["patch"], ""),
             Right::new(Scope::System, "apps", &["controllerrevisions"], KEEP, revisions),
             Right::new(Scope::System, "coordination.k8s.io", &["leases"], WATCH, lease),
             Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
@@ -328,6 +329,7 @@ impl SidecarSetRollout {
             Round::Reset(reset) => self.reset(rollout, &reset, state).await,
             Round::Upgrade { not_upgradable, chosen } => {
                 let is_told = self.tell_not_upgradable(rollout, &not_upgradable, state).await?;
+                self.tell_failed_resizes(rollout, &not_upgradable, state).await;
                 let is_done = self.upgrade(rollout, &chosen, revision, state).await?;
                 Ok(Done::after_write(is_told && is_done))
             }

@@ -7,6 +7,7 @@ use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::Chosen;
 use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade::{self, Edit};
+use pillion_rollout::way::Way;
 use serde_json::{Value, json};
 
 use super::metrics::Outcome;
@@ -25,7 +26,7 @@ pub(super) fn is_told(pod: &Pod, name: &str) -> bool {
 }
 
 /// What became of a write to a Pod.
-enum Written {
+pub(super) enum Written {
     Done,
     /// Another client changed the Pod at the same time, or it is gone.
     Overtaken,
@@ -51,11 +52,15 @@ impl SidecarSetRollout {
         state: &mut State,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
-        for pod in chosen.iter().filter_map(|chosen| rollout.pods.get(chosen.pod)) {
+        for (pod, way) in chosen.iter().filter_map(|chosen| Some((rollout.pods.get(chosen.pod)?, chosen.way))) {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);
             }
-            match self.upgrade_one(rollout, &pod.0, revision, state).await? {
+            let written = match way {
+                Way::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
+                Way::InPlace | Way::Recreate => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
+            };
+            match written {
                 Written::Done => {}
                 Written::Overtaken => is_complete = false,
             }
@@ -65,10 +70,11 @@ impl SidecarSetRollout {
 
     /// Upgrades one Pod. The condition comes first: a Pod with the new images is not looked at again, so a condition that
     /// was not written after it would be missing for ever.
-    async fn upgrade_one(
+    pub(super) async fn upgrade_one(
         &self,
         rollout: &Rollout<'_>,
         pod: &Pod,
+        way: Way,
         revision: &str,
         state: &mut State,
     ) -> Result<Written, Failure> {
@@ -82,7 +88,8 @@ impl SidecarSetRollout {
         let Some(current) = self.pods.get(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
             return Ok(Written::Overtaken);
         };
-        let edit = upgrade::upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
+        let upgrade = if way == Way::Resize { upgrade::after_resize } else { upgrade::upgrade };
+        let edit = upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
         let edit = edit.map_err(|reasons| unpatchable(pod, &reasons))?;
         let why = if edit.changes_images() { "new images" } else { "it has the images already" };
         let cause = Cause { sidecar_set: set, outcome: Outcome::Upgraded, why };

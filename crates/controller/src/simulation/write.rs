@@ -196,7 +196,9 @@ impl World {
         mut after: Value,
     ) -> Result<Response<Body>, Refusal> {
         let Target { api_version, key, part } = *target;
-        if part == Some("status") {
+        if part == Some("resize") {
+            after = resized(&before, &after);
+        } else if part == Some("status") {
             let status = after.get("status").cloned();
             after = with(before.clone(), "status", status);
         } else if before.get("status").is_some() {
@@ -225,6 +227,19 @@ impl World {
         self.record(Written { verb, api_version, key, part, before: Some(before), after: stays });
         Ok(answer(StatusCode::OK, &after))
     }
+}
+
+/// Returns a Pod with the resources of the containers of another version, and nothing else of it.
+fn resized(before: &Value, wanted: &Value) -> Value {
+    let mut after = before.clone();
+    for list in ["containers", "initContainers"] {
+        let wanted = json::items(wanted, &["spec", list]);
+        let containers = after.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+        for (container, wanted) in containers.into_iter().flatten().zip(wanted) {
+            *container = with(container.take(), "resources", wanted.get("resources").cloned());
+        }
+    }
+    after
 }
 
 /// Checks the preconditions in the metadata of a body: UID and resource version.

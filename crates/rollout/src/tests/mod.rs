@@ -1,9 +1,11 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
 mod lefts;
+mod natives;
 mod pods;
 mod properties;
 mod reports;
+mod resizes;
 mod revisions;
 mod rounds;
 mod upgrades;

@@ -15,18 +15,18 @@ use crate::way::Way;
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
 
 fn judged(is_updated: bool, is_consistent: bool, is_ready: bool) -> Judged {
-    Judged { is_updated, is_consistent, is_ready }
+    Judged { is_updated, is_consistent, is_ready, is_resizing: false }
 }
 
 #[test]
 fn roll15_pods_are_counted() {
     let all =
         [judged(true, true, true), judged(true, false, true), judged(false, true, true), judged(false, true, false)];
-    assert_eq!(Counts::of(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1 });
+    assert_eq!(Counts::of(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1, resizing: 0 });
 }
 
 fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
-    Counts { matched, updated, ready: updated_ready, updated_ready }
+    Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 }
 }
 
 fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
@@ -102,7 +102,7 @@ fn where_conditions_are_dropped_the_counters_are_written_alone() {
 
 /// OpenKruise's CustomResourceDefinition refuses a status without these.
 #[rstest]
-#[case::of_no_pods(Some((Counts { matched: 0, updated: 0, ready: 0, updated_ready: 0 }, LATEST)))]
+#[case::of_no_pods(Some((Counts::default(), LATEST)))]
 #[case::of_a_set_that_is_not_rolled_out(None)]
 fn roll15_the_first_status_has_the_counters_that_are_required(#[case] counts: Option<(Counts, Latest<'_>)>) {
     let object = json!({"metadata": {"name": "logs", "uid": "1", "resourceVersion": "5", "generation": 1}});

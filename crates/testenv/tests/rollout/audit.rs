@@ -81,10 +81,22 @@ pub fn upgrades(writes: &[Write]) -> Vec<Upgrade> {
     upgrades
 }
 
-/// Returns the images before and after of the containers whose image differs. Nothing else of the spec may differ.
+/// Returns the largest number of Pods that `counts` at the same time.
+pub fn most(writes: &[Write], counts: impl Fn(&Value) -> bool) -> usize {
+    let mut pods = BTreeMap::<&str, bool>::new();
+    let numbers = writes.iter().map(|write| {
+        pods.insert(&write.name, write.pod.as_ref().is_some_and(&counts));
+        pods.values().filter(|counted| **counted).count()
+    });
+    numbers.max().unwrap_or_default()
+}
+
+/// Returns the images before and after of the containers whose image differs. Nothing else of the spec may differ, except
+/// for the resources of a Pod whose resize has begun.
 fn changed(before: &Value, after: &Value) -> BTreeMap<String, (String, String)> {
     let (old, new) = (containers(before), containers(after));
     assert_eq!(old.len(), new.len());
+    let is_resizing = before["metadata"]["annotations"].get("pillion.dev/sidecarset-resize-state").is_some();
     let mut images = BTreeMap::new();
     for (old, new) in old.iter().zip(new) {
         let (from, to) = (&old["image"], &new["image"]);
@@ -94,6 +106,9 @@ fn changed(before: &Value, after: &Value) -> BTreeMap<String, (String, String)> 
         }
         let mut same = (*old).clone();
         same["image"] = to.clone();
+        if is_resizing {
+            same["resources"] = new["resources"].clone();
+        }
         assert_eq!(same, *new, "more than the image has changed");
     }
     images
@@ -119,7 +134,7 @@ pub fn is_ready(pod: &Value) -> bool {
 }
 
 /// Whether a Pod is ready, and each injected container runs the image of the spec.
-fn is_available(pod: &Value) -> bool {
+pub fn is_available(pod: &Value) -> bool {
     let statuses = pod["status"]["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
     let runs = |container: &Value| {
         statuses.iter().any(|status| status["name"] == container["name"] && status["image"] == container["image"])

@@ -1,4 +1,5 @@
 //! SidecarSets with Pods that kwok runs, and the controller that rolls them out, with exactly the rendered rights.
+#![allow(dead_code, reason = "no test file uses all of it")]
 
 pub mod audit;
 
@@ -204,6 +205,11 @@ impl Place {
         }
     }
 
+    /// Returns the writes to the Pods so far.
+    pub fn writes(&self) -> Vec<audit::Write> {
+        audit::writes(self.cluster, &self.name)
+    }
+
     fn upgrades(&self) -> Vec<Upgrade> {
         audit::upgrades(&audit::writes(self.cluster, &self.name))
     }
@@ -220,7 +226,12 @@ impl Place {
 
     /// Writes an annotation that nobody reads, as any other client might.
     pub async fn annotate(&self, pod: &str, value: &str) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {"test/other": value}}}));
+        self.edit_pod(pod, &json!({"metadata": {"annotations": {"test/other": value}}})).await;
+    }
+
+    /// Merges these fields into a Pod.
+    pub async fn edit_pod(&self, pod: &str, fields: &Value) {
+        let patch = Patch::Merge(fields);
         let _ = self.pods().patch(pod, &PatchParams::default(), &patch).await;
     }
 

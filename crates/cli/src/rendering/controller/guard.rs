@@ -73,8 +73,8 @@ pub fn documents(limited: Limited<'_>) -> Vec<Document> {
         "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata(),
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     });
-    let about = "What sidecarset-rollout may change in Pods: images of injected containers, the records of SidecarSets, and \
-                 one condition. Nothing else, whoever holds its token.";
+    let about = "What sidecarset-rollout may change in Pods: images, cpu and memory of injected containers, the records of \
+                 SidecarSets, and one condition. Nothing else, whoever holds its token.";
     vec![Document::new(FILE, about, policy), Document::new(FILE, "", binding)]
 }
 
@@ -101,14 +101,19 @@ fn validations(annotations: &[String]) -> Vec<Value> {
         "old.?env.orValue([]).exists(variable, variable.name == '{}' && variable.?value.orValue('') == 'true')",
         names::ENV_IS_INJECTED
     );
-    let images = format!(
-        "object.spec.containers.all(container, oldObject.spec.containers.exists(old, old.name == container.name && \
-         (old.image == container.image || {is_injected})))"
-    );
-    let resources = format!(
-        "object.spec.containers.all(container, oldObject.spec.containers.exists(old, old.name == container.name && \
-         (old.?resources == container.?resources || {is_injected})))"
-    );
+    let is_native = "old.?restartPolicy.orValue('') == 'Always'";
+    // Whether a field of each container is as before, or the container was injected. Of init containers, native sidecars
+    // alone may change.
+    let only_injected = |same: &str| {
+        format!(
+            "object.spec.containers.all(container, oldObject.spec.containers.exists(old, old.name == container.name && \
+             ({same} || {is_injected}))) && object.spec.?initContainers.orValue([]).all(container, \
+             oldObject.spec.?initContainers.orValue([]).exists(old, old.name == container.name && \
+             ({same} || ({is_native} && {is_injected}))))"
+        )
+    };
+    let images = only_injected("old.image == container.image");
+    let resources = only_injected("old.?resources == container.?resources");
     let is_record = |key: &str| {
         let prefixes = [RECORDS, names::VERSION_PREFIX, names::VERSION_ALT_PREFIX, "pillion.dev/"];
         let own = prefixes.into_iter().map(|prefix| format!("{key}.startsWith({})", text(prefix)));
@@ -122,9 +127,6 @@ fn validations(annotations: &[String]) -> Vec<Value> {
     let others = |object: &str| {
         format!("{object}.status.?conditions.orValue([]).filter(condition, condition.type != '{CONDITION}')")
     };
-    let init = "object.spec.?initContainers.orValue([]).all(container, \
-                oldObject.spec.?initContainers.orValue([]).exists(old, old.name == container.name && \
-                old.image == container.image))";
     let rule = |expression: String, message: &str| json!({"expression": expression, "message": message});
     vec![
         rule(
@@ -140,7 +142,7 @@ fn validations(annotations: &[String]) -> Vec<Value> {
             "sidecarset-rollout may only change annotations that record SidecarSets, and those of patchPodMetadata",
         ),
         rule(
-            only("", all([images, init.to_owned()].into_iter().chain(SPEC.iter().map(|field| same("spec", field))))),
+            only("", all([images].into_iter().chain(SPEC.iter().map(|field| same("spec", field))))),
             "sidecarset-rollout may only change images of containers that were injected",
         ),
         rule(

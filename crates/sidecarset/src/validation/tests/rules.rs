@@ -182,6 +182,24 @@ fn val4_to_val13_spec(#[case] changes: Value, #[case] expected: &[&str]) {
     assert_eq!(paths(&validate(&with_spec(changes))), expected);
 }
 
+/// The annotation changes nothing else: a plain init container, and `NotUpdate`, are allowed without it.
+#[rstest]
+#[case::without_it(None, &["spec.updateStrategy"])]
+#[case::asked_for(Some("true"), &[])]
+#[case::refused(Some("false"), &["spec.updateStrategy"])]
+#[case::another_word(Some("yes"), &["spec.updateStrategy"])]
+fn val4_diff31_native_sidecars_with_rolling_update_need_the_annotation(
+    #[case] annotation: Option<&str>,
+    #[case] expected: &[&str],
+) {
+    let native = container("i", json!({"restartPolicy": "Always"}));
+    let mut set = with_spec(json!({"updateStrategy": {"type": "RollingUpdate"}, "initContainers": [native]}));
+    if let Some(value) = annotation {
+        set.as_value_mut()["metadata"]["annotations"] = json!({"pillion.dev/native-upgrade": value});
+    }
+    assert_eq!(paths(&validate(&set)), expected);
+}
+
 fn term(weight: i64, selector: Value) -> Value {
     json!({"weight": weight, "matchSelector": selector})
 }

@@ -1,0 +1,139 @@
+//! Resizes of Pods (ROLL-65): the mark that one has begun, cpu and memory through the subresource `resize`, and images
+//! and records when the kubelet has carried it out.
+
+use kube::core::Request;
+use pillion_kubernetes::outcome::Reason;
+use pillion_plan::Step;
+use pillion_rollout::pod::{Metadata, Pod};
+use pillion_rollout::resize;
+use pillion_rollout::way::{Obstacle, Way};
+use serde_json::Value;
+
+use super::metrics::Outcome;
+use super::round::Written;
+use super::{Rollout, SidecarSetRollout, State};
+use crate::controller::{Controller as _, Failure};
+use crate::problem::WriteProblem;
+use crate::read;
+
+impl SidecarSetRollout {
+    /// Takes the next step of the resize of a Pod. The Pod is read first: what a watch keeps of it has no amounts.
+    pub(super) async fn resize_one(
+        &self,
+        rollout: &Rollout<'_>,
+        pod: &Pod,
+        revision: &str,
+        state: &mut State,
+    ) -> Result<Written, Failure> {
+        let Some(mut object) = self.whole(&pod.metadata).await? else { return Ok(Written::Overtaken) };
+        let planned = match resize::plan(&rollout.target, &object) {
+            Ok(planned) => planned,
+            Err(reasons) => return self.refuse(rollout, &object, &texts(&reasons)).await,
+        };
+        if let Some(begin) = planned.begin {
+            match self.effects.carry_out(&begin, "its resize begins").await {
+                Ok(stored) => object = stored.unwrap_or(object),
+                Err(error) if error.problem.is_overtaken() => return Ok(Written::Overtaken),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(step) = planned.resize {
+            return self.send(rollout, &object, &step).await;
+        }
+        let seen = decoded(&object)?;
+        if resize::is_complete(&rollout.target, &seen) {
+            self.upgrade_one(rollout, &seen, Way::Resize, revision, state).await
+        } else {
+            Ok(Written::Done)
+        }
+    }
+
+    /// Asks the API server to resize a Pod.
+    async fn send(&self, rollout: &Rollout<'_>, object: &Value, step: &Step) -> Result<Written, Failure> {
+        let set = rollout.resource.name();
+        let seen = decoded(object)?;
+        let Metadata { namespace, name, .. } = &seen.metadata;
+        let Err(error) = self.effects.carry_out(step, "new cpu and memory").await else {
+            self.metrics.wrote(set, Outcome::Resized);
+            tracing::info!(controller = Self::NAME, sidecar_set = set, namespace, pod = name, "resized");
+            return Ok(Written::Done);
+        };
+        let refusal = match &error.problem {
+            WriteProblem::Invalid(problem) => Some(problem.clone()),
+            // A right that is missing is no refusal of this resize.
+            WriteProblem::Forbidden(problem) if !problem.contains("cannot patch resource") => Some(problem.clone()),
+            WriteProblem::NotFound if self.whole(&seen.metadata).await?.is_some() => {
+                Some("it has no subresource \"resize\" of Pods; Kubernetes 1.33 and newer have it".to_owned())
+            }
+            _ => None,
+        };
+        match refusal {
+            Some(problem) => {
+                self.metrics.wrote(set, Outcome::Refused);
+                self.refuse(rollout, object, &problem).await
+            }
+            None if error.problem.is_overtaken() => {
+                self.metrics.wrote(set, Outcome::Overtaken);
+                Ok(Written::Overtaken)
+            }
+            None => {
+                self.metrics.wrote(set, Outcome::Failed);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Records in a Pod why it is not resized. The next round reports it.
+    async fn refuse(&self, rollout: &Rollout<'_>, object: &Value, problem: &str) -> Result<Written, Failure> {
+        let step = resize::refuse(&rollout.target, &decoded(object)?, problem);
+        let is_written = self.effects.settle(&step, "its resize is refused").await?;
+        Ok(if is_written { Written::Done } else { Written::Overtaken })
+    }
+
+    /// Reads the whole Pod from the API server; `None` if it is gone.
+    async fn whole(&self, pod: &Metadata) -> Result<Option<Value>, Failure> {
+        let Metadata { namespace, name, uid, .. } = pod;
+        let failed = |problem: WriteProblem| Failure {
+            retry_after: problem.retry_after(),
+            text: format!("could not read Pod \"{namespace}/{name}\": {problem}"),
+        };
+        let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+        let request = request.get(name, &kube::api::GetParams::default());
+        let request = request.map_err(|error| failed(WriteProblem::Invalid(error.to_string())))?;
+        match read::in_time(self.context.client.request::<Value>(request)).await {
+            Ok(object) => Ok(Some(object).filter(|object| decoded(object).is_ok_and(|pod| pod.metadata.uid == *uid))),
+            Err(WriteProblem::NotFound) => Ok(None),
+            Err(problem) => Err(failed(problem)),
+        }
+    }
+
+    /// Tells people once why the resizes of Pods cannot be carried out.
+    pub(super) async fn tell_failed_resizes(&self, rollout: &Rollout<'_>, pods: &[usize], state: &mut State) {
+        let failed = pods.iter().filter_map(|position| {
+            let pod = &rollout.pods.get(*position)?.0;
+            match rollout.target.way(pod).err()? {
+                it @ (Obstacle::ResizeRefused { .. } | Obstacle::ResizeInfeasible { .. }) => Some((pod, it)),
+                _ => None,
+            }
+        });
+        let failed: Vec<(&Pod, Obstacle)> = failed.collect();
+        let Some((pod, obstacle)) = failed.first() else { return };
+        let Metadata { namespace, name, .. } = &pod.metadata;
+        let more = match failed.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" ({more} more Pods cannot be resized)"),
+        };
+        let text = format!("Pod \"{namespace}/{name}\" cannot be upgraded: {obstacle}{more}");
+        if state.journal.is_news(&text) {
+            self.context.events.warning(rollout.object, "Upgrade", "ResizeFailed", text).await;
+        }
+    }
+}
+
+fn decoded(object: &Value) -> Result<Pod, Failure> {
+    Pod::decode(object).map_err(|error| Failure::new(format!("a Pod could not be read: {error}")))
+}
+
+fn texts(reasons: &[Reason]) -> String {
+    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,289 @@
+//! Resize (ROLL-65): cpu and memory of the injected containers of a running Pod.
+//!
+//! A Pod records in an annotation that its resize has begun, before anything else changes. So an edit of the SidecarSet
+//! in between is followed, a restart of the controller forgets nothing, and a refusal is not asked for again.
+
+use std::collections::BTreeMap;
+
+use pillion_inject::list::List;
+use pillion_inject::records::Records;
+use pillion_inject::resources::Targets;
+use pillion_json::go as go_json;
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::nullable;
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::quantity::Quantity;
+use pillion_plan::{Step, Subresource};
+use pillion_sidecarset::pod as pods;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::pod::{self, Pod};
+use crate::target::Target;
+use crate::upgrade::{reference, test};
+use crate::way::Obstacle;
+
+/// The annotation with the resizes of a Pod that have begun: an object keyed by the names of SidecarSets.
+pub const STATE: &str = "pillion.dev/sidecarset-resize-state";
+/// The resources that a resize changes.
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+/// The lists of resources.
+const LISTS: [&str; 2] = ["limits", "requests"];
+/// The most characters of the API server's text that a Pod records.
+const REFUSAL_MAX: usize = 500;
+
+/// A resize that has begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Begun {
+    /// The hash of the version that the Pod is to have.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub hash: String,
+    /// The first generation of the Pod at which a condition is about this resize.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub generation: i64,
+    /// Why the API server refuses the resize, or why its amounts cannot be computed; empty if neither is so.
+    #[serde(deserialize_with = "nullable::or_default", skip_serializing_if = "String::is_empty")]
+    pub refused: String,
+}
+
+/// Reads the annotation. One that cannot be read is empty.
+pub(crate) fn read(text: &str) -> BTreeMap<String, Begun> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// What the kubelet says about a resize of a Pod: the conditions `PodResizePending` and `PodResizeInProgress`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// The condition `PodResizePending`, if it is true.
+    pub pending: Option<Box<Pending>>,
+    /// Whether the condition `PodResizeInProgress` is true.
+    pub is_in_progress: bool,
+}
+
+/// A resize that the kubelet has not begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Whether the resize can never be carried out on this node (`Infeasible`); otherwise it waits (`Deferred`).
+    pub is_infeasible: bool,
+    /// The generation of the Pod that the kubelet has judged; `None` if it does not say.
+    pub generation: Option<i64>,
+    /// The kubelet's text.
+    pub message: String,
+}
+
+impl Condition {
+    /// Takes a condition of the Pod into account.
+    pub(crate) fn see(&mut self, condition: pod::Condition) {
+        if condition.status != "True" {
+            return;
+        }
+        match condition.type_.as_str() {
+            "PodResizePending" => {
+                let generation = condition.observed_generation.filter(|generation| *generation > 0);
+                let is_infeasible = condition.reason == "Infeasible";
+                self.pending = Some(Box::new(Pending { is_infeasible, generation, message: condition.message }));
+            }
+            "PodResizeInProgress" => self.is_in_progress = true,
+            _ => {}
+        }
+    }
+}
+
+/// Cpu and memory of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Resources {
+    #[serde(deserialize_with = "nullable::or_default")]
+    limits: Amounts,
+    #[serde(deserialize_with = "nullable::or_default")]
+    requests: Amounts,
+}
+
+/// Amounts of both resources, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Amounts {
+    cpu: Option<String>,
+    memory: Option<String>,
+}
+
+impl Resources {
+    fn amounts(&self) -> [Option<&str>; 4] {
+        [&self.limits, &self.requests]
+            .map(|list| [list.cpu.as_deref(), list.memory.as_deref()])
+            .as_flattened()
+            .try_into()
+            .unwrap_or_default()
+    }
+
+    /// Whether these amounts are in others, too.
+    pub(crate) fn are_in(&self, others: Option<&Self>) -> bool {
+        let others = others.map(Self::amounts).unwrap_or_default();
+        self.amounts().into_iter().zip(others).all(|(wanted, other)| {
+            wanted.is_none_or(|wanted| other.is_some_and(|other| other == wanted || are_equal(wanted, other)))
+        })
+    }
+}
+
+fn are_equal(one: &str, other: &str) -> bool {
+    Quantity::parse(one).is_ok_and(|one| Quantity::parse(other).is_ok_and(|other| one == other))
+}
+
+impl Pod {
+    /// Returns the resize of this Pod for a SidecarSet that has begun and is not complete.
+    pub fn resize(&self, target: &Target<'_>) -> Option<&Begun> {
+        self.resizes().get(target.name())
+    }
+}
+
+/// Whether the kubelet has not carried out a resize to this version yet. The resize may still have to be sent: whoever
+/// sends it reads the Pod first.
+pub fn is_under_way(target: &Target<'_>, pod: &Pod) -> bool {
+    let is_asked = pod.resize(target).is_some_and(|begun| begun.hash == target.hash() && begun.refused.is_empty());
+    is_asked && !is_complete(target, pod)
+}
+
+/// Whether the containers of the SidecarSet have the cpu and memory of the Pod's spec.
+pub fn is_complete(target: &Target<'_>, pod: &Pod) -> bool {
+    let has_resources = |name: &String| pod.status(name).is_some_and(|status| status.has_resources);
+    !pod.state.resize.is_in_progress && target.containers().iter().all(has_resources)
+}
+
+/// Returns why a resize of a Pod to this version cannot be carried out, if it is refused or the kubelet calls it
+/// infeasible.
+pub fn obstacle(target: &Target<'_>, pod: &Pod) -> Option<Obstacle> {
+    let begun = pod.resize(target).filter(|begun| begun.hash == target.hash())?;
+    if !begun.refused.is_empty() {
+        return Some(Obstacle::ResizeRefused { problem: begun.refused.clone() });
+    }
+    let pending = pod.state.resize.pending.as_ref().filter(|pending| pending.is_infeasible)?;
+    let is_about_it = pending.generation.is_none_or(|generation| generation >= begun.generation);
+    let problem = || pending.message.clone();
+    (is_about_it && !is_complete(target, pod)).then(|| Obstacle::ResizeInfeasible { problem: problem() })
+}
+
+/// The resize of a Pod, as far as it is left to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resize {
+    /// Writes into the Pod that the resize has begun; `None` if it says so already.
+    pub begin: Option<Step>,
+    /// Changes cpu and memory; `None` if the spec of the Pod has them already.
+    pub resize: Option<Step>,
+}
+
+/// Plans the resize of a Pod. `object` is the whole Pod, as the API server has it.
+///
+/// # Errors
+/// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
+pub fn plan(target: &Target<'_>, object: &Value) -> Result<Resize, Vec<Reason>> {
+    let operations = operations(target, object)?;
+    let seen = Pod::decode(object).unwrap_or_default();
+    let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
+    let before = seen.resize(target);
+    let generation =
+        if operations.is_empty() { before.map_or(0, |begun| begun.generation) } else { generation.saturating_add(1) };
+    let begun = Begun { hash: target.hash().to_owned(), generation, refused: String::new() };
+    let begin = (before != Some(&begun)).then(|| write(target, &seen, begun));
+    let resize = (!operations.is_empty()).then(|| {
+        let first = test("/metadata/uid", &seen.metadata.uid);
+        let operations = [first].into_iter().chain(operations).collect();
+        Step::JsonPatch { object: reference(&seen), subresource: Some(Subresource::Resize), operations }
+    });
+    Ok(Resize { begin, resize })
+}
+
+/// Returns the step that records why the resize of a Pod is refused. It is not asked for again until the version changes.
+pub fn refuse(target: &Target<'_>, pod: &Pod, problem: &str) -> Step {
+    let generation = pod.resize(target).map_or(0, |begun| begun.generation);
+    let refused = problem.chars().take(REFUSAL_MAX).collect();
+    write(target, pod, Begun { hash: target.hash().to_owned(), generation, refused })
+}
+
+/// Returns the annotation after the resize for this SidecarSet; `None` if it is not needed any more.
+pub(crate) fn after(target: &Target<'_>, pod: &Pod) -> Option<String> {
+    let mut resizes = pod.resizes().clone();
+    resizes.remove(target.name());
+    (!resizes.is_empty()).then(|| text(&resizes))
+}
+
+fn text(resizes: &BTreeMap<String, Begun>) -> String {
+    go_json::to_string_sorted(&json!(resizes))
+}
+
+fn write(target: &Target<'_>, pod: &Pod, begun: Begun) -> Step {
+    let mut resizes = pod.resizes().clone();
+    resizes.insert(target.name().to_owned(), begun);
+    crate::upgrade::Edit::annotation(STATE, text(&resizes)).step(pod)
+}
+
+/// Returns the operations that give the containers of the SidecarSet their cpu and memory.
+fn operations(target: &Target<'_>, object: &Value) -> Result<Vec<Value>, Vec<Reason>> {
+    let own = without_injected(object);
+    let pod = pods::Pod::decode(&own).map_err(|errors| {
+        let unreadable = |error: FieldError| Reason::forbidden(FieldPath::new("spec"), error.to_string(), "");
+        errors.into_iter().map(unreadable).collect::<Vec<_>>()
+    })?;
+    let targets = Targets::of(pod, &[], &Records::default());
+    let mut operations = Vec::new();
+    for sidecar in &target.sidecars {
+        let computed = targets.resources(target.name(), (sidecar.list, sidecar.index, sidecar.container))?;
+        let wanted = computed.as_ref().or_else(|| json::at(sidecar.container, &["resources"]));
+        let Some(wanted) = wanted else { continue };
+        for name in sidecar.containers() {
+            let list = json::items(object, &["spec", sidecar.list.key()]);
+            let Some((index, container)) = list.iter().enumerate().find(|(_, it)| pods::name(it) == name) else {
+                continue;
+            };
+            operations.extend(of_container(sidecar.list, index, container, wanted));
+        }
+    }
+    Ok(operations)
+}
+
+/// Returns a Pod without its injected containers, of whose resources no `resourcesPolicy` makes use (EXPR-1).
+fn without_injected(object: &Value) -> Value {
+    let mut spec = Object::new();
+    for list in [List::Init, List::Containers] {
+        let own = json::items(object, &["spec", list.key()]).iter().filter(|it| !pods::is_injected(it));
+        spec.insert(list.key().to_owned(), own.cloned().collect());
+    }
+    json!({"metadata": {"name": "pod"}, "spec": spec})
+}
+
+/// Returns the operations that change cpu and memory of one container. What the version does not name stays, because a
+/// resize cannot remove it.
+fn of_container(list: List, index: usize, container: &Value, wanted: &Value) -> Vec<Value> {
+    let before = container.get("resources").cloned().unwrap_or_else(|| json!({}));
+    let mut after = before.clone();
+    for list in LISTS {
+        for resource in RESOURCES {
+            let of = |list: &str| json::at(wanted, &[list, resource]).filter(|amount| !amount.is_null());
+            // The API server gives a new container its limit as its request.
+            let Some(amount) = of(list).or_else(|| of("limits").filter(|_| list == "requests")) else { continue };
+            let known = json::at(&before, &[list, resource]);
+            let is_equal = |known: &Value| {
+                let [known, wanted] = [known, amount].map(Quantity::from_json);
+                known.is_ok() && known == wanted
+            };
+            if !known.is_some_and(is_equal)
+                && let Some(after) = after.as_object_mut()
+                && let Some(amounts) = json::object_mut(after, list)
+            {
+                amounts.insert(resource.to_owned(), amount.clone());
+            }
+        }
+    }
+    if after == before {
+        return Vec::new();
+    }
+    let path = format!("/spec/{}/{index}", list.key());
+    let resources = format!("{path}/resources");
+    let mut operations = vec![test(&format!("{path}/name"), pods::name(container))];
+    if container.get("resources").is_some() {
+        operations.push(json!({"op": "test", "path": resources, "value": before}));
+    }
+    operations.push(json!({"op": "add", "path": resources, "value": after}));
+    operations
+}
