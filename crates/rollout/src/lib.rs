@@ -6,7 +6,9 @@
 pub mod amount;
 pub mod budget;
 pub mod consistency;
+pub mod deadline;
 pub mod difference;
+pub mod fate;
 pub mod history;
 pub mod hot;
 pub mod in_place;
@@ -15,6 +17,7 @@ pub mod pod;
 pub mod round;
 pub mod scatter;
 pub mod status;
+pub mod trouble;
 pub mod target;
 pub mod upgradable;
 pub mod upgrade;
