@@ -45,9 +45,10 @@ impl Activity {
             Round::Upgrade { chosen, .. } if !chosen.is_empty() => Self::Working,
             Round::Upgrade { .. } => {
                 let limits = target.strategy.limits;
-                let open = pods.iter().zip(judged).filter(|(pod, judged)| {
-                    !judged.is_updated && target.selects(pod) && target.way(pod).is_ok()
-                });
+                let open = pods
+                    .iter()
+                    .zip(judged)
+                    .filter(|(pod, judged)| !judged.is_updated && target.selects(pod) && target.way(pod).is_ok());
                 // Pods beyond the partition wait for others to be ready, unless no Pod may be unavailable.
                 let is_open = open.count() > budget::partition(limits.partition, counts.matched);
                 if is_open && limits.max_unavailable.of(counts.matched) > 0 { Self::Working } else { settled }
@@ -201,6 +202,9 @@ impl Clock {
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { revision, matched, updated, updated_ready, .. } = self;
-        write!(f, "revision \"{revision}\": {updated} of {matched} Pods were updated, {updated_ready} of them were ready")
+        write!(
+            f,
+            "revision \"{revision}\": {updated} of {matched} Pods were updated, {updated_ready} of them were ready"
+        )
     }
 }

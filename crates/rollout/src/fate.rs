@@ -19,13 +19,7 @@ fn numbers(counts: Counts) -> String {
 
 /// Returns the progress of a rollout that has failed. `back` is the way back if it is the one that has failed, and
 /// `is_wanted` tells whether a way back is asked for.
-pub fn failed(
-    revision: &str,
-    record: &Failed,
-    back: Option<&Back<'_>>,
-    is_wanted: bool,
-    counts: Counts,
-) -> Progress {
+pub fn failed(revision: &str, record: &Failed, back: Option<&Back<'_>>, is_wanted: bool, counts: Counts) -> Progress {
     let Failed { at, reason, message, .. } = record;
     let what = match back {
         Some(back) => format!("{}, and failed as well at {at}: {message}", back.text()),

@@ -175,10 +175,19 @@ impl Trouble {
     pub fn of(reason: &str) -> Option<Self> {
         match reason {
             "CrashLoopBackOff" => Some(Self::Crash),
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" | "ImageInspectError"
-            | "RegistryUnavailable" | "SignatureValidationFailed" => Some(Self::Image),
-            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" | "PreCreateHookError"
-            | "PreStartHookError" | "PostStartHookError" => Some(Self::Start),
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed" => Some(Self::Image),
+            "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "PreCreateHookError"
+            | "PreStartHookError"
+            | "PostStartHookError" => Some(Self::Start),
             _ => None,
         }
     }

@@ -71,16 +71,17 @@ pub(super) fn in_force<'a>(
     let Some(back) = Back::recorded(&heads) else { return Ok(None) };
     let stored = revisions.iter().find(|revision| revision.name() == back.restored.name());
     let Some(stored) = stored else { return Ok(None) };
-    let restored = failure::restored(&wanted, &stored.whole()).map_err(|errors| {
-        format!("ControllerRevision \"{}\" cannot be read: {}", stored.name(), joined(&errors))
-    })?;
+    let restored = failure::restored(&wanted, &stored.whole())
+        .map_err(|errors| format!("ControllerRevision \"{}\" cannot be read: {}", stored.name(), joined(&errors)))?;
     let is_bundled = bundled.hash() == restored.hash();
     if Back::of(&wanted, upgrades, &heads).is_some() {
         let note = match (is_bundled, sources.has_bundle()) {
             (true, _) => "",
             (false, true) => "new Pods get it when the bundle contains it",
-            (false, false) => "new Pods get what the SidecarSet says, because there is no bundle in the ConfigMap of \
-                               settings.bundleRef",
+            (false, false) => {
+                "new Pods get what the SidecarSet says, because there is no bundle in the ConfigMap of \
+                               settings.bundleRef"
+            }
         };
         let version = if is_bundled { bundled.clone() } else { restored };
         return Ok(Some(InForce { back, version, note }));

@@ -49,18 +49,13 @@ pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
 fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput<'_>) -> Candidate {
     let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
     let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));
-    let set = match decode(object.clone()) {
-        Ok(decoded) => prepared(&slim(decoded.into_sidecar_set())),
-        Err(errors) => {
-            return Candidate { name, uid, created, set: SidecarSet::from_decoded(Value::Null), back: None, errors };
-        }
-    };
-    match in_force(set.clone(), seen) {
-        Ok(None) => {
+    let decoded = decode(object.clone()).map(|decoded| prepared(&slim(decoded.into_sidecar_set())));
+    match decoded.and_then(|set| Ok((in_force(&set, seen)?, set))) {
+        Ok((None, set)) => {
             let (set, errors) = with_revision(set, revisions, seen);
             Candidate { name, uid, created, set, back: None, errors }
         }
-        Ok(Some(InForce { set, failed, text })) => {
+        Ok((Some(InForce { set, failed, text }), _)) => {
             // A draw between two versions must not choose the one that has failed.
             let is_previous = RequestedRevision::of(&set) == Some(RequestedRevision::Previous);
             let is_left = |revision: &&ControllerRevision| !is_previous || revision.name() != failed;
@@ -68,7 +63,7 @@ fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput
             let (set, errors) = with_revision(set, &revisions, seen);
             Candidate { name, uid, created, set, back: Some(text), errors }
         }
-        Err(errors) => Candidate { name, uid, created, set, back: None, errors },
+        Err(errors) => Candidate { name, uid, created, set: SidecarSet::from_decoded(Value::Null), back: None, errors },
     }
 }
 
@@ -84,11 +79,11 @@ struct InForce {
 ///
 /// # Errors
 /// The revision cannot be read.
-fn in_force(set: SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, Vec<FieldError>> {
-    let ascending = failure::ascending(&set, seen.revisions);
-    let Some(back) = Back::of(&set, upgrades(&set, seen.settings), &ascending) else { return Ok(None) };
+fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, Vec<FieldError>> {
+    let ascending = failure::ascending(set, seen.revisions);
+    let Some(back) = Back::of(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
     let text = back.text();
-    let (failed, set) = (back.failed.name().to_owned(), failure::restored(&set, back.restored)?);
+    let (failed, set) = (back.failed.name().to_owned(), failure::restored(set, back.restored)?);
     Ok(Some(InForce { set, failed, text }))
 }
 
@@ -178,8 +173,7 @@ fn restored_revisions(
     settings: &Settings,
 ) -> Vec<ControllerRevision> {
     let failed = revisions.iter().filter(|revision| !revision.annotation(FAILED).is_empty());
-    let names: BTreeSet<&str> =
-        failed.filter_map(|revision| revision.label(names::SIDECAR_SET_NAME_LABEL)).collect();
+    let names: BTreeSet<&str> = failed.filter_map(|revision| revision.label(names::SIDECAR_SET_NAME_LABEL)).collect();
     let objects = sidecar_sets.iter().filter(|object| names.contains(json::text(object, &["metadata", "name"])));
     let of_set = |object: &std::sync::Arc<Value>| {
         let set = prepared(&decode(Value::clone(object)).ok()?.into_sidecar_set());
