@@ -185,7 +185,7 @@ impl SidecarSetRollout {
             "the definition of SidecarSets keeps no conditions, so the progress deadline of SidecarSet \"{name}\" counts \
              from the start of this process"
         );
-        if state.journal.is_news(&text) {
+        if !std::mem::replace(&mut state.is_drop_told, true) {
             tracing::warn!(controller = Self::NAME, sidecarset = name, "{text}");
             self.effects.problem(None, text);
         }

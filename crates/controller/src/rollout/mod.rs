@@ -88,6 +88,8 @@ pub struct State {
     since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
     drops_conditions: bool,
+    /// Whether people were told what that means for a deadline.
+    is_drop_told: bool,
     /// The status that was written last.
     reported: Option<Reported>,
     /// The last progress, if a deadline is asked for.
