@@ -21,6 +21,8 @@ pub struct Condition<'a> {
     pub reason: &'a str,
     /// The reason as text for people.
     pub message: &'a str,
+    /// `lastTransitionTime`; `None` for the time of the last change of the status.
+    pub since: Option<Timestamp>,
 }
 
 /// Returns the step that puts the condition of a SidecarSet into its status; `None` if the status has it already.
@@ -71,13 +73,14 @@ pub fn edits(sidecar_set: &Value, wanted: &[Condition<'_>], now: Timestamp) -> V
     operations
 }
 
-/// Returns a condition as it is written. It keeps the time of `old` unless the status changes.
+/// Returns a condition as it is written. Unless it has a time, it keeps that of `old` while the status is the same.
 fn written(sidecar_set: &Value, condition: Condition<'_>, old: Option<&Value>, now: Timestamp) -> Value {
-    let Condition { type_, status, reason, message } = condition;
+    let Condition { type_, status, reason, message, since } = condition;
     let status = if status { "True" } else { "False" };
     let old = old.filter(|old| json::text(old, &["status"]) == status);
-    let since = old.map(|old| json::text(old, &["lastTransitionTime"])).filter(|time| !time.is_empty());
-    let since = since.map_or_else(|| now.to_string(), str::to_owned);
+    let of_old = old.map(|old| json::text(old, &["lastTransitionTime"])).filter(|time| !time.is_empty());
+    let since = since.map(|since| since.to_string()).or_else(|| of_old.map(str::to_owned));
+    let since = since.unwrap_or_else(|| now.to_string());
     let mut new = json!({
         "type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
     });
@@ -111,7 +114,8 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp(0);
-    const CONDITION: Condition<'_> = Condition { type_: "InBundle", status: true, reason: "Current", message: "it is" };
+    const CONDITION: Condition<'_> =
+        Condition { type_: "InBundle", status: true, reason: "Current", message: "it is", since: None };
 
     fn written() -> Value {
         json!({

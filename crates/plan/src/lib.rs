@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod condition;
 pub mod default_account;
 pub mod demand;
+pub mod failure;
 pub mod legacy_token_cleaner;
 pub mod merged;
 pub mod root_ca;

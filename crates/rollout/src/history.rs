@@ -7,6 +7,7 @@ use pillion_json::go as go_json;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
+use pillion_plan::failure::{self, FAILED, Failed};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash::{revision_data, revision_name};
 use pillion_sidecarset::names;
@@ -70,6 +71,35 @@ impl Revision {
         }
     }
 
+    /// Returns the step that gives the revision the next number. It is tried again, so the record of a failed rollout goes
+    /// (ROLL-61).
+    fn again(&self, number: i64) -> Step {
+        if self.head.annotation(FAILED).is_empty() {
+            return self.patch(json!({"revision": number}));
+        }
+        self.patch(json!({"revision": number, "metadata": {"annotations": {FAILED: null}}}))
+    }
+
+    /// Returns the step that records that the rollout of the revision has failed (ROLL-61).
+    pub fn fail(&self, failed: &Failed) -> Step {
+        self.patch(json!({"metadata": {"annotations": {FAILED: failed.text()}}}))
+    }
+
+    /// Returns the step that removes the record of a failed rollout; `None` if there is none.
+    pub fn forgive(&self) -> Option<Step> {
+        let is_marked = !self.head.annotation(FAILED).is_empty();
+        is_marked.then(|| self.patch(json!({"metadata": {"annotations": {FAILED: null}}})))
+    }
+
+    /// Returns the whole ControllerRevision.
+    pub fn whole(&self) -> ControllerRevision {
+        let mut whole = self.head.as_value().clone();
+        if let Some(whole) = whole.as_object_mut() {
+            whole.insert("data".to_owned(), json::parse(self.data.as_bytes()).unwrap_or_default());
+        }
+        ControllerRevision::from_decoded(whole)
+    }
+
     fn reference(&self) -> ObjectRef {
         ObjectRef {
             api_version: "apps/v1",
@@ -114,13 +144,20 @@ impl<'a> History<'a> {
         Self { set, revisions, data: revision_data(set.spec(&[]).unwrap_or(&Value::Null)) }
     }
 
+    /// Returns the name of the revision that comes into force if the revision `latest` of the current data fails
+    /// (ROLL-62).
+    pub fn before(&self, latest: &str) -> Option<&'a str> {
+        let heads: Vec<&'a ControllerRevision> = self.revisions.iter().map(|revision| &revision.head).collect();
+        failure::before(latest, self.set.hash(), &heads).map(ControllerRevision::name)
+    }
+
     /// Returns the latest revision, which has the current data.
     pub fn latest(&self) -> Latest<'a> {
         let next = self.revisions.last().map_or(1, |newest| newest.head.revision().saturating_add(1));
         let equal = self.revisions.iter().enumerate().rfind(|(_, revision)| revision.data == self.data);
         match equal {
             Some((index, newest)) if index.saturating_add(1) == self.revisions.len() => Latest::Newest(newest),
-            Some((_, older)) => Latest::Again(older.patch(json!({"revision": next}))),
+            Some((_, older)) => Latest::Again(older.again(next)),
             None => Latest::New(next),
         }
     }

@@ -20,6 +20,9 @@ pub enum Left {
     /// The Pod is among the last ones, which the partition keeps.
     #[error("updateStrategy.partition keeps it")]
     Partition,
+    /// After a rollout that has failed, only the Pods that it reached get the earlier version (ROLL-62).
+    #[error("the rollout that failed has not reached it")]
+    Back,
     /// The Pod cannot get the version.
     #[error(transparent)]
     Obstacle(#[from] Obstacle),
@@ -39,6 +42,8 @@ pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize
             left.push((position, Left::NotUpdate));
         } else if !strategy.selected.has(|key| pod.label(key)) {
             left.push((position, Left::NotSelected));
+        } else if !target.selects(pod) {
+            left.push((position, Left::Back));
         } else if let Err(obstacle) = target.way(pod) {
             left.push((position, obstacle.into()));
         } else {

@@ -6,7 +6,9 @@
 pub mod amount;
 pub mod budget;
 pub mod consistency;
+pub mod deadline;
 pub mod difference;
+pub mod fate;
 pub mod history;
 pub mod hot;
 pub mod in_place;
@@ -18,6 +20,7 @@ pub mod round;
 pub mod scatter;
 pub mod status;
 pub mod target;
+pub mod trouble;
 pub mod upgradable;
 pub mod upgrade;
 pub mod way;

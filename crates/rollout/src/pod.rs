@@ -8,7 +8,7 @@ use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::names;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::resize::{self, Begun, Condition as ResizeCondition, Resources};
@@ -214,6 +214,72 @@ pub struct ContainerStatus {
     pub has_resources: bool,
     /// `resources`, until they are compared with the spec.
     resources: Option<Box<Resources>>,
+    /// Why it does not run, if it waits for more than its usual start.
+    #[serde(rename = "state", deserialize_with = "trouble")]
+    pub trouble: Option<Trouble>,
+}
+
+/// Why a container does not run (ROLL-61). Reasons that alternate are one trouble, so that no Pod wakes its SidecarSets
+/// each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// It ends again and again.
+    Crash,
+    /// Its image cannot be pulled.
+    Image,
+    /// It cannot be created or started.
+    Start,
+}
+
+impl Trouble {
+    /// Returns the trouble that the kubelet calls by this reason; `None` for the reasons of a usual start.
+    pub fn of(reason: &str) -> Option<Self> {
+        match reason {
+            "CrashLoopBackOff" => Some(Self::Crash),
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed" => Some(Self::Image),
+            "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "PreCreateHookError"
+            | "PreStartHookError"
+            | "PostStartHookError" => Some(Self::Start),
+            _ => None,
+        }
+    }
+
+    /// Returns what the container does, as text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Crash => "crashes",
+            Self::Image => "has an image that cannot be pulled",
+            Self::Start => "cannot be started",
+        }
+    }
+}
+
+/// The `state` of a container.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    #[serde(deserialize_with = "nullable::or_default")]
+    reason: String,
+}
+
+fn trouble<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trouble>, D::Error> {
+    let state = Option::<ContainerState>::deserialize(deserializer)?;
+    Ok(state.and_then(|state| Trouble::of(&state.waiting?.reason)))
 }
 
 /// The state of a Pod.

@@ -71,7 +71,7 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     }
     let mut outdated = Vec::new();
     for (position, (pod, judged)) in pods.iter().zip(judged).enumerate() {
-        if !judged.is_updated && strategy.selected.has(|key| pod.label(key)) {
+        if !judged.is_updated && target.selects(pod) {
             outdated.push(position);
         }
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::budget;
 use crate::consistency::Judged;
+use crate::deadline::PROGRESSING;
 use crate::round::{Rest, Round};
 use crate::target::Target;
 
@@ -140,7 +141,7 @@ impl Progress {
 
     /// Returns the three conditions.
     pub fn conditions(&self) -> [Condition<'_>; 3] {
-        let of = |type_, status| Condition { type_, status, reason: self.reason, message: &self.message };
+        let of = |type_, status| Condition { type_, status, reason: self.reason, message: &self.message, since: None };
         [of(READY, self.is_ready), of(RECONCILING, self.is_reconciling), of(STALLED, self.is_stalled)]
     }
 }
@@ -175,7 +176,8 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
         ]
     });
     let mut changed: Vec<(&str, Value)> = counters.filter(|(key, value)| !says(status, key, value)).collect();
-    let conditions = condition::edits(sidecar_set, &report.conditions, now);
+    let mut conditions = condition::edits(sidecar_set, &report.conditions, now);
+    conditions.extend(left_over(sidecar_set, &report.conditions));
     if changed.is_empty() && conditions.is_empty() {
         return None;
     }
@@ -197,6 +199,22 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
     operations.extend(conditions);
     let object = condition::reference(sidecar_set);
     Some(Step::JsonPatch { object, subresource: Some(Subresource::Status), operations })
+}
+
+/// Returns the operations that remove the condition [`PROGRESSING`] if it is there and no longer asked for. They come last:
+/// they change the positions of other conditions.
+fn left_over(sidecar_set: &Value, wanted: &[Condition<'_>]) -> Vec<Value> {
+    let is_it = |type_: &str| type_ == PROGRESSING;
+    if wanted.is_empty() || wanted.iter().any(|condition| is_it(condition.type_)) {
+        return Vec::new();
+    }
+    let mut known = json::items(sidecar_set, &["status", "conditions"]).iter();
+    let Some(index) = known.position(|known| is_it(json::text(known, &["type"]))) else { return Vec::new() };
+    let path = format!("/status/conditions/{index}");
+    vec![
+        json!({"op": "test", "path": format!("{path}/type"), "value": PROGRESSING}),
+        json!({"op": "remove", "path": path}),
+    ]
 }
 
 /// Whether the status has a value. An absent number is 0, except for the collision count.

@@ -38,6 +38,8 @@ pub struct Target<'a> {
     pub upgrades: Upgrades,
     /// The stored versions.
     pub versions: Versions<'a>,
+    /// The hash of the version that has failed: only its Pods get the version of the target (ROLL-62).
+    pub back_from: Option<String>,
 }
 
 /// A sidecar that is rolled out.
@@ -188,7 +190,26 @@ impl<'a> Target<'a> {
             strategy: Strategy::of(resource.as_value()),
             upgrades: Upgrades::default(),
             versions: Versions::default(),
+            back_from: None,
         }
+    }
+
+    /// Returns the target of the way back from a version with this hash that has failed (ROLL-62). Neither `partition`
+    /// nor `selector` keeps a Pod on it.
+    #[must_use]
+    pub fn back_from(self, failed: &str) -> Self {
+        let mut target = self;
+        target.back_from = Some(failed.to_owned());
+        target.strategy.limits.partition = Amount::Number(0);
+        target.strategy.selected = Selected::All;
+        target
+    }
+
+    /// Whether a Pod that is not updated gets the version: it is selected, and if a version has failed, the Pod has that
+    /// one.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let has_failed = |hash: &String| recorded_hash(pod.records(), self) == hash;
+        self.back_from.as_ref().is_none_or(has_failed) && self.strategy.selected.has(|key| pod.label(key))
     }
 
     /// Adds what the SidecarSet asks for beyond upgrades of images, and its stored revisions, ascending. A value that

@@ -235,3 +235,27 @@ fn an_update_strategy_in_the_settings_has_no_effect(#[case] spec: Value, #[case]
     let answer = check(here.path(), &["."], "");
     assert!(!answer.out.contains("never rolled out"), "a SidecarSet of the cluster is: {}", answer.out);
 }
+
+#[rstest]
+#[case::without_a_deadline("rollback: true", r#"pillion.dev/rollback: "true""#, &["rollouts.rollback", "metadata.annotations[pillion.dev/rollback]"])]
+#[case::with_one_for_all("rollback: true, progressDeadline: 10m", r#"pillion.dev/rollback: "true""#, &[])]
+#[case::with_one_of_its_own("rollback: false", r#"pillion.dev/rollback: "true", pillion.dev/progress-deadline: 10m"#, &[])]
+#[case::switched_off("rollback: false", r#"pillion.dev/rollback: "false""#, &[])]
+#[case::with_none_for_this_one(
+    "rollback: true, progressDeadline: 10m", r#"pillion.dev/rollback: "true", pillion.dev/progress-deadline: "0""#,
+    &["metadata.annotations[pillion.dev/rollback]"]
+)]
+fn roll62_a_rollback_that_never_happens_is_reported(
+    #[case] rollouts: &str,
+    #[case] annotations: &str,
+    #[case] expected: &[&str],
+) {
+    let logs =
+        set("a", &agent("a")).replacen("metadata:\n", &format!("metadata:\n  annotations: {{{annotations}}}\n"), 1);
+    let settings = format!("bundleRef: {{namespace: n, name: m}}\nrollouts: {{{rollouts}}}\n");
+    let here = folder(&[("settings.yaml", &settings), ("a.yaml", &logs)]);
+    let answer = check(here.path(), &["."], "");
+    let told: Vec<bool> = expected.iter().map(|path| answer.out.contains(path)).collect();
+    assert!(told.iter().all(|told| *told), "{}", answer.out);
+    assert_eq!(answer.out.matches("nothing ever goes back").count(), expected.len(), "{}", answer.out);
+}

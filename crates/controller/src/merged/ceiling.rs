@@ -57,8 +57,13 @@ impl State {
             let name = json::text(object, &["metadata", "name"]);
             let (exceeded, message) = self.verdict(name, says_so(object), is_complete)?;
             let reason = if exceeded { "Escalation" } else { "Granted" };
-            let condition =
-                Condition { type_: PERMISSION_CEILING_EXCEEDED, status: exceeded, reason, message: &message };
+            let condition = Condition {
+                type_: PERMISSION_CEILING_EXCEEDED,
+                status: exceeded,
+                reason,
+                message: &message,
+                since: None,
+            };
             step(object, condition, context.clock.now())
         };
         objects.iter().filter_map(|object| verdict(&object.0)).collect()

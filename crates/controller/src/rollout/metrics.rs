@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::failure::Cause;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::status::{Progress, READY};
@@ -27,6 +28,12 @@ struct Of {
 struct InState {
     sidecarset: String,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failing {
+    sidecarset: String,
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -72,13 +79,15 @@ impl Outcome {
 pub(super) struct RolloutMetrics {
     pods: Family<InState, Gauge>,
     oldest: Family<Of, Gauge>,
+    failed: Family<Failing, Gauge>,
     upgrades: Family<Written, Counter>,
     durations: Histogram,
 }
 
 impl RolloutMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
-        let (pods, oldest, upgrades) = (Family::default(), Family::default(), Family::default());
+        let (pods, oldest, failed, upgrades) =
+            (Family::default(), Family::default(), Family::default(), Family::default());
         // From a second to nine hours.
         let durations = Histogram::new(exponential_buckets(1.0, 2.0, 16));
         metrics.register(|registry| {
@@ -86,12 +95,14 @@ impl RolloutMetrics {
             registry.register("rollout_pods", help, Family::clone(&pods));
             let help = "When the oldest outdated Pod of a SidecarSet was created, in seconds since 1970";
             registry.register_with_unit("rollout_oldest_outdated_pod_created", help, Unit::Seconds, oldest.clone());
+            let help = "1 while the rollout of a SidecarSet has failed; reason is that of its condition";
+            registry.register("rollout_failed", help, Family::clone(&failed));
             let help = "Upgrades of Pods; result is upgraded, reset, resized, refused, overtaken or error";
             registry.register("rollout_upgrades", help, Family::clone(&upgrades));
             let help = "Time from a change of a SidecarSet until its updateStrategy was satisfied";
             registry.register_with_unit("rollout", help, Unit::Seconds, durations.clone());
         });
-        Self { pods, oldest, upgrades, durations }
+        Self { pods, oldest, failed, upgrades, durations }
     }
 
     /// Records the states of the Pods of a SidecarSet.
@@ -120,8 +131,21 @@ impl RolloutMetrics {
         }
     }
 
+    /// Records whether the rollout of a SidecarSet has failed, and why.
+    pub(super) fn failed(&self, sidecarset: &str, cause: Option<Cause>) {
+        for other in Cause::ALL {
+            let failing = Failing { sidecarset: sidecarset.to_owned(), reason: other.as_str() };
+            if cause == Some(other) {
+                self.failed.get_or_create(&failing).set(1);
+            } else {
+                self.failed.remove(&failing);
+            }
+        }
+    }
+
     /// Removes the states of a SidecarSet that is not rolled out any longer.
     pub(super) fn forget(&self, sidecarset: &str) {
+        self.failed(sidecarset, None);
         for state in STATES {
             self.pods.remove(&InState { sidecarset: sidecarset.to_owned(), state });
         }

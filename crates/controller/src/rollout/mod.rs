@@ -4,6 +4,7 @@
 //! Pods that are upgraded now. A key is the name of a SidecarSet. A SidecarSet that is deleted stays a key until no
 //! condition of a Pod names it.
 
+mod fate;
 mod metrics;
 mod pods;
 mod register;
@@ -23,24 +24,31 @@ use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::condition::Condition;
+use pillion_plan::failure::Back;
 use pillion_rollout::consistency::{Judged, is_candidate};
-use pillion_rollout::history;
+use pillion_rollout::deadline::Clock;
+use pillion_rollout::fate as told;
+use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::{Rest, Round, round};
 use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
+use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::fate::{Decided, Fate, InForce};
 use self::metrics::RolloutMetrics;
 use self::pods::InjectedPod;
+use self::register::Registered;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
-use self::sources::{Place, Sources, StoredRevision, Version, of_settings};
+use self::sources::{Place, Sources, Version, of_settings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::{Effects, Journal};
@@ -83,8 +91,12 @@ pub struct State {
     since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
     drops_conditions: bool,
+    /// Whether people were told what that means for a deadline.
+    is_drop_told: bool,
     /// The status that was written last.
     reported: Option<Reported>,
+    /// The last progress, if a deadline is asked for.
+    clock: Option<Clock>,
     /// What people were told.
     journal: Journal,
 }
@@ -257,15 +269,42 @@ impl SidecarSetRollout {
             }
         };
         let stored = sources.revisions.group(resource.name());
-        let target = self.target(&version, &resource, &stored);
+        let uid = json::text(object, &["metadata", "uid"]);
+        let revisions = history::ascending(uid, stored.iter().map(|revision| &revision.0));
+        // A controller does not start with settings in which this cannot be read.
+        let settings = self.context.settings().rollouts().unwrap_or_default();
+        let upgrades = Upgrades::of(&resource, &settings);
+        let in_force = match fate::in_force(&resource, &version, upgrades.0, (&revisions, sources)) {
+            Ok(in_force) => in_force,
+            Err(text) => return self.stalled(object, "InvalidRevision", text, state).await,
+        };
+        let version = in_force.as_ref().map_or(&version, |in_force| &in_force.version);
+        let mut target = Target::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
+        if let Some(in_force) = &in_force {
+            target = target.back_from(in_force.back.failed.annotation(names::HASH));
+        }
         let pods = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
         };
         let rollout = Rollout { resource: &resource, object, target, pods };
-        let Some(latest) = self.register(&rollout, sources).await? else {
-            return Ok(Done::after_write(false));
+        let registered = match &in_force {
+            None => self.register(&rollout, sources).await?,
+            Some(in_force) => self.keep(&rollout, &revisions, &in_force.back).await?,
         };
+        let Some(registered) = registered else { return Ok(Done::after_write(false)) };
+        self.round(&rollout, (&registered, &revisions), in_force.as_ref(), state).await
+    }
+
+    /// Decides on a round, reports the progress, and changes Pods.
+    async fn round(
+        &self,
+        rollout: &Rollout<'_>,
+        (registered, revisions): (&Registered, &[&Revision]),
+        in_force: Option<&InForce<'_>>,
+        state: &mut State,
+    ) -> Result<Done, Failure> {
+        let object = rollout.object;
         let seen: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         let judged: Vec<Judged> = seen.iter().map(|pod| Judged::of(&rollout.target, pod)).collect();
         state.uncertain.retain(|uid, version| {
@@ -273,30 +312,48 @@ impl SidecarSetRollout {
         });
         let next = round(&rollout.target, &seen, &judged, |pod| state.uncertain.contains_key(&pod.metadata.uid));
         let counts = Counts::of(&judged);
-        let progress = Progress::of(&rollout.target, &next, counts);
         self.metrics.measured(&rollout.target, &seen, &judged);
+        let revision = &registered.revision;
+        let decided = Decided { next: &next, pods: &seen, judged: &judged, revision, revisions };
+        let fate = self.fate(rollout, &decided, in_force, state).await?;
+        let normal = Progress::of(&rollout.target, &next, counts);
+        let (name, back) = (revision.name(), in_force.map(|in_force| &in_force.back));
+        let (progress, record) = match (&fate, in_force) {
+            (Fate::Again, _) => return Ok(Done::LookAgain(Duration::ZERO)),
+            (Fate::Stopped(record), _) => {
+                let is_wanted = rollout.target.upgrades.rollback;
+                (told::failed(name, record, back, is_wanted, counts), Some((name, record)))
+            }
+            (Fate::GoesOn(_), Some(in_force)) => {
+                let Back { failed, record, .. } = &in_force.back;
+                (in_force.progress(rollout, &decided, normal), Some((failed.name(), record)))
+            }
+            (Fate::GoesOn(_), None) => (normal, None),
+        };
+        if let Some(record) = record {
+            self.tell_failed(object, record, &progress, state).await;
+        }
+        self.metrics.failed(rollout.resource.name(), record.map(|(_, record)| record.reason));
         self.metrics.progressed(&mut state.since, &progress, object, self.context.clock.now());
-        let latest_revision = Latest { name: &latest.name, collisions: latest.collisions };
-        let reported = self.report(object, Some((counts, latest_revision)), &progress, state).await?;
+        let latest = Latest { name, collisions: registered.collisions };
+        let deadline = rollout.target.upgrades.progress_deadline;
+        let cause = if let Fate::Stopped(record) = &fate { Some(record.reason) } else { None };
+        let clock = state.clock.clone().zip(deadline);
+        let text = clock.as_ref().map(|(clock, deadline)| clock.message(*deadline)).unwrap_or_default();
+        let progressing = clock.as_ref().map(|(clock, _)| clock.condition(cause, &text));
+        let reported = self.report(object, Some((counts, latest)), (&progress, progressing), state).await?;
         let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
+        let left = match &fate {
+            Fate::GoesOn(Some(clock)) => deadline.and_then(|deadline| clock.left(deadline, self.context.clock.now())),
+            _ => None,
+        };
         self.foresee(&rollout.target, &seen, &judged);
-        let done = self.carry_out(&rollout, next, (&progress, &latest.name), state).await?;
-        Ok(done.or_sooner(status_is_due))
-    }
-
-    /// Returns the target of a rollout: a version of a SidecarSet, and how its Pods get it. `stored` are the revisions of
-    /// SidecarSets of its name.
-    fn target<'a>(
-        &self,
-        version: &'a SidecarSet,
-        resource: &'a SidecarSet,
-        stored: &'a [Arc<StoredRevision>],
-    ) -> Target<'a> {
-        let uid = json::text(resource.as_value(), &["metadata", "uid"]);
-        // A controller does not start with settings in which this cannot be read.
-        let settings = self.context.settings().rollouts().unwrap_or_default();
-        let revisions = history::ascending(uid, stored.iter().map(|revision| &revision.0));
-        Target::new(version, resource).with_upgrades(Upgrades::of(resource, &settings), revisions)
+        let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
+        let done = match fate {
+            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), state).await?,
+            Fate::Stopped(_) | Fate::Again => Done::Settled,
+        };
+        Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
     }
 
     /// Tells a preview which Pods keep their version (ROLL-69).
@@ -390,7 +447,7 @@ impl SidecarSetRollout {
         }
         self.effects.problem(None, text);
         self.metrics.forget(name);
-        let reported = self.report(object, None, &Progress::stalled(reason, message), state).await?;
+        let reported = self.report(object, None, (&Progress::stalled(reason, message), None), state).await?;
         Ok(reported.unwrap_or(Done::after_write(false)))
     }
 
@@ -400,11 +457,13 @@ impl SidecarSetRollout {
         &self,
         object: &Value,
         counts: Option<(Counts, Latest<'_>)>,
-        progress: &Progress,
+        (progress, progressing): (&Progress, Option<Condition<'_>>),
         state: &mut State,
     ) -> Result<Option<Done>, Failure> {
         let now = self.context.clock.now();
-        let conditions = if state.drops_conditions { Vec::new() } else { progress.conditions().to_vec() };
+        let has_deadline = progressing.is_some();
+        let conditions = progress.conditions().into_iter().chain(progressing);
+        let conditions = if state.drops_conditions { Vec::new() } else { conditions.collect() };
         let report = Report { counts, conditions };
         let Some(step) = status::step(object, &report, now) else { return Ok(Some(Done::Settled)) };
         let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64);
@@ -418,6 +477,9 @@ impl SidecarSetRollout {
                 let conditions = json::items(&stored, &["status", "conditions"]);
                 let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == READY);
                 state.drops_conditions |= !report.conditions.is_empty() && !is_kept;
+                if state.drops_conditions && has_deadline {
+                    self.say_that_conditions_are_dropped(object, state);
+                }
                 state.reported = Some(next);
                 Ok(Some(Done::Settled))
             }

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use kube::Api;
 use pillion_kubernetes::json;
 use pillion_plan::Step;
+use pillion_plan::failure::Back;
 use pillion_rollout::history::{History, Latest, Revision};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use serde_json::Value;
@@ -19,9 +20,9 @@ use crate::read;
 /// The most names to try for a new revision. Each collision needs another one.
 const NAMES: i32 = 16;
 
-/// The latest revision of a SidecarSet.
+/// The revision of a SidecarSet that is in force.
 pub(super) struct Registered {
-    pub(super) name: String,
+    pub(super) revision: Revision,
     /// How many names were taken by revisions with other data.
     pub(super) collisions: i32,
 }
@@ -40,8 +41,7 @@ impl SidecarSetRollout {
         let uid = json::text(rollout.object, &["metadata", "uid"]);
         let stored = sources.revisions.group(rollout.resource.name());
         let history = History::of(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
-        let collisions = json::at(rollout.object, &["status", "collisionCount"]).and_then(Value::as_i64);
-        let mut collisions = collisions.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
+        let mut collisions = collisions(rollout.object);
         let latest = match history.latest() {
             Latest::Newest(latest) => latest.clone(),
             // The answer has the resource version that the next step tests.
@@ -67,8 +67,26 @@ impl SidecarSetRollout {
         {
             return Ok(None);
         }
-        self.truncate(rollout, &history, latest.name()).await?;
-        Ok(Some(Registered { name: latest.name().to_owned(), collisions }))
+        // The revision before this one comes into force if this one fails.
+        let before = rollout.target.upgrades.rollback.then(|| history.before(latest.name())).flatten();
+        self.truncate(rollout, &history, (latest.name(), before)).await?;
+        Ok(Some(Registered { revision: latest, collisions }))
+    }
+
+    /// Keeps the revisions as they are while an earlier one is in force (ROLL-62): it gets no other number.
+    pub(super) async fn keep(
+        &self,
+        rollout: &Rollout<'_>,
+        stored: &[&Revision],
+        back: &Back<'_>,
+    ) -> Result<Option<Registered>, Failure> {
+        let uid = json::text(rollout.object, &["metadata", "uid"]);
+        let history = History::of(rollout.target.version, uid, stored.iter().copied());
+        let restored = back.restored.name();
+        self.truncate(rollout, &history, (back.failed.name(), Some(restored))).await?;
+        let revision = stored.iter().find(|revision| revision.name() == restored);
+        let collisions = collisions(rollout.object);
+        Ok(revision.map(|revision| Registered { revision: Revision::clone(revision), collisions }))
     }
 
     /// Creates a revision under the first name that is free, or takes the one that has the data already.
@@ -105,10 +123,17 @@ impl SidecarSetRollout {
     }
 
     /// Deletes revisions that are not needed any more. As in OpenKruise, the rollout goes on if that fails.
-    async fn truncate(&self, rollout: &Rollout<'_>, history: &History<'_>, latest: &str) -> Result<(), Failure> {
+    /// `also` stays, too.
+    async fn truncate(
+        &self,
+        rollout: &Rollout<'_>,
+        history: &History<'_>,
+        (latest, also): (&str, Option<&str>),
+    ) -> Result<(), Failure> {
         let name = rollout.resource.name();
         let records = rollout.pods.iter().filter_map(|pod| pod.0.records().get(name));
-        let used: BTreeSet<String> = records.map(|record| record.revision.clone()).collect();
+        let used = records.map(|record| record.revision.clone()).chain(also.map(str::to_owned));
+        let used: BTreeSet<String> = used.collect();
         let truncation = history.truncated(latest, &used, rollout.resource);
         for step in truncation.steps() {
             if let Err(error) = self.effects.settle(&step, "more revisions than revisionHistoryLimit").await {
@@ -122,6 +147,12 @@ impl SidecarSetRollout {
         }
         Ok(())
     }
+}
+
+/// Returns `collisionCount` of the status.
+fn collisions(object: &Value) -> i32 {
+    let count = json::at(object, &["status", "collisionCount"]).and_then(Value::as_i64);
+    count.and_then(|count| i32::try_from(count).ok()).unwrap_or_default()
 }
 
 /// Reads a stored revision.

@@ -134,6 +134,11 @@ impl Sources {
         bundled.get(resource.name()).cloned().map_or(Version::NotInBundle, Version::Known)
     }
 
+    /// Whether there is a bundle.
+    pub(super) fn has_bundle(&self) -> bool {
+        self.bundled().is_some()
+    }
+
     /// Returns the SidecarSets of the bundle; `None` if there is no bundle.
     fn bundled(&self) -> Option<SidecarSets> {
         let (maps, at) = (self.config_maps.as_ref()?, self.place.bundle.as_ref()?);

@@ -1,3 +1,4 @@
+mod fate;
 mod resize;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Turns a SidecarSet of the cluster into its form in the bundle.
 
+use std::collections::BTreeSet;
+
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, joined};
 use pillion_kubernetes::json;
@@ -10,10 +12,12 @@ use pillion_sidecarset::requested_revision::{RequestedRevision, find, newest_two
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::upgrades::Upgrades;
 use pillion_sidecarset::validation::{LookupErrors, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::BundleInput;
+use crate::failure::{self, Back, FAILED};
 
 /// The annotation with `kubectl apply`'s copy of the manifest. It is as long as the manifest and has no effect on Pods.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -30,6 +34,8 @@ pub(super) struct Candidate {
     pub(super) created: String,
     /// The set in its form in the bundle.
     pub(super) set: SidecarSet,
+    /// Why it has the contents of an earlier revision, if it has (ROLL-62).
+    pub(super) back: Option<String>,
     /// The errors that can be found without looking at other sets.
     pub(super) errors: Vec<FieldError>,
 }
@@ -43,11 +49,47 @@ pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
 fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput<'_>) -> Candidate {
     let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
     let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));
-    let (set, errors) = match decode(object.clone()) {
-        Ok(decoded) => with_revision(prepared(&slim(decoded.into_sidecar_set())), revisions, seen),
-        Err(errors) => (SidecarSet::from_decoded(Value::Null), errors),
-    };
-    Candidate { name, uid, created, set, errors }
+    let decoded = decode(object.clone()).map(|decoded| prepared(&slim(decoded.into_sidecar_set())));
+    match decoded.and_then(|set| Ok((in_force(&set, seen)?, set))) {
+        Ok((None, set)) => {
+            let (set, errors) = with_revision(set, revisions, seen);
+            Candidate { name, uid, created, set, back: None, errors }
+        }
+        Ok((Some(InForce { set, failed, text }), _)) => {
+            // A draw between two versions must not choose the one that has failed.
+            let is_previous = RequestedRevision::of(&set) == Some(RequestedRevision::Previous);
+            let is_left = |revision: &&ControllerRevision| !is_previous || revision.name() != failed;
+            let revisions: Vec<ControllerRevision> = revisions.iter().filter(is_left).cloned().collect();
+            let (set, errors) = with_revision(set, &revisions, seen);
+            Candidate { name, uid, created, set, back: Some(text), errors }
+        }
+        Err(errors) => Candidate { name, uid, created, set: SidecarSet::from_decoded(Value::Null), back: None, errors },
+    }
+}
+
+/// A SidecarSet with the contents of an earlier revision, because a newer one has failed.
+struct InForce {
+    set: SidecarSet,
+    /// The name of the revision that has failed.
+    failed: String,
+    text: String,
+}
+
+/// Returns the set with the contents of the revision that is in force, if it is not the latest one (ROLL-62).
+///
+/// # Errors
+/// The revision cannot be read.
+fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, Vec<FieldError>> {
+    let ascending = failure::ascending(set, seen.revisions);
+    let Some(back) = Back::of(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
+    let text = back.text();
+    let (failed, set) = (back.failed.name().to_owned(), failure::restored(set, back.restored)?);
+    Ok(Some(InForce { set, failed, text }))
+}
+
+fn upgrades(set: &SidecarSet, settings: &Settings) -> Upgrades {
+    // Settings in which this cannot be read are refused elsewhere.
+    Upgrades::of(set, &settings.rollouts().unwrap_or_default()).0
 }
 
 /// Removes the fields that change although the SidecarSet does not, such as Pod counts, versions and field owners: they
@@ -97,6 +139,7 @@ pub fn wanted_revisions(
     settings: &Settings,
 ) -> Vec<String> {
     let all = self::revisions(settings, revisions);
+    let restored = restored_revisions(sidecar_sets, revisions, settings);
     let asks = |object: &&std::sync::Arc<Value>| {
         json::at(object, &["spec", "injectionStrategy", "revision"]).is_some_and(|revision| !revision.is_null())
     };
@@ -114,12 +157,30 @@ pub fn wanted_revisions(
             })
         })
         .flat_map(|found: Vec<ControllerRevision>| found)
+        .chain(restored)
         .filter(|found| found.data().is_none())
         .map(|found| found.name().to_owned())
         .collect();
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// Returns the revisions that are in force instead of newer ones that have failed.
+fn restored_revisions(
+    sidecar_sets: &[std::sync::Arc<Value>],
+    revisions: &[ControllerRevision],
+    settings: &Settings,
+) -> Vec<ControllerRevision> {
+    let failed = revisions.iter().filter(|revision| !revision.annotation(FAILED).is_empty());
+    let names: BTreeSet<&str> = failed.filter_map(|revision| revision.label(names::SIDECAR_SET_NAME_LABEL)).collect();
+    let objects = sidecar_sets.iter().filter(|object| names.contains(json::text(object, &["metadata", "name"])));
+    let of_set = |object: &std::sync::Arc<Value>| {
+        let set = prepared(&decode(Value::clone(object)).ok()?.into_sidecar_set());
+        let ascending = failure::ascending(&set, revisions);
+        Back::of(&set, upgrades(&set, settings), &ascending).map(|back| back.restored.clone())
+    };
+    objects.filter_map(of_set).collect()
 }
 
 /// Returns all ControllerRevisions. Those of the settings come first, as in the policy.

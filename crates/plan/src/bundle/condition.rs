@@ -16,7 +16,7 @@ pub fn condition(sidecar_set: &Value, verdict: &Verdict, now: Timestamp) -> Opti
     let status = verdict.place == Place::In;
     condition::step(
         sidecar_set,
-        Condition { type_: CONDITION, status, reason: verdict.why.as_str(), message: &verdict.message },
+        Condition { type_: CONDITION, status, reason: verdict.why.as_str(), message: &verdict.message, since: None },
         now,
     )
 }

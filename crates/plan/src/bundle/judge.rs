@@ -106,7 +106,12 @@ impl Judged {
 
     fn say_in(&mut self, candidate: &Candidate) {
         let hash = candidate.set.hash().to_owned();
-        self.say(candidate, Place::In, Why::Current, hash, "Pods are injected with this version".to_owned());
+        match &candidate.back {
+            None => {
+                self.say(candidate, Place::In, Why::Current, hash, "Pods are injected with this version".to_owned())
+            }
+            Some(text) => self.say(candidate, Place::Kept, Why::RolledBack, hash, text.clone()),
+        }
     }
 
     fn refuse(&mut self, candidate: &Candidate, why: Why, wrong: &str) {

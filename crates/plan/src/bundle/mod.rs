@@ -93,6 +93,8 @@ pub enum Why {
     InSettings,
     /// The bundle has no room for it.
     TooLong,
+    /// The rollout of its version has failed, so an earlier one is in force (ROLL-62).
+    RolledBack,
 }
 
 impl Why {
@@ -103,6 +105,7 @@ impl Why {
             Self::Invalid => "Invalid",
             Self::InSettings => "InSettings",
             Self::TooLong => "TooLong",
+            Self::RolledBack => "RolledBack",
         }
     }
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod back;
+
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;

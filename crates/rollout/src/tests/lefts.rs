@@ -54,3 +54,15 @@ const UNKNOWN: &str = "b: the version with which it was created is not stored an
 fn roll69_pods_that_keep_their_version_and_why(#[case] strategy: Value, #[case] expected: &[&str]) {
     assert_eq!(told(&strategy), expected);
 }
+
+#[test]
+fn roll62_roll69_pods_that_a_failed_rollout_has_not_reached() {
+    let set = sidecar_set(&json!({}), &json!({}));
+    let pods = [read(&pod(&set, &[]))];
+    let pods: Vec<&Pod> = pods.iter().collect();
+    let target = Target::new(&set, &set).back_from("failed");
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let left = left(&target, &pods, &judged);
+    let told: Vec<String> = left.iter().map(|(_, why)| why.to_string()).collect();
+    assert_eq!(told, ["the rollout that failed has not reached it"]);
+}

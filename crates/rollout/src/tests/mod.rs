@@ -1,5 +1,7 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
+mod deadline;
+mod failures;
 mod lefts;
 mod natives;
 mod pods;

@@ -40,22 +40,29 @@ pub async fn cluster() -> &'static Cluster {
 }
 
 async fn start() -> Cluster {
+    let cluster = prepare(|_| {}).await;
+    let flags = ["--controllers", "sidecarset-rollout"];
+    let controllers = Controllers::install(&cluster, &program(), &json!({}), &flags).await;
+    for replica in REPLICAS {
+        controllers.start(replica, free_port().unwrap()).await;
+    }
+    cluster
+}
+
+/// Returns a cluster in which nothing runs yet. `edit` changes the definition of SidecarSets.
+pub async fn prepare(edit: impl Fn(&mut Value)) -> Cluster {
     let cluster = Cluster::start(Options::new().nodes(1).audit_log_of_pods()).await.unwrap();
     let client = cluster.admin().await.unwrap();
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in ["kruise-system", NAMESPACE] {
         create(&namespaces, &json!({"metadata": {"name": name}})).await.unwrap();
     }
-    let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
-    apply(&client, &definition.to_yaml().unwrap(), "test").await.unwrap();
+    let mut definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
+    edit(&mut definition.object);
+    apply(&client, &definition.object.to_string(), "test").await.unwrap();
     let sets = sidecar_sets(&client);
     let served = async || sets.list(&ListParams::default()).await.ok();
     until("the definition being served", SOON, served).await.unwrap();
-    let flags = ["--controllers", "sidecarset-rollout"];
-    let controllers = Controllers::install(&cluster, &program(), &json!({}), &flags).await;
-    for replica in REPLICAS {
-        controllers.start(replica, free_port().unwrap()).await;
-    }
     cluster
 }
 
@@ -72,7 +79,11 @@ pub struct Place {
 
 impl Place {
     pub async fn new() -> Self {
-        let cluster = cluster().await;
+        Self::of(cluster().await).await
+    }
+
+    /// The same in another cluster.
+    pub async fn of(cluster: &'static Cluster) -> Self {
         let name = cluster.namespace("rollout").await.unwrap();
         Self { name, client: cluster.admin().await.unwrap(), cluster }
     }

@@ -69,6 +69,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
     findings.extend(merging.chain(beside).flat_map(|subject| rights::not_merged(subject, documents)));
     findings.extend(policy::check(settings));
+    findings.extend(rollout::without_deadline(sets, settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
     findings
