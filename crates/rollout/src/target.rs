@@ -18,6 +18,7 @@ use crate::difference::Reach;
 use crate::history::Revision;
 use crate::order::Priority;
 use crate::pod::Pod;
+use crate::recreate::Recreation;
 use crate::scatter::Term;
 use crate::way::{Obstacle, Versions, Way};
 
@@ -36,6 +37,8 @@ pub struct Target<'a> {
     pub upgrades: Upgrades,
     /// The stored versions.
     pub versions: Versions<'a>,
+    /// What evictions depend on. Nothing is known unless the SidecarSet asks for evictions.
+    pub recreation: Recreation,
 }
 
 /// A sidecar that is rolled out.
@@ -172,6 +175,7 @@ impl<'a> Target<'a> {
             strategy: Strategy::of(resource.as_value()),
             upgrades: Upgrades::default(),
             versions: Versions::default(),
+            recreation: Recreation::default(),
         }
     }
 
@@ -198,7 +202,7 @@ impl<'a> Target<'a> {
         let Upgrades { resize, recreate, .. } = self.upgrades;
         match self.versions.reach(hash) {
             Some(reach) if reach <= Reach::Resources && resize => Ok(Way::Resize),
-            _ if recreate => Ok(Way::Recreate),
+            _ if recreate => self.recreation.check(pod).map(|()| Way::Recreate),
             _ => Err(self.versions.obstacle(hash, if resize { Reach::Resources } else { Reach::NativeImage })),
         }
     }

@@ -43,6 +43,10 @@ const STATES: [&str; 4] = ["updated", "updating", "outdated", "not_upgradable"];
 pub(super) enum Outcome {
     Upgraded,
     Reset,
+    /// The Pod was evicted.
+    Evicted,
+    /// A PodDisruptionBudget forbids the eviction.
+    Held,
     /// Another client changed the Pod at the same time, or it is gone.
     Overtaken,
     Failed,
@@ -50,12 +54,15 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// All results.
-    const ALL: [Self; 4] = [Self::Upgraded, Self::Reset, Self::Overtaken, Self::Failed];
+    const ALL: [Self; 6] =
+        [Self::Upgraded, Self::Reset, Self::Evicted, Self::Held, Self::Overtaken, Self::Failed];
 
     const fn text(self) -> &'static str {
         match self {
             Self::Upgraded => "upgraded",
             Self::Reset => "reset",
+            Self::Evicted => "evicted",
+            Self::Held => "held",
             Self::Overtaken => "overtaken",
             Self::Failed => "error",
         }
@@ -80,7 +87,7 @@ impl RolloutMetrics {
             registry.register("rollout_pods", help, Family::clone(&pods));
             let help = "When the oldest outdated Pod of a SidecarSet was created, in seconds since 1970";
             registry.register_with_unit("rollout_oldest_outdated_pod_created", help, Unit::Seconds, oldest.clone());
-            let help = "Upgrades of Pods; result is upgraded, reset, overtaken or error";
+            let help = "Upgrades of Pods; result is upgraded, reset, evicted, held, overtaken or error";
             registry.register("rollout_upgrades", help, Family::clone(&upgrades));
             let help = "Time from a change of a SidecarSet until its updateStrategy was satisfied";
             registry.register_with_unit("rollout", help, Unit::Seconds, durations.clone());

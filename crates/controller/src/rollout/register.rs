@@ -40,6 +40,9 @@ impl SidecarSetRollout {
         let uid = json::text(rollout.object, &["metadata", "uid"]);
         let stored = sources.revisions.group(rollout.resource.name());
         let history = History::of(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
+        // ROLL-68: evictions depend on since when a version is in force.
+        let recreates = rollout.target.upgrades.recreate;
+        let history = if recreates { history.noting(self.context.clock.now()) } else { history };
         let collisions = json::at(rollout.object, &["status", "collisionCount"]).and_then(Value::as_i64);
         let mut collisions = collisions.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
         let latest = match history.latest() {
