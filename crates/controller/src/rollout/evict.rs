@@ -24,7 +24,7 @@ use crate::problem::WriteProblem;
 const FIRST_WAIT: u64 = 10;
 const LONGEST_WAIT: u64 = 60;
 /// How long a Pod with several budgets waits, in seconds.
-const SEVERAL_WAIT: u64 = 300;
+const SEVERAL_WAIT: u64 = 120;
 /// The most refusals by PodDisruptionBudgets in one round.
 const REFUSALS: usize = 5;
 /// How long to wait until other Pods are tried after a refusal.

@@ -3,6 +3,7 @@
 mod lefts;
 mod pods;
 mod properties;
+mod recreations;
 mod reports;
 mod revisions;
 mod rounds;
