@@ -42,7 +42,7 @@ async fn counted(place: &Place<'_>, name: &str, pods: i32) {
     let counted = async || {
         let budget = budgets.get(name).await.ok()?;
         let status = budget.status?;
-        (status.expected_pods == pods && status.observed_generation == budget.metadata.generation).then_some(())
+        (status.expected_pods == Some(pods) && status.observed_generation == budget.metadata.generation).then_some(())
     };
     until("the budget being counted", SOON, counted).await.unwrap();
 }

@@ -24,7 +24,7 @@ const UNKNOWN: i64 = 60;
 /// The answers, by UID of the workload. They are about one version, and one state of the SidecarSet.
 #[derive(Default)]
 pub(super) struct Answers {
-    about: (String, i64),
+    about: (String, i64, Value),
     all: BTreeMap<String, Answer>,
 }
 
@@ -40,7 +40,9 @@ impl Answers {
     /// Forgets what is not about this version and this state of the SidecarSet, and what is too old.
     pub(super) fn keep(&mut self, target: &Target<'_>, object: &Value, now: Timestamp) {
         let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-        let about = (target.hash().to_owned(), generation);
+        // New Pods get the version of the bundle, which follows the SidecarSet in its own time.
+        let strategy = target.version.spec(&["injectionStrategy"]).cloned().unwrap_or_default();
+        let about = (target.hash().to_owned(), generation, strategy);
         if self.about != about {
             *self = Self { about, all: BTreeMap::new() };
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::controllers::{Controllers, NAMESPACE};
 use crate::support::{Installation, SOON, create, dynamic, program};
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_secs(100);
 /// The replicas of the controller.
 pub const REPLICAS: [&str; 2] = ["one", "two"];
 /// The namespace without injection, and the one whose Pods are never evicted.
@@ -28,9 +28,22 @@ pub async fn start(nodes: u8) -> Cluster {
     for name in ["kruise-system", NAMESPACE, EXCLUDED, PROTECTED] {
         let _ = create(&namespaces, &json!({"metadata": {"name": name}})).await;
     }
-    let settings = json!({"serviceAccounts": {"protectedNamespaces": ["kube-system", PROTECTED]}});
-    let flags = ["--exclude-namespaces", EXCLUDED, "--any-sidecar-sets"];
-    Installation::start(&cluster, &settings, &flags, &[]).await;
+    let settings = json!({
+        "serviceAccounts": {"protectedNamespaces": ["kube-system", PROTECTED]},
+        "bundleRef": {"namespace": NAMESPACE, "name": "sidecarsets"},
+    });
+    let prepared = Installation::prepare(&cluster, &settings, &["--exclude-namespaces", EXCLUDED], &[]).await;
+    prepared.register("").await;
+    let bundle = Controllers::install(&cluster, &program(), &settings, &["--controllers", "bundle"]).await;
+    bundle.start("bundle", free_port().unwrap()).await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let kept = async || maps.get_opt("sidecarsets").await.ok().flatten();
+    if let Err(error) = until("the bundle", SOON, kept).await {
+        panic!("{error}: {}", cluster.log("bundle"));
+    }
+    prepared.start_server().await;
+    prepared.register(&prepared.authority()).await;
+    prepared.wait_for_webhooks().await;
     let flags = ["--controllers", "sidecarset-rollout"];
     let controllers = Controllers::install(&cluster, &program(), &settings, &flags).await;
     for replica in REPLICAS {
@@ -71,6 +84,21 @@ impl<'a> Place<'a> {
 
     pub async fn create_set(&self, strategy: &Value) {
         create(&self.sets(), &self.set("info", strategy)).await.unwrap();
+        self.in_bundle().await;
+    }
+
+    /// Waits until the policy has the present version of the SidecarSet.
+    async fn in_bundle(&self) {
+        let there = async || {
+            let stored = self.stored().await;
+            let conditions = stored["status"]["conditions"].as_array()?;
+            let is_it = |one: &&Value| one["type"] == "InBundle" && one["status"] == "True";
+            let condition = conditions.iter().find(is_it)?;
+            (condition["observedGeneration"] == stored["metadata"]["generation"]).then_some(())
+        };
+        until("the bundle having the SidecarSet", SOON, there).await.unwrap();
+        // The server's watch follows.
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 
     /// Changes the spec of the SidecarSet.
