@@ -1,3 +1,5 @@
+mod recreation;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
