@@ -56,7 +56,10 @@ impl Evicted {
 
     /// Returns the workloads that have fewer Pods than they should, each with its UID and the number of missing Pods.
     /// `active` returns how many Pods the workload with a UID has.
-    pub fn missing<'a>(&'a self, active: impl Fn(&str) -> usize + 'a) -> impl Iterator<Item = (&'a str, &'a Workload, usize)> {
+    pub fn missing<'a>(
+        &'a self,
+        active: impl Fn(&str) -> usize + 'a,
+    ) -> impl Iterator<Item = (&'a str, &'a Workload, usize)> {
         self.0.iter().filter_map(move |(uid, workload)| {
             let missing = workload.pods.saturating_sub(active(uid));
             (missing > 0).then_some((uid.as_str(), workload, missing))

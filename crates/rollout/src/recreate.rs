@@ -144,9 +144,7 @@ pub fn progress(
     };
     if let Some(first) = held.first() {
         let (pod, message, count) = (&first.pod, &first.message, held.len());
-        let text = format!(
-            "{count} Pods wait for a PodDisruptionBudget; the first is \"{pod}\": {message}; {numbers}"
-        );
+        let text = format!("{count} Pods wait for a PodDisruptionBudget; the first is \"{pod}\": {message}; {numbers}");
         let uid = |chosen: &Chosen| pods.get(chosen.pod).map(|pod| pod.metadata.uid.as_str());
         let are_tried_again = chosen.iter().all(|chosen| held.iter().any(|held| uid(chosen) == Some(&held.uid)));
         let reason = if are_tried_again { "HeldByBudget" } else { progress.reason };

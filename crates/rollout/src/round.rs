@@ -82,7 +82,8 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
     let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
     // ROLL-68: one new Pod without the version keeps all other Pods from an eviction.
-    let evicts = !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
+    let evicts =
+        !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
     let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? }));
     let chosen = chosen.filter(|chosen| evicts || chosen.way != Way::Recreate).collect();
     Round::Upgrade { not_upgradable, chosen }
@@ -123,13 +124,10 @@ fn chosen(
             Waiting { pod, is_ready }
         })
         .collect();
-    let unavailable = pods
-        .iter()
-        .zip(judged)
-        .filter(|(pod, judged)| {
-            let counts = judged.is_updated || lacks(target, pod, **judged);
-            (counts && !judged.is_available()) || (!judged.is_updated && is_uncertain(pod))
-        });
+    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
+        let counts = judged.is_updated || lacks(target, pod, **judged);
+        (counts && !judged.is_available()) || (!judged.is_updated && is_uncertain(pod))
+    });
     let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing) };
     let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
     budget::next(&waiting, counts, limits)

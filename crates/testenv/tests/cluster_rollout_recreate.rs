@@ -118,7 +118,8 @@ async fn roll66_a_pod_with_two_budgets_is_reported() {
     let told = async || {
         let events = events.list(&ListParams::default()).await.ok()?.items;
         let is_it = |event: &Event| {
-            event.reason.as_deref() == Some("SeveralBudgets") && event.involved_object.name.as_ref() == Some(&place.name)
+            event.reason.as_deref() == Some("SeveralBudgets")
+                && event.involved_object.name.as_ref() == Some(&place.name)
         };
         events.iter().any(is_it).then_some(())
     };

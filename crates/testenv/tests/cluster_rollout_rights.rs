@@ -202,9 +202,7 @@ async fn e24_roll66_the_rollout_controller_may_evict_pods_but_not_in_protected_n
     let mut evicted = pod();
     evicted["metadata"]["name"] = json!("evicted");
     pods(&admin).create(&PostParams::default(), &serde_json::from_value(evicted).unwrap()).await.unwrap();
-    let eviction = |namespace: &str| {
-        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted", "namespace": namespace}})
-    };
+    let eviction = |namespace: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted", "namespace": namespace}});
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "evicted"}, "target": {"kind": "Node", "name": "n"},
     });

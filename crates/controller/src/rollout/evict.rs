@@ -55,8 +55,7 @@ struct Waiting {
 impl Evictions {
     /// Forgets the Pods that have gone.
     pub(super) fn observe<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
-        let active: BTreeSet<&str> =
-            pods.filter(|pod| pod.is_active()).map(|pod| pod.metadata.uid.as_str()).collect();
+        let active: BTreeSet<&str> = pods.filter(|pod| pod.is_active()).map(|pod| pod.metadata.uid.as_str()).collect();
         self.going.retain(|uid| active.contains(uid.as_str()));
         self.waiting.retain(|uid, _| active.contains(uid.as_str()));
     }

@@ -54,8 +54,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// All results.
-    const ALL: [Self; 6] =
-        [Self::Upgraded, Self::Reset, Self::Evicted, Self::Held, Self::Overtaken, Self::Failed];
+    const ALL: [Self; 6] = [Self::Upgraded, Self::Reset, Self::Evicted, Self::Held, Self::Overtaken, Self::Failed];
 
     const fn text(self) -> &'static str {
         match self {

@@ -154,7 +154,17 @@ impl Controller for SidecarSetRollout {
         rival.listed().await;
         let effects = context.effects(Self::NAME);
         let metrics = RolloutMetrics::new(&context.metrics);
-        Self { context, effects, metrics, pods, rival, standing, wakes: OnceLock::new(), sources: Mutex::default(), lacking: Mutex::default() }
+        Self {
+            context,
+            effects,
+            metrics,
+            pods,
+            rival,
+            standing,
+            wakes: OnceLock::new(),
+            sources: Mutex::default(),
+            lacking: Mutex::default(),
+        }
     }
 
     fn wakes(&self, wakes: &Wakes<String>) {

@@ -101,7 +101,9 @@ impl SidecarSetRollout {
         let since = newest.and_then(|newest| newest.in_force_since(revisions.iter().copied()));
         if let Some(newest) = newest.filter(|_| since.is_none()) {
             // It was used again while nothing was noted.
-            self.effects.settle(&newest.note_in_force(now), "Pods that are created from now on have the version").await?;
+            self.effects
+                .settle(&newest.note_in_force(now), "Pods that are created from now on have the version")
+                .await?;
         }
         rollout.evicted = Evicted::of(revisions.iter().copied());
         self.lower(rollout, &active, state, now).await;
@@ -174,7 +176,8 @@ impl SidecarSetRollout {
         let mut is_selected = self.selection(rollout.target.version).map_err(Failure::new)?;
         let (mut questions, mut is_complete, mut added) = (0_usize, true, Vec::new());
         for pod in lacking {
-            let is_evictable = matches!(rollout.target.recreation.check(&pod.0), Ok(()) | Err(Obstacle::NewPodLacksVersion));
+            let is_evictable =
+                matches!(rollout.target.recreation.check(&pod.0), Ok(()) | Err(Obstacle::NewPodLacksVersion));
             let is_going = state.evictions.going.contains(&pod.0.metadata.uid);
             if is_going || !is_evictable || !is_selected(&pod.0) {
                 continue;

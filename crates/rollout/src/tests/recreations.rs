@@ -231,7 +231,11 @@ fn roll66_people_see_what_holds_a_pod(#[case] several: bool, #[case] reason: &st
         let before = Progress::of(&target, &round, Counts::of(&judged));
         let after = progress(before, (&target, &round), (&seen, &judged, 1), &[held(several)]);
         assert_eq!((after.reason, after.is_stalled), (reason, is_stalled));
-        assert!(after.message.contains("\"shop/a\"") && after.message.contains("the budget needs 3"), "{}", after.message);
+        assert!(
+            after.message.contains("\"shop/a\"") && after.message.contains("the budget needs 3"),
+            "{}",
+            after.message
+        );
     }
 }
 

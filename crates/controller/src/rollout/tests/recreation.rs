@@ -41,7 +41,10 @@ impl Script {
         let refusal = |code: u16, cause: &str, message: &str| {
             let causes = if cause.is_empty() { json!([]) } else { json!([{"reason": cause, "message": message}]) };
             let details = json!({"causes": causes});
-            (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "", "details": details}))
+            (
+                code,
+                json!({"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "", "details": details}),
+            )
         };
         if is_dry_run {
             let mut pod: Value = serde_json::from_slice(body).expect("a Pod");
@@ -135,8 +138,9 @@ async fn roll66_a_pod_is_evicted_after_the_record_was_written_and_the_next_one_w
     assert_eq!(told(&writes), expected);
     assert_eq!(readiness(&writes), ready("RollingOut", "False"));
     let stored = writes[2].after.as_ref().expect("the revision");
-    let record: Value = serde_json::from_str(stored["metadata"]["annotations"]["pillion.dev/evicted"].as_str().expect("a record"))
-        .expect("JSON");
+    let record: Value =
+        serde_json::from_str(stored["metadata"]["annotations"]["pillion.dev/evicted"].as_str().expect("a record"))
+            .expect("JSON");
     assert_eq!(record[WORKLOAD]["pods"], 2);
     assert_eq!(script.sent(), ["try \"web-\"", "evict web-0"]);
     running.writes().await;
@@ -166,7 +170,10 @@ async fn roll66_a_controller_that_starts_anew_knows_the_evictions_before() {
 async fn roll66_a_budget_is_waited_for_and_other_pods_go_on() {
     let set = recreating(&json!({}));
     let script = Script::injecting(&set);
-    script.refuse("web-0", (429, "DisruptionBudget", "The disruption budget web needs 2 healthy pods and has 2 currently"));
+    script.refuse(
+        "web-0",
+        (429, "DisruptionBudget", "The disruption budget web needs 2 healthy pods and has 2 currently"),
+    );
     let mut running = running(&set, vec![outdated(&set, 0), outdated(&set, 1)], &script).await;
     assert_eq!(running.reconcile().await, Ok(Done::LookAgain(Duration::from_secs(2))));
     assert_eq!(evicted(&script.sent()), ["web-0"]);
@@ -180,7 +187,10 @@ async fn roll66_a_budget_is_waited_for_and_other_pods_go_on() {
 async fn roll66_people_see_what_a_rollout_waits_for_and_it_tries_again() {
     let set = recreating(&json!({}));
     let script = Script::injecting(&set);
-    script.refuse("web-0", (429, "DisruptionBudget", "The disruption budget web needs 1 healthy pods and has 1 currently"));
+    script.refuse(
+        "web-0",
+        (429, "DisruptionBudget", "The disruption budget web needs 1 healthy pods and has 1 currently"),
+    );
     let mut running = running(&set, vec![outdated(&set, 0)], &script).await;
     running.reconcile().await.expect("it is reconciled");
     running.simulation.take_writes();
@@ -218,7 +228,10 @@ async fn roll66_several_budgets_are_told_once_and_not_tried_again_soon() {
 #[case::refused(None, "is not known")]
 #[case::another_version(Some(r#"{"logs":{"hash":"older"}}"#), "get another version of the SidecarSet")]
 #[tokio::test]
-async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(#[case] injects: Option<&str>, #[case] why: &str) {
+async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(
+    #[case] injects: Option<&str>,
+    #[case] why: &str,
+) {
     let set = recreating(&json!({"maxUnavailable": "100%"}));
     let script = Script::default();
     *script.injects.lock().expect("a lock") = injects.map(str::to_owned);
@@ -228,7 +241,8 @@ async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(#[case] in
     assert_eq!(told_events, usize::from(injects.is_none()), "a refusal is told");
     let writes = running.writes().await;
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
-    let status = writes.iter().rev().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
+    let status =
+        writes.iter().rev().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
     let status = status.expect("a status").to_string();
     assert!(status.contains(why), "{status}");
     running.writes().await;
