@@ -1,5 +1,6 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
+mod evictions;
 mod lefts;
 mod pods;
 mod properties;
