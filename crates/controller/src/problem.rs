@@ -52,6 +52,17 @@ pub enum WriteProblem {
         /// How long to wait.
         after: Duration,
     },
+    /// A PodDisruptionBudget forbids the eviction for now (ROLL-66).
+    #[error("{message}")]
+    Held {
+        /// The API server's text.
+        message: String,
+        /// How long to wait, if the API server says so.
+        after: Option<Duration>,
+    },
+    /// Several PodDisruptionBudgets select the Pod, and the API server evicts no such Pod (ROLL-66).
+    #[error("{0}")]
+    SeveralBudgets(String),
     /// Anything else: no connection, no answer in time, an error of the API server.
     #[error("{0}")]
     Failed(String),
@@ -64,7 +75,8 @@ impl WriteProblem {
         Self::of_status(status)
     }
 
-    fn of_status(status: &Status) -> Self {
+    /// Classifies a refusal of the API server.
+    pub(crate) fn of_status(status: &Status) -> Self {
         let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         let cause = |reason: &str| {
             status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
@@ -79,6 +91,14 @@ impl WriteProblem {
                 Self::Escalation(status.message.clone())
             }
             (403, _) => Self::Forbidden(status.message.clone()),
+            (429, _) if cause("DisruptionBudget") => Self::Held {
+                message: about_budget(status),
+                after: (after > 0).then(|| Duration::from_secs(after.into())),
+            },
+            // The API server has no reason code for this.
+            (500, _) if status.message.contains("more than one PodDisruptionBudget") => {
+                Self::SeveralBudgets(status.message.trim_end_matches('.').to_owned())
+            }
             (429 | 500..600, _) if after > 0 => {
                 Self::Later { message: status.message.clone(), after: Duration::from_secs(after.into()) }
             }
@@ -99,6 +119,14 @@ impl WriteProblem {
     pub fn is_overtaken(&self) -> bool {
         matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
     }
+}
+
+/// Returns which PodDisruptionBudget forbids an eviction, and why.
+fn about_budget(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let texts: Vec<&str> = causes.map(|cause| cause.message.as_str()).filter(|text| !text.is_empty()).collect();
+    let text = if texts.is_empty() { status.message.clone() } else { texts.join("; ") };
+    text.trim_end_matches('.').to_owned()
 }
 
 /// Whether an object is refused because its UID is another one than in the request, and for nothing else.
@@ -137,6 +165,37 @@ mod tests {
     #[case::broken(500, "InternalError", false)]
     fn another_client_may_be_faster(#[case] code: u16, #[case] reason: &str, #[case] expected: bool) {
         assert_eq!(WriteProblem::of(&status(code, reason, 0)).is_overtaken(), expected);
+    }
+
+    #[rstest]
+    #[case::held(429, "no", &["DisruptionBudget"], 0, WriteProblem::Held { message: "the budget needs 3".to_owned(), after: None })]
+    #[case::held_with_a_time(
+        429, "no", &["DisruptionBudget"], 10,
+        WriteProblem::Held { message: "the budget needs 3".to_owned(), after: Some(Duration::from_secs(10)) }
+    )]
+    #[case::overloaded(429, "no", &[], 7, WriteProblem::Later { message: "no".to_owned(), after: Duration::from_secs(7) })]
+    #[case::several(
+        500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", &[], 0,
+        WriteProblem::SeveralBudgets(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support".to_owned()
+        )
+    )]
+    #[case::broken(500, "no", &[], 0, WriteProblem::Failed("no".to_owned()))]
+    fn roll66_answers_to_an_eviction(
+        #[case] code: u16,
+        #[case] message: &str,
+        #[case] causes: &[&str],
+        #[case] after: u32,
+        #[case] expected: WriteProblem,
+    ) {
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|reason| serde_json::json!({"reason": reason, "message": "the budget needs 3"}))
+            .collect();
+        let details = serde_json::json!({"causes": causes, "retryAfterSeconds": after});
+        let details = Some(serde_json::from_value(details).expect("details"));
+        let status = Status { code, details, ..Status::failure(message, "Any") };
+        assert_eq!(WriteProblem::of(&kube::Error::Api(Box::new(status))), expected);
     }
 
     #[rstest]

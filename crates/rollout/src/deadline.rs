@@ -38,6 +38,8 @@ impl Activity {
     pub fn of(target: &Target<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
         let counts = Counts::of(judged);
         let settled = if counts.updated > counts.updated_ready { Self::Settling } else { Self::Satisfied };
+        // Evicted Pods that are not replaced yet have to come back.
+        let settled = if target.recreation.missing > 0 { Self::Working } else { settled };
         match round {
             Round::Rest(Rest::NotUpdate | Rest::Paused | Rest::Unreadable) => Self::Stopped,
             Round::Rest(Rest::Done) => settled,

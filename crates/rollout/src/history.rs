@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use pillion_json::go as go_json;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
 use pillion_plan::failure::{self, FAILED, Failed};
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -17,6 +18,9 @@ use serde_json::{Value, json};
 
 /// The label with the hash in the name of a revision (REV-3).
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+/// The annotation of a revision that was used again: since when it is in force, and the number that it got then, as
+/// `<time>;revision=<number>` (ROLL-68).
+pub const EFFECTIVE_SINCE: &str = "pillion.dev/effective-since";
 /// The number of revisions that are kept if `revisionHistoryLimit` is absent (REV-7).
 const LIMIT: i64 = 10;
 
@@ -51,6 +55,31 @@ impl Revision {
         owners.find(|owner| json::flag(owner, &["controller"])).is_none_or(|owner| json::text(owner, &["uid"]) == uid)
     }
 
+    /// Returns since when the revision is in force; `None` if that is not known. `all` are the revisions of the SidecarSet,
+    /// and this one is the newest of them (ROLL-68).
+    ///
+    /// A revision that was never used again is in force since it was created, and each other revision is older. For one
+    /// that was used again, the annotation tells the time, if it is about the number that the revision has.
+    pub fn in_force_since<'a>(&self, all: impl IntoIterator<Item = &'a Self>) -> Option<Timestamp> {
+        let created = Timestamp::parse(self.created());
+        let noted = self.head.annotation(EFFECTIVE_SINCE).split_once(";revision=").and_then(|(time, number)| {
+            let is_current = number.parse() == Ok(self.head.revision());
+            Timestamp::parse(time).filter(|_| is_current)
+        });
+        let is_last = all.into_iter().all(|other| Timestamp::parse(other.created()) <= created);
+        noted.or_else(|| created.filter(|_| is_last))
+    }
+
+    /// Returns the step that notes since when the revision is in force.
+    pub fn note_in_force(&self, since: Timestamp) -> Step {
+        self.annotate(EFFECTIVE_SINCE, Some(&effective_since(since, self.head.revision())))
+    }
+
+    /// Returns the step that writes an annotation, or removes it. The revision must not have changed since it was read.
+    pub fn annotate(&self, key: &str, value: Option<&str>) -> Step {
+        self.patch(json!({"metadata": {"annotations": {key: value}}}))
+    }
+
     fn created(&self) -> &str {
         json::text(self.head.as_value(), &["metadata", "creationTimestamp"])
     }
@@ -72,23 +101,33 @@ impl Revision {
     }
 
     /// Returns the step that gives the revision the next number. It is tried again, so the record of a failed rollout goes
-    /// (ROLL-61).
-    fn again(&self, number: i64) -> Step {
-        if self.head.annotation(FAILED).is_empty() {
-            return self.patch(json!({"revision": number}));
+    /// (ROLL-61). With `since`, the step notes since when the revision is in force (ROLL-68).
+    fn again(&self, number: i64, since: Option<Timestamp>) -> Step {
+        let mut annotations = json::Object::new();
+        if !self.head.annotation(FAILED).is_empty() {
+            annotations.insert(FAILED.to_owned(), Value::Null);
         }
-        self.patch(json!({"revision": number, "metadata": {"annotations": {FAILED: null}}}))
+        if let Some(since) = since {
+            annotations.insert(EFFECTIVE_SINCE.to_owned(), effective_since(since, number).into());
+        }
+        let mut patch = json!({"revision": number});
+        if !annotations.is_empty()
+            && let Some(patch) = patch.as_object_mut()
+        {
+            patch.insert("metadata".to_owned(), json!({"annotations": annotations}));
+        }
+        self.patch(patch)
     }
 
     /// Returns the step that records that the rollout of the revision has failed (ROLL-61).
     pub fn fail(&self, failed: &Failed) -> Step {
-        self.patch(json!({"metadata": {"annotations": {FAILED: failed.text()}}}))
+        self.annotate(FAILED, Some(&failed.text()))
     }
 
     /// Returns the step that removes the record of a failed rollout; `None` if there is none.
     pub fn forgive(&self) -> Option<Step> {
         let is_marked = !self.head.annotation(FAILED).is_empty();
-        is_marked.then(|| self.patch(json!({"metadata": {"annotations": {FAILED: null}}})))
+        is_marked.then(|| self.annotate(FAILED, None))
     }
 
     /// Returns the whole ControllerRevision.
@@ -108,6 +147,10 @@ impl Revision {
             name: self.name().to_owned(),
         }
     }
+}
+
+fn effective_since(since: Timestamp, number: i64) -> String {
+    format!("{since};revision={number}")
 }
 
 /// Returns the revisions of the SidecarSet with this UID, the newest last.
@@ -134,6 +177,8 @@ pub struct History<'a> {
     set: &'a SidecarSet,
     revisions: Vec<&'a Revision>,
     data: String,
+    /// The time that is noted in a revision that is used again; `None` to note nothing.
+    noted: Option<Timestamp>,
 }
 
 impl<'a> History<'a> {
@@ -141,7 +186,13 @@ impl<'a> History<'a> {
     /// SidecarSet of the same name are left out.
     pub fn of(set: &'a SidecarSet, uid: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         let revisions = ascending(uid, revisions);
-        Self { set, revisions, data: revision_data(set.spec(&[]).unwrap_or(&Value::Null)) }
+        Self { set, revisions, data: revision_data(set.spec(&[]).unwrap_or(&Value::Null)), noted: None }
+    }
+
+    /// Notes in a revision that is used again since when it is in force: since `now` (ROLL-68).
+    #[must_use]
+    pub fn noting(self, now: Timestamp) -> Self {
+        Self { noted: Some(now), ..self }
     }
 
     /// Returns the name of the revision that comes into force if the revision `latest` of the current data fails
@@ -157,7 +208,7 @@ impl<'a> History<'a> {
         let equal = self.revisions.iter().enumerate().rfind(|(_, revision)| revision.data == self.data);
         match equal {
             Some((index, newest)) if index.saturating_add(1) == self.revisions.len() => Latest::Newest(newest),
-            Some((_, older)) => Latest::Again(older.again(next)),
+            Some((_, older)) => Latest::Again(older.again(next, self.noted)),
             None => Latest::New(next),
         }
     }

@@ -50,7 +50,7 @@ pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize
             waiting.push(position);
         }
     }
-    let kept = budget::partition(strategy.limits.partition, pods.len());
+    let kept = budget::partition(strategy.limits.partition, pods.len().saturating_add(target.recreation.missing));
     let sorted = order::sort(pods, &strategy.priority, waiting);
     let sorted = scatter::scatter(&strategy.scatter, pods, sorted);
     let kept = sorted.len().saturating_sub(kept);

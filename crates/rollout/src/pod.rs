@@ -1,7 +1,7 @@
 //! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use pillion_inject::list::List;
 use pillion_inject::records::Records;
@@ -73,6 +73,35 @@ pub struct Metadata {
     pub creation_timestamp: Option<Time>,
     /// `metadata.deletionTimestamp`.
     pub deletion_timestamp: Option<Time>,
+    /// The reference of `metadata.ownerReferences` with `controller: true`. Many Pods share one.
+    #[serde(rename = "ownerReferences", deserialize_with = "controller")]
+    pub owner: Option<Arc<Owner>>,
+}
+
+/// The workload that creates and replaces a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Owner {
+    /// `apps/v1`, `v1`, ...
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub api_version: String,
+    /// `ReplicaSet`, `StatefulSet`, ...
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub kind: String,
+    /// Its name, in the namespace of the Pod.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub name: String,
+    /// Its `metadata.uid`.
+    #[serde(deserialize_with = "nullable::or_default")]
+    pub uid: String,
+    /// Whether it is the controller of the Pod.
+    #[serde(rename = "controller", deserialize_with = "nullable::or_default")]
+    pub is_controller: bool,
+}
+
+fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Owner>>, D::Error> {
+    let owners = Option::<Vec<Owner>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(owners.into_iter().find(|owner| owner.is_controller).map(Arc::new))
 }
 
 /// A time as text of RFC 3339. One that cannot be read is the zero time.
@@ -432,6 +461,11 @@ impl Pod {
     /// Returns the status of a container or an injected native sidecar.
     pub fn status(&self, container: &str) -> Option<&ContainerStatus> {
         self.state.containers.iter().chain(&self.state.natives).find(|status| status.name == container)
+    }
+
+    /// Returns the `metadata.uid` of its controller.
+    pub fn owner_uid(&self) -> Option<&str> {
+        self.metadata.owner.as_deref().map(|owner| owner.uid.as_str())
     }
 
     /// Returns the SidecarSets of its injected list.

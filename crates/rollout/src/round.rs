@@ -1,6 +1,7 @@
 //! One round of a rollout: what is done with the Pods of a SidecarSet now (ROLL-12, ROLL-30).
 
-use crate::budget::{self, Counts, Waiting};
+use crate::amount::Amount;
+use crate::budget::{self, Counts, Limits, Waiting};
 use crate::consistency::{Judged, is_consistent};
 use crate::hot::is_reset_due;
 use crate::order;
@@ -8,7 +9,7 @@ use crate::pod::Pod;
 use crate::resize;
 use crate::scatter;
 use crate::target::Target;
-use crate::way::Way;
+use crate::way::{Obstacle, Way};
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +84,17 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     };
     let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
     let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
-    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? })).collect();
+    // ROLL-68: one new Pod without the version keeps all other Pods from an eviction.
+    let evicts =
+        !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
+    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? }));
+    let chosen = chosen.filter(|chosen| evicts || chosen.way != Way::Recreate).collect();
     Round::Upgrade { not_upgradable, chosen }
+}
+
+/// Whether a Pod was created after the version came into force, and does not have it (ROLL-68).
+pub(crate) fn lacks(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
+    target.upgrades.recreate && !judged.is_updated && target.way(pod) == Err(Obstacle::NewPodLacksVersion)
 }
 
 fn positions<'a>(pods: &'a [&Pod], has: impl Fn(&Pod) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {
@@ -108,6 +118,12 @@ fn chosen(
     let sorted = scatter::scatter(&target.strategy.scatter, pods, sorted);
     let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(has_begun_at);
     first.extend(others);
+    let missing = target.recreation.missing;
+    let matched = pods.len().saturating_add(missing);
+    // A Pod that waits for a PodDisruptionBudget keeps its place, and the Pods after it go on (ROLL-66).
+    let kept = budget::partition(target.strategy.limits.partition, matched);
+    first.truncate(first.len().saturating_sub(kept));
+    first.retain(|pod| pods.get(*pod).is_some_and(|pod| !target.recreation.held.contains(&pod.metadata.uid)));
     let waiting: Vec<Waiting> = first
         .into_iter()
         .map(|pod| {
@@ -115,12 +131,13 @@ fn chosen(
             Waiting { pod, is_ready }
         })
         .collect();
-    let unavailable = pods
-        .iter()
-        .zip(judged)
-        .filter(|(pod, judged)| if judged.is_updated { !judged.is_available() } else { has_begun(pod, judged) });
-    let counts = Counts { matched: pods.len(), unavailable: unavailable.count() };
-    budget::next(&waiting, counts, target.strategy.limits)
+    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
+        let counts = judged.is_updated || lacks(target, pod, **judged);
+        (counts && !judged.is_available()) || (!judged.is_updated && has_begun(pod, judged))
+    });
+    let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing) };
+    let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
+    budget::next(&waiting, counts, limits)
 }
 
 /// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.

@@ -19,6 +19,7 @@ use crate::difference::Reach;
 use crate::history::Revision;
 use crate::order::Priority;
 use crate::pod::Pod;
+use crate::recreate::Recreation;
 use crate::resize;
 use crate::scatter::Term;
 use crate::way::{Obstacle, Versions, Way};
@@ -40,6 +41,8 @@ pub struct Target<'a> {
     pub versions: Versions<'a>,
     /// The hash of the version that has failed: only its Pods get the version of the target (ROLL-62).
     pub back_from: Option<String>,
+    /// What evictions depend on. Nothing is known unless the SidecarSet asks for evictions.
+    pub recreation: Recreation,
 }
 
 /// A sidecar that is rolled out.
@@ -191,6 +194,7 @@ impl<'a> Target<'a> {
             upgrades: Upgrades::default(),
             versions: Versions::default(),
             back_from: None,
+            recreation: Recreation::default(),
         }
     }
 
@@ -256,7 +260,7 @@ impl<'a> Target<'a> {
         };
         match obstacle {
             None => Ok(Way::Resize),
-            Some(_) if recreate => Ok(Way::Recreate),
+            Some(_) if recreate => self.recreation.check(pod).map(|()| Way::Recreate),
             Some(obstacle) => Err(obstacle),
         }
     }

@@ -201,7 +201,7 @@ fn escaped(key: &str) -> String {
 }
 
 /// Returns the reference to a Pod.
-pub(crate) fn reference(pod: &Pod) -> ObjectRef {
+pub fn reference(pod: &Pod) -> ObjectRef {
     ObjectRef {
         api_version: "v1",
         kind: "Pod",

@@ -51,6 +51,30 @@ pub enum Obstacle {
     /// The version of the Pod is not stored any more.
     #[error("the version with which it was created is not stored any more")]
     UnknownVersion,
+    /// No controller creates the Pod anew.
+    #[error("no controller creates it anew")]
+    NoController,
+    /// Its controller is not one that creates the Pod anew.
+    #[error("its controller is of kind {kind}, which is not known to create the Pod anew without a loss")]
+    OtherController {
+        /// The kind of the controller.
+        kind: String,
+    },
+    /// The kubelet of a node created the Pod from a file.
+    #[error("it is a static Pod, which no eviction recreates")]
+    StaticPod,
+    /// The Pod is in one of `serviceAccounts.protectedNamespaces` of the settings.
+    #[error("its namespace is in serviceAccounts.protectedNamespaces of the settings, where no Pod is evicted")]
+    ProtectedNamespace,
+    /// The Pod was created while the version was in force (ROLL-68).
+    #[error("it was created after the version came into force, and does not have it")]
+    NewPodLacksVersion,
+    /// A Pod that replaces it would not get the version (ROLL-67).
+    #[error("{why}")]
+    NotInjected {
+        /// The reason, without a full stop.
+        why: String,
+    },
 }
 
 /// The most fields that a message names.

@@ -180,6 +180,13 @@ async fn e24_the_guard_lets_the_rollout_controller_change_only_what_it_must() {
     }
 }
 
+/// A Pod that is only tried.
+fn new_pod() -> Pod {
+    let mut pod = pod();
+    pod["metadata"]["name"] = json!("new");
+    serde_json::from_value(pod).unwrap()
+}
+
 #[rstest]
 #[case::delete("delete")]
 #[case::create("create")]
@@ -189,8 +196,45 @@ async fn e24_the_rollout_controller_neither_creates_nor_deletes_pods(#[case] ver
     let pods = guarded.pods();
     let answer = match verb {
         "delete" => pods.delete("web", &DeleteParams::default()).await.map(drop),
-        _ => pods.create(&PostParams::default(), &serde_json::from_value(pod()).unwrap()).await.map(drop),
+        _ => pods.create(&PostParams::default(), &new_pod()).await.map(drop),
     };
     let error = answer.expect_err(verb).to_string();
     assert!(error.contains("forbidden"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e24_roll67_the_rollout_controller_may_try_to_create_a_pod() {
+    let pods = guarded().await.pods();
+    let tried = PostParams { dry_run: true, ..PostParams::default() };
+    pods.create(&tried, &new_pod()).await.unwrap();
+    assert!(pods.get_opt("new").await.unwrap().is_none());
+}
+
+/// Sends a request for a part of a Pod as the rollout controller.
+async fn post(guarded: &Guarded, namespace: &str, part: &str, body: &Value) -> Result<Value, String> {
+    let client = Client::try_from(guarded.limited.clone()).unwrap();
+    let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/pods/evicted/{part}"))
+        .header("content-type", "application/json")
+        .body(body.to_string().into_bytes())
+        .unwrap();
+    client.request::<Value>(request).await.map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e24_roll66_the_rollout_controller_may_evict_pods_but_not_in_protected_namespaces() {
+    let guarded = guarded().await;
+    let admin = guarded.cluster.admin().await.unwrap();
+    let mut evicted = pod();
+    evicted["metadata"]["name"] = json!("evicted");
+    pods(&admin).create(&PostParams::default(), &serde_json::from_value(evicted).unwrap()).await.unwrap();
+    let eviction = |namespace: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted", "namespace": namespace}});
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "evicted"}, "target": {"kind": "Node", "name": "n"},
+    });
+    let error = post(guarded, "kube-system", "eviction", &eviction("kube-system")).await.unwrap_err();
+    assert!(error.contains("protectedNamespaces"), "{error}");
+    let error = post(guarded, "shop", "binding", &binding).await.unwrap_err();
+    assert!(error.contains("forbidden"), "{error}");
+    post(guarded, "shop", "eviction", &eviction("shop")).await.unwrap();
+    assert!(pods(&admin).get_opt("evicted").await.unwrap().is_none());
 }

@@ -108,6 +108,14 @@ impl Effects {
         }
     }
 
+    /// Asks the API server what it would store for a new object (`dryRun=All`): it runs admission and stores nothing.
+    ///
+    /// # Errors
+    /// [`WriteError`]: the object would be refused, or the API server does not tell.
+    pub async fn dry_run(&self, object: &Value) -> Result<Value, WriteError> {
+        send::dry_run(&self.client, object).await
+    }
+
     /// Reports work that cannot be done, or that needs attention, to a preview.
     pub fn problem(&self, namespace: Option<&str>, text: impl Into<String>) {
         if let Some(recorder) = &self.recorder {

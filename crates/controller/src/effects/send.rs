@@ -161,12 +161,39 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
     match step {
         Step::RequestToken { .. } => answer.map(Answer::Token).map_err(failed),
         Step::Evict { .. } => match answer.map_err(failed) {
-            Ok(_) | Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
+            Ok(answer) => refusal(answer).map_or(Ok(Answer::Evicted), Err),
+            Err(WriteProblem::NotFound) => Ok(Answer::Evicted),
             Err(problem) => Err(problem),
         },
         Step::JsonPatch { .. } => answer.map(Answer::Object).map_err(|error| of_json_patch(&error)),
         _ => answer.map(Answer::Object).map_err(failed),
     }
+}
+
+/// Returns the refusal in the body of an answer: the API server sends that of an eviction with several budgets with the
+/// HTTP status of a success.
+fn refusal(answer: Value) -> Option<WriteProblem> {
+    let is_refusal = json::text(&answer, &["kind"]) == "Status" && json::text(&answer, &["status"]) == "Failure";
+    let status: kube::core::Status = serde_json::from_value(is_refusal.then_some(answer)?).ok()?;
+    Some(WriteProblem::of_status(&status))
+}
+
+/// Asks the API server what it would store for a new object. It runs admission and stores nothing.
+pub(super) async fn dry_run(client: &Client, object: &Value) -> Result<Value, WriteError> {
+    let target = Target::of_object(object);
+    let api = target.api(client);
+    let params = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
+    let request = kube::core::Request::new(api.resource_url()).create(&params, body_of(object));
+    let problem = match request {
+        Err(error) => WriteProblem::Invalid(error.to_string()),
+        Ok(request) => match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => WriteProblem::of(&error),
+            Err(_) => WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+        },
+    };
+    let name = [target.name.as_str(), json::text(object, &["metadata", "generateName"])].concat();
+    Err(WriteError { verb: "create", kind: target.kind.into(), namespace: target.namespace, name, problem })
 }
 
 /// Classifies the refusal of a JSON Patch. The API server answers 422 without causes if a `test` fails: the object has

@@ -54,6 +54,10 @@ pub(super) enum Outcome {
     Resized,
     /// The API server refuses new cpu and memory.
     Refused,
+    /// The Pod was evicted.
+    Evicted,
+    /// A PodDisruptionBudget forbids the eviction.
+    Held,
     /// Another client changed the Pod at the same time, or it is gone.
     Overtaken,
     Failed,
@@ -61,7 +65,16 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// All results.
-    const ALL: [Self; 6] = [Self::Upgraded, Self::Reset, Self::Resized, Self::Refused, Self::Overtaken, Self::Failed];
+    const ALL: [Self; 8] = [
+        Self::Upgraded,
+        Self::Reset,
+        Self::Resized,
+        Self::Refused,
+        Self::Evicted,
+        Self::Held,
+        Self::Overtaken,
+        Self::Failed,
+    ];
 
     const fn text(self) -> &'static str {
         match self {
@@ -69,6 +82,8 @@ impl Outcome {
             Self::Reset => "reset",
             Self::Resized => "resized",
             Self::Refused => "refused",
+            Self::Evicted => "evicted",
+            Self::Held => "held",
             Self::Overtaken => "overtaken",
             Self::Failed => "error",
         }
@@ -97,7 +112,8 @@ impl RolloutMetrics {
             registry.register_with_unit("rollout_oldest_outdated_pod_created", help, Unit::Seconds, oldest.clone());
             let help = "1 while the rollout of a SidecarSet has failed; reason is that of its condition";
             registry.register("rollout_failed", help, Family::clone(&failed));
-            let help = "Upgrades of Pods; result is upgraded, reset, resized, refused, overtaken or error";
+            let help =
+                "Upgrades of Pods; result is upgraded, reset, resized, refused, evicted, held, overtaken or error";
             registry.register("rollout_upgrades", help, Family::clone(&upgrades));
             let help = "Time from a change of a SidecarSet until its updateStrategy was satisfied";
             registry.register_with_unit("rollout", help, Unit::Seconds, durations.clone());

@@ -4,9 +4,13 @@
 //! Pods that are upgraded now. A key is the name of a SidecarSet. A SidecarSet that is deleted stays a key until no
 //! condition of a Pod names it.
 
+mod evict;
 mod fate;
+mod lacking;
 mod metrics;
 mod pods;
+mod probe;
+mod recreate;
 mod register;
 mod resize;
 mod rival;
@@ -28,13 +32,16 @@ use pillion_plan::condition::Condition;
 use pillion_plan::failure::Back;
 use pillion_rollout::consistency::{Judged, is_candidate};
 use pillion_rollout::deadline::Clock;
+use pillion_rollout::evicted::Evicted;
 use pillion_rollout::fate as told;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
 use pillion_rollout::pod::{Metadata, Pod};
-use pillion_rollout::round::{Rest, Round, round};
+use pillion_rollout::recreate as evictions;
+use pillion_rollout::round::{Chosen, Rest, Round, round};
 use pillion_rollout::status::{self, Counts, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
+use pillion_rollout::way::Way;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
@@ -42,7 +49,9 @@ use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::evict::Evictions;
 use self::fate::{Decided, Fate, InForce};
+use self::lacking::Lacking;
 use self::metrics::RolloutMetrics;
 use self::pods::InjectedPod;
 use self::register::Registered;
@@ -80,6 +89,8 @@ pub struct SidecarSetRollout {
     standing: Watching,
     wakes: OnceLock<Wakes<String>>,
     sources: Mutex<Option<Arc<Sources>>>,
+    /// The Pods that lack the sidecar of a SidecarSet, by its name: for those that ask for evictions.
+    lacking: Mutex<BTreeMap<String, Lacking>>,
 }
 
 /// What is remembered about a SidecarSet.
@@ -87,6 +98,8 @@ pub struct SidecarSetRollout {
 pub struct State {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
+    /// The evictions of its Pods.
+    evictions: Evictions,
     /// When the rollout began that is under way.
     since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
@@ -125,8 +138,13 @@ struct Rollout<'a> {
     /// The custom resource as it is in the cluster.
     object: &'a Value,
     target: Target<'a>,
-    /// All Pods of the SidecarSet, sorted by namespace and name.
+    /// All Pods of the SidecarSet, sorted by namespace and name; after them, the Pods that lack its sidecar and are
+    /// evicted for it (ROLL-67).
     pods: Vec<Arc<InjectedPod>>,
+    /// The number of Pods of the SidecarSet.
+    members: usize,
+    /// The evictions that are not replaced yet.
+    evicted: Evicted,
 }
 
 impl Controller for SidecarSetRollout {
@@ -149,7 +167,17 @@ impl Controller for SidecarSetRollout {
         rival.listed().await;
         let effects = context.effects(Self::NAME);
         let metrics = RolloutMetrics::new(&context.metrics);
-        Self { context, effects, metrics, pods, rival, standing, wakes: OnceLock::new(), sources: Mutex::default() }
+        Self {
+            context,
+            effects,
+            metrics,
+            pods,
+            rival,
+            standing,
+            wakes: OnceLock::new(),
+            sources: Mutex::default(),
+            lacking: Mutex::default(),
+        }
     }
 
     fn wakes(&self, wakes: &Wakes<String>) {
@@ -206,6 +234,10 @@ impl Controller for SidecarSetRollout {
         done
     }
 
+    fn forget(&self, name: &String) {
+        self.without_lacking(name);
+    }
+
     fn pace(&self) -> Pace {
         Pace { longest_delay: Duration::from_mins(1), ..Pace::default() }
     }
@@ -214,6 +246,9 @@ impl Controller for SidecarSetRollout {
         let pods = "The sidecars of running Pods: their images, and the records and conditions about them.";
         let revisions = "The versions of SidecarSets, to which injection and rollouts refer by name.";
         let status = "How far the rollout of a SidecarSet is.";
+        let evictions = "SidecarSets with the upgrade policy Recreate: Pods are evicted, not deleted.";
+        let dry_runs = "Whether new Pods get a sidecar: a ValidatingAdmissionPolicy allows dry runs alone.";
+        let workloads = "What creates evicted Pods anew, and how many.";
         let bundle = "The version of a SidecarSet that new Pods get.";
         let lease = "Whether OpenKruise's manager rolls out SidecarSets: two must not upgrade the same Pods.";
         vec![
@@ -222,6 +257,11 @@ impl Controller for SidecarSetRollout {
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets/status"], &["patch"], status),
             Right::new(Scope::Cluster, "", &["pods"], &["get", "list", "watch", "patch"], pods),
             Right::new(Scope::Cluster, "", &["pods/status", "pods/resize"], &["patch"], ""),
+            Right::new(Scope::Cluster, "", &["pods/eviction"], &["create"], evictions),
+            Right::new(Scope::Cluster, "", &["pods"], &["create"], dry_runs),
+            Right::new(Scope::Cluster, "", &["replicationcontrollers"], &["get"], workloads),
+            Right::new(Scope::Cluster, "apps", &["daemonsets", "replicasets", "statefulsets"], &["get"], ""),
+            Right::new(Scope::Cluster, "apps.kruise.io", &["clonesets", "daemonsets", "statefulsets"], &["get"], ""),
             Right::new(Scope::System, "apps", &["controllerrevisions"], KEEP, revisions),
             Right::new(Scope::System, "coordination.k8s.io", &["leases"], WATCH, lease),
             Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
@@ -287,13 +327,19 @@ impl SidecarSetRollout {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
         };
-        let rollout = Rollout { resource: &resource, object, target, pods };
+        let members = pods.len();
+        let mut rollout = Rollout { resource: &resource, object, target, pods, members, evicted: Evicted::default() };
         let registered = match &in_force {
             None => self.register(&rollout, sources).await?,
             Some(in_force) => self.keep(&rollout, &revisions, &in_force.back).await?,
         };
         let Some(registered) = registered else { return Ok(Done::after_write(false)) };
-        self.round(&rollout, (&registered, &revisions), in_force.as_ref(), state).await
+        let latest = registered.revision.name();
+        let Some(look_again) = self.prepare_evictions(&mut rollout, sources, latest, state).await? else {
+            return Ok(Done::LookAgain(LISTING));
+        };
+        let done = self.round(&rollout, (&registered, &revisions), in_force.as_ref(), sources, state).await?;
+        Ok(done.or_sooner(look_again))
     }
 
     /// Decides on a round, reports the progress, and changes Pods.
@@ -302,6 +348,7 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         (registered, revisions): (&Registered, &[&Revision]),
         in_force: Option<&InForce<'_>>,
+        sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
         let object = rollout.object;
@@ -311,12 +358,17 @@ impl SidecarSetRollout {
             seen.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
         });
         let next = round(&rollout.target, &seen, &judged, |pod| state.uncertain.contains_key(&pod.metadata.uid));
-        let counts = Counts::of(&judged);
-        self.metrics.measured(&rollout.target, &seen, &judged);
+        // The numbers are about the Pods that have the sidecar.
+        let members = judged.get(..rollout.members).unwrap_or_default();
+        let counts = Counts::of(members);
+        self.metrics.measured(&rollout.target, &seen, members);
         let revision = &registered.revision;
-        let decided = Decided { next: &next, pods: &seen, judged: &judged, revision, revisions };
+        let decided = Decided { next: &next, pods: &seen, judged: members, revision, revisions };
         let fate = self.fate(rollout, &decided, in_force, state).await?;
+        let of_round = (seen.as_slice(), judged.as_slice(), rollout.members);
+        let held = state.evictions.held();
         let normal = Progress::of(&rollout.target, &next, counts);
+        let normal = evictions::progress(normal, (&rollout.target, &next), of_round, &held);
         let (name, back) = (revision.name(), in_force.map(|in_force| &in_force.back));
         let (progress, record) = match (&fate, in_force) {
             (Fate::Again, _) => return Ok(Done::LookAgain(Duration::ZERO)),
@@ -350,7 +402,7 @@ impl SidecarSetRollout {
         self.foresee(&rollout.target, &seen, &judged);
         let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
         let done = match fate {
-            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), state).await?,
+            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), sources, state).await?,
             Fate::Stopped(_) | Fate::Again => Done::Settled,
         };
         Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
@@ -374,21 +426,26 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         next: Round,
         (progress, revision): (&Progress, &str),
+        sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
+        let (upgraded, evicted) = by_way(&next);
         match next {
             Round::Rest(Rest::Unreadable) => {
                 let name = rollout.resource.name();
                 self.effects.problem(None, format!("SidecarSet \"{name}\": {}", progress.message));
                 Ok(Done::Settled)
             }
-            Round::Rest(_) => Ok(Done::Settled),
+            Round::Rest(_) => self.evict(rollout, &evicted, (revision, sources), state).await,
             Round::Reset(reset) => self.reset(rollout, &reset, state).await,
-            Round::Upgrade { not_upgradable, chosen } => {
+            Round::Upgrade { mut not_upgradable, .. } => {
+                // The condition is about Pods that have the sidecar.
+                not_upgradable.retain(|position| *position < rollout.members);
                 let is_told = self.tell_not_upgradable(rollout, &not_upgradable, state).await?;
                 self.tell_failed_resizes(rollout, &not_upgradable, state).await;
-                let is_done = self.upgrade(rollout, &chosen, revision, state).await?;
-                Ok(Done::after_write(is_told && is_done))
+                let is_done = self.upgrade(rollout, &upgraded, revision, state).await?;
+                let done = self.evict(rollout, &evicted, (revision, sources), state).await?;
+                Ok(Done::after_write(is_told && is_done).or_sooner(done))
             }
         }
     }
@@ -404,16 +461,29 @@ impl SidecarSetRollout {
     /// # Errors
     /// A selector cannot be read.
     fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
-        let unreadable = |field: &str, errors: Vec<pillion_kubernetes::field::FieldError>| {
-            let errors: Vec<_> = errors.into_iter().map(|error| error.below(field)).collect();
-            joined(&errors)
+        let mut is_selected = self.selection(target.version)?;
+        let mut pods = self.pods.group(target.name());
+        pods.retain(|pod| is_selected(&pod.0) && is_candidate(target, &pod.0));
+        Ok(pods)
+    }
+
+    /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.
+    ///
+    /// # Errors
+    /// A selector cannot be read.
+    fn selection<'a>(&'a self, set: &'a SidecarSet) -> Result<impl FnMut(&Pod) -> bool + 'a, String> {
+        let parsed = |field: &str| {
+            let selector = set.spec(&[field]).map(Selector::parse).transpose();
+            selector.map_err(|errors| {
+                let errors: Vec<_> =
+                    errors.into_iter().map(|error| error.below(format!("spec.{field}").as_str())).collect();
+                joined(&errors)
+            })
         };
-        let Some(selector) = target.version.spec(&["selector"]) else { return Ok(Vec::new()) };
-        let selector = Selector::parse(selector).map_err(|errors| unreadable("spec.selector", errors))?;
-        let namespaces = target.version.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
-        let namespaces = namespaces.map_err(|errors| unreadable("spec.namespaceSelector", errors))?;
+        let selector = parsed("selector")?;
+        let namespaces = parsed("namespaceSelector")?;
         let mut selected = BTreeMap::<String, bool>::new();
-        let mut is_selected = |name: &str| {
+        let mut is_selected = move |name: &str| {
             let Some(namespaces) = &namespaces else { return true };
             *selected.entry(name.to_owned()).or_insert_with(|| {
                 let namespace = self.context.store.namespaces().get("", name);
@@ -423,13 +493,10 @@ impl SidecarSetRollout {
                 namespace.is_some_and(|namespace| labels(&namespace))
             })
         };
-        let mut pods = self.pods.group(target.name());
-        pods.retain(|pod| {
-            selector.matches(|key| pod.0.label(key))
-                && is_selected(&pod.0.metadata.namespace)
-                && is_candidate(target, &pod.0)
-        });
-        Ok(pods)
+        Ok(move |pod: &Pod| {
+            selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+                && is_selected(&pod.metadata.namespace)
+        })
     }
 
     /// Reports that a SidecarSet is not rolled out, and the reason.
@@ -487,4 +554,10 @@ impl SidecarSetRollout {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns the chosen Pods that are upgraded as they run, and those that are evicted.
+fn by_way(round: &Round) -> (Vec<Chosen>, Vec<Chosen>) {
+    let Round::Upgrade { chosen, .. } = round else { return Default::default() };
+    chosen.iter().partition(|chosen| chosen.way != Way::Recreate)
 }

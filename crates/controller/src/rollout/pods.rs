@@ -1,13 +1,15 @@
 //! Pods as rollouts see them, and their writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use k8s_openapi::api::core::v1::Pod as PodKind;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as ApiTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time as ApiTime};
 use kube::core::ApiResource;
 use kube::{Api, Client};
 use pillion_kubernetes::time::Timestamp;
-use pillion_rollout::pod::{Metadata, Pod, Spec, Status, Time};
+use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
+use pillion_rollout::recreate::is_recreating;
 use pillion_rollout::upgradable;
 
 use crate::store::{Facets, Projection, Slim};
@@ -26,6 +28,16 @@ impl InjectedPod {
         let pod = Pod::new(read(metadata), spec, status);
         let is_injected = pod.injected().next().is_some() || pod.state.upgradable.is_some();
         is_injected.then_some(Self(pod))
+    }
+
+    /// Returns the Pod if it has not ended, has a controller that creates it anew, and was not injected with a SidecarSet
+    /// (ROLL-67).
+    pub(super) fn lacking(object: PodObject, sidecar_set: &str) -> Option<Self> {
+        let PodObject { metadata, spec, status } = object;
+        let pod = Pod::new(read(metadata), spec, status);
+        let is_recreated = pod.metadata.owner.as_deref().is_some_and(is_recreating);
+        let is_lacking = is_recreated && pod.is_active() && pod.injected().all(|name| name != sidecar_set);
+        is_lacking.then_some(Self(pod))
     }
 }
 
@@ -61,9 +73,11 @@ fn is_alike(before: &Metadata, now: &Metadata) -> bool {
         annotations,
         creation_timestamp,
         deletion_timestamp,
+        owner,
     } = before;
     (namespace, name, uid, labels, annotations) == (&now.namespace, &now.name, &now.uid, &now.labels, &now.annotations)
-        && (creation_timestamp, deletion_timestamp) == (&now.creation_timestamp, &now.deletion_timestamp)
+        && (creation_timestamp, deletion_timestamp, owner)
+            == (&now.creation_timestamp, &now.deletion_timestamp, &now.owner)
 }
 
 /// Returns the API of all Pods.
@@ -87,5 +101,27 @@ fn read(metadata: ObjectMeta) -> Metadata {
         annotations: metadata.annotations.unwrap_or_default(),
         creation_timestamp: metadata.creation_timestamp.map(time),
         deletion_timestamp: metadata.deletion_timestamp.map(time),
+        owner: metadata.owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true)).map(shared),
     }
+}
+
+/// The controllers of the known Pods, by UID: the Pods of a workload share one.
+static OWNERS: Mutex<BTreeMap<String, Weak<Owner>>> = Mutex::new(BTreeMap::new());
+/// How many controllers may be kept before those without Pods are looked for.
+const OWNERS_KEPT: usize = 1024;
+
+/// Returns the controller, shared by all Pods that have it.
+fn shared(reference: OwnerReference) -> Arc<Owner> {
+    let OwnerReference { api_version, kind, name, uid, .. } = reference;
+    let owner = Owner { api_version, kind, name, uid, is_controller: true };
+    let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = owners.get(&owner.uid).and_then(Weak::upgrade).filter(|known| **known == owner) {
+        return known;
+    }
+    if owners.len().is_power_of_two() && owners.len() >= OWNERS_KEPT {
+        owners.retain(|_, owner| owner.strong_count() > 0);
+    }
+    let owner = Arc::new(owner);
+    owners.insert(owner.uid.clone(), Arc::downgrade(&owner));
+    owner
 }

@@ -41,6 +41,9 @@ impl SidecarSetRollout {
         let uid = json::text(rollout.object, &["metadata", "uid"]);
         let stored = sources.revisions.group(rollout.resource.name());
         let history = History::of(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
+        // ROLL-68: evictions depend on since when a version is in force.
+        let recreates = rollout.target.upgrades.recreate;
+        let history = if recreates { history.noting(self.context.clock.now()) } else { history };
         let mut collisions = collisions(rollout.object);
         let latest = match history.latest() {
             Latest::Newest(latest) => latest.clone(),

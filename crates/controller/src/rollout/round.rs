@@ -209,7 +209,7 @@ impl SidecarSetRollout {
 }
 
 /// Returns the parts of a Pod that an Event needs.
-fn object(pod: &Metadata) -> Value {
+pub(super) fn object(pod: &Metadata) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

@@ -1,4 +1,5 @@
 mod fate;
+mod recreation;
 mod resize;
 
 use std::collections::BTreeMap;

@@ -55,6 +55,11 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
+    pub(super) fn without_admission() -> Self {
+        let message = "only a cluster knows what admission does with a Pod".to_owned();
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
     pub(super) fn unreachable(error: &kube::Error) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "BadGateway", error.to_string())
     }

@@ -175,6 +175,11 @@ impl World {
             return self.read(request, &query).await;
         }
         let asked = Asked::of(request.uri().path()).ok_or_else(Refusal::not_allowed)?;
+        if query.text("dryRun") == "All" {
+            // Only admission in the cluster knows the answer, and a dry run stores nothing there.
+            let cluster = self.cluster.as_ref().ok_or_else(Refusal::without_admission)?;
+            return cluster.send(request).await.map_err(|error| Refusal::unreachable(&error));
+        }
         match (&method, &asked) {
             (&Method::POST, Asked::List { api_version, resource, namespace }) => {
                 self.create(api_version, resource, namespace.clone(), body(request).await?).await

@@ -1,11 +1,13 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
 mod deadline;
+mod evictions;
 mod failures;
 mod lefts;
 mod natives;
 mod pods;
 mod properties;
+mod recreations;
 mod reports;
 mod resizes;
 mod revisions;

@@ -50,11 +50,13 @@ pub struct Limited<'a> {
     pub account: (&'a str, &'a str),
     /// Regular expressions for the annotations of `patchPodMetadata` that it may write.
     pub annotations: &'a [String],
+    /// The namespaces in which it may evict no Pod.
+    pub protected: &'a [String],
 }
 
 /// Returns the policy and its binding.
 pub fn documents(limited: Limited<'_>) -> Vec<Document> {
-    let Limited { name, account: (namespace, account), annotations } = limited;
+    let Limited { name, account: (namespace, account), annotations, protected } = limited;
     let metadata = || metadata(name, None, name, "rollout", &Value::Null);
     let user = format!("system:serviceaccount:{namespace}:{account}");
     let policy = json!({
@@ -66,15 +68,15 @@ pub fn documents(limited: Limited<'_>) -> Vec<Document> {
                 "resources": ["pods", "pods/*"],
             }]},
             "matchConditions": [{"name": "by-the-rollout-controller", "expression": format!("request.userInfo.username == {}", text(&user))}],
-            "validations": validations(annotations),
+            "validations": validations(annotations, protected),
         },
     });
     let binding = json!({
         "apiVersion": API_VERSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata(),
         "spec": {"policyName": name, "validationActions": ["Deny"]},
     });
-    let about = "What sidecarset-rollout may change in Pods: images, cpu and memory of injected containers, the records of \
-                 SidecarSets, and one condition. Nothing else, whoever holds its token.";
+    let about = "What sidecarset-rollout may do with Pods: change images, cpu and memory of injected containers, the records \
+                 of SidecarSets, and one condition; evict them; and try to create them, as a dry run. Nothing else, whoever holds its token.";
     vec![Document::new(FILE, about, policy), Document::new(FILE, "", binding)]
 }
 
@@ -93,10 +95,15 @@ fn all(parts: impl IntoIterator<Item = String>) -> String {
 }
 
 /// Returns the validations: expressions of CEL, each with the message of a refusal.
-fn validations(annotations: &[String]) -> Vec<Value> {
+fn validations(annotations: &[String], protected: &[String]) -> Vec<Value> {
     // The main resource changes the spec, `status` the status; `resize` changes cpu and memory of containers.
     let is = |part: &str| format!("request.?subResource.orValue('') == '{part}'");
-    let only = |part: &str, expression: String| format!("!({}) || ({expression})", is(part));
+    // Dry runs and evictions create an object, and change no Pod.
+    let change = |expression: String| format!("request.operation != 'UPDATE' || ({expression})");
+    let only = |part: &str, expression: String| change(format!("!({}) || ({expression})", is(part)));
+    let dry_run = format!("request.operation == 'CREATE' && {} && request.?dryRun.orValue(false)", is(""));
+    let evicts = format!("request.operation == 'CREATE' && {}", is("eviction"));
+    let protected: Vec<String> = protected.iter().map(|namespace| text(namespace)).collect();
     let is_injected = format!(
         "old.?env.orValue([]).exists(variable, variable.name == '{}' && variable.?value.orValue('') == 'true')",
         names::ENV_IS_INJECTED
@@ -130,15 +137,23 @@ fn validations(annotations: &[String]) -> Vec<Value> {
     let rule = |expression: String, message: &str| json!({"expression": expression, "message": message});
     vec![
         rule(
-            format!("request.operation == 'UPDATE' && ({})", ["", "status", "resize"].map(is).join(" || ")),
-            "sidecarset-rollout may only update Pods, their status and their resources",
+            format!(
+                "(request.operation == 'UPDATE' && ({})) || ({dry_run}) || ({evicts})",
+                ["", "status", "resize"].map(is).join(" || ")
+            ),
+            "sidecarset-rollout may only update Pods, their status and their resources, evict Pods, and create them as a \
+             dry run",
         ),
         rule(
-            all(["labels", "finalizers", "ownerReferences"].map(|field| same("metadata", field))),
+            format!("!({evicts}) || !(request.?namespace.orValue('') in [{}])", protected.join(", ")),
+            "sidecarset-rollout may not evict Pods of serviceAccounts.protectedNamespaces",
+        ),
+        rule(
+            change(all(["labels", "finalizers", "ownerReferences"].map(|field| same("metadata", field)))),
             "sidecarset-rollout may not change labels, finalizers or owners of a Pod",
         ),
         rule(
-            all([unchanged(old, new), unchanged(new, old)]),
+            change(all([unchanged(old, new), unchanged(new, old)])),
             "sidecarset-rollout may only change annotations that record SidecarSets, and those of patchPodMetadata",
         ),
         rule(

@@ -57,6 +57,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
             name: &own.name,
             account: (&own.deployment.namespace, &own.name),
             annotations: &allowed_annotations(settings),
+            protected: &protected_namespaces(settings),
         }));
         notes.push(
             "sidecarset-rollout changes running Pods: look at `pillion plan --controllers=sidecarset-rollout` first"
@@ -100,6 +101,12 @@ fn allowed_annotations(settings: &Value) -> Vec<String> {
     let rules = json::items(settings, &["patchPodMetadataWhitelist", "rules"]).iter();
     let keys = rules.flat_map(|rule| json::texts(rule, &["allowedAnnotationKeyExprs"]));
     keys.map(str::to_owned).collect()
+}
+
+/// Returns the namespaces whose Pods are never evicted.
+fn protected_namespaces(settings: &Value) -> Vec<String> {
+    let settings = Settings::decode(settings.clone()).unwrap_or_default();
+    settings.service_accounts.protected_namespaces
 }
 
 /// Returns the chosen controllers that have work to do with these settings, and a note for each one left out.
