@@ -6,12 +6,14 @@
 pub mod amount;
 pub mod budget;
 pub mod consistency;
+pub mod counters;
 pub mod difference;
 pub mod history;
 pub mod hot;
 pub mod in_place;
 pub mod order;
 pub mod pod;
+pub mod restored;
 pub mod round;
 pub mod scatter;
 pub mod status;
