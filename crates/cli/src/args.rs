@@ -174,10 +174,12 @@ fn example(line: &str) -> String {
         line = line.replace(&format!("{before}{NAME} "), &format!("{before}{AS_PLUGIN} "));
     }
     // Shells find a completion script by the name of the executable.
-    for (file, renamed) in
-        [("/completions/pillion", "/completions/kubectl-pillion"), ("/_pillion", "/_kubectl-pillion")]
-    {
-        line = line.replace(file, renamed);
+    for (before, after) in [
+        ("/completions/pillion", "/completions/kubectl-pillion"),
+        ("/_pillion", "/_kubectl-pillion"),
+        ("(command -v pillion)", "(command -v kubectl-pillion)"),
+    ] {
+        line = line.replace(before, after);
     }
     if line.len() <= COLUMNS || !line.starts_with("  ") {
         return line;

@@ -25,7 +25,7 @@ Examples:
   pillion completions fish > ~/.config/fish/completions/pillion.fish
   pillion completions powershell >> $PROFILE
   # for kubectl, in a folder of the PATH
-  ln -s \"$(command -v kubectl-pillion)\" ~/.local/bin/kubectl_complete-pillion
+  ln -s \"$(command -v pillion)\" ~/.local/bin/kubectl_complete-pillion
 
 Folders of zsh must be in $fpath before compinit runs: fpath+=~/.zfunc";
 

@@ -40,16 +40,18 @@ pub fn revisions_of<'a>(set: &SidecarSet, revisions: &'a [Revision]) -> Vec<&'a 
     ascending(json::text(set.as_value(), &["metadata", "uid"]), revisions.iter().filter(is_named))
 }
 
-/// Returns the version of a SidecarSet that new Pods get. The status names its revision: it is another one than that of
-/// the custom resource if the bundle keeps an older version, or after the way back from a rollout that failed.
-pub fn in_force(set: &SidecarSet, revisions: &[&Revision]) -> SidecarSet {
+/// Returns the version of a SidecarSet that new Pods get, and its revision if that is stored. The status names the
+/// revision: it is another one than that of the custom resource if the bundle keeps an older version, or after the way
+/// back from a rollout that failed.
+pub fn in_force<'a>(set: &SidecarSet, revisions: &[&'a Revision]) -> (SidecarSet, Option<&'a Revision>) {
     let version = prepared(set);
     let (generation, observed) = standing::generations(set.as_value());
     let latest = json::text(set.as_value(), &["status", "latestRevision"]);
-    let named = revisions.iter().find(|revision| revision.name() == latest && observed == Some(generation));
     let data = revision_data(version.spec(&[]).unwrap_or(&Value::Null));
-    let other = named.filter(|revision| revision.data != data);
-    other.and_then(|revision| restored(set, revision)).unwrap_or(version)
+    let named = revisions.iter().copied().find(|revision| revision.name() == latest && observed == Some(generation));
+    let revision = named.or_else(|| revisions.iter().copied().rfind(|revision| revision.data == data));
+    let other = revision.filter(|revision| revision.data != data).and_then(|revision| restored(set, revision));
+    (other.unwrap_or(version), revision)
 }
 
 /// The Pods of a cluster or of one namespace, as far as SidecarSets may have been injected into them, and the labels of

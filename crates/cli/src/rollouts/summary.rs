@@ -111,7 +111,7 @@ impl Summary {
             pods: observed_generation.map(|_| standing::counts(object).into()),
             latest_revision: text(&["status", "latestRevision"]),
             strategy: Strategy {
-                type_: json::shown(&field("type", json!("RollingUpdate"))),
+                type_: plain(&field("type", json!("RollingUpdate"))),
                 paused: json::flag(object, &["spec", "updateStrategy", "paused"]),
                 partition: field("partition", json!(0)),
                 max_unavailable: field("maxUnavailable", json!(1)),
@@ -164,7 +164,12 @@ impl Summary {
     }
 }
 
-/// Whether a SidecarSet of the cluster can be read, and the SidecarSet in v1beta1.
+/// Returns a text as it is, and any other value as JSON.
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns a SidecarSet of the cluster in v1beta1.
 ///
 /// # Errors
 /// All fields that cannot be read.

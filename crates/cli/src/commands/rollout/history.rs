@@ -9,7 +9,6 @@ use pillion_rollout::difference::differences;
 use pillion_rollout::history::Revision;
 use pillion_rollout::restored::restored;
 use pillion_rollout::target::Target;
-use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::is_native_upgrade;
@@ -147,8 +146,7 @@ fn rows(
     reader: &Reader,
     terminal: &mut Terminal,
 ) -> anyhow::Result<Vec<Row>> {
-    let version = inventory::in_force(set, revisions);
-    let data = revision_data(version.spec(&[]).unwrap_or(&Value::Null));
+    let (version, in_force) = inventory::in_force(set, revisions);
     let target = Target::new(&version, set);
     let pods: Result<Pods<'_>, Trouble> = Pods::read(reader, None, Some(set));
     let pods = or_warning(pods, "the Pods that use a revision are not counted", terminal);
@@ -175,7 +173,7 @@ fn rows(
             images: images.collect(),
             custom_version: revision.head.label(names::CUSTOM_VERSION_LABEL).map(str::to_owned),
             pods: uses(revision),
-            in_force: revision.data == data,
+            in_force: in_force.is_some_and(|it| it.name() == revision.name()),
         }
     };
     Ok(revisions.iter().map(row).collect())

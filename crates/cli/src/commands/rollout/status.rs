@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use crate::cluster::{Ended, Event, Kind, Kubeconfig};
-use crate::commands::status::Place;
+use crate::commands::status::Rollouts;
 use crate::rollouts::sets::{self, SetName};
 use crate::rollouts::standing::{self, Standing, State};
 use crate::status::Status;
@@ -59,7 +59,7 @@ pub struct Args {
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     #[command(flatten)]
-    place: Place,
+    rollouts: Rollouts,
 }
 
 /// What the end of a rollout is.
@@ -73,7 +73,7 @@ enum Verdict {
 /// # Errors
 /// If the cluster cannot be read, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let (_, settings) = args.place.read()?;
+    let settings = args.rollouts.read()?;
     let reader = args.kubeconfig.reader()?;
     let name = &args.sidecar_set;
     let (object, version) = sets::one(&reader, name)?;

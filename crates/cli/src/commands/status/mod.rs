@@ -91,10 +91,39 @@ pub struct Args {
 
 /// The settings that matter to rollouts.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Place {
+pub struct Rollouts {
     /// The policy's settings, whose `rollouts` hold for SidecarSets without annotations.
     #[arg(long, value_name = "FILE", env = "PILLION_SETTINGS", hide_env_values = true)]
     settings: Option<PathBuf>,
+}
+
+impl Rollouts {
+    /// Returns what the settings say about rollouts.
+    ///
+    /// # Errors
+    /// If the settings cannot be read.
+    pub fn read(&self) -> anyhow::Result<RolloutSettings> {
+        rollouts(&self.all()?)
+    }
+
+    fn all(&self) -> anyhow::Result<Settings> {
+        match &self.settings {
+            None => Ok(Settings::default()),
+            Some(path) => Settings::decode(preview::of_files(path)?)
+                .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors))),
+        }
+    }
+}
+
+fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
+    settings.rollouts().map_err(|errors| anyhow!(joined(&errors)))
+}
+
+/// The settings, and the place of the stored revisions.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Place {
+    #[command(flatten)]
+    rollouts: Rollouts,
     /// The namespace of the stored revisions [default: that of the settings, or kruise-system].
     #[arg(long, value_name = "NAME")]
     system_namespace: Option<String>,
@@ -106,12 +135,8 @@ impl Place {
     /// # Errors
     /// If the settings cannot be read.
     pub fn read(&self) -> anyhow::Result<(String, RolloutSettings)> {
-        let settings = match &self.settings {
-            None => Settings::default(),
-            Some(path) => Settings::decode(preview::of_files(path)?)
-                .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors)))?,
-        };
-        let rollouts = settings.rollouts().map_err(|errors| anyhow!(joined(&errors)))?;
+        let settings = self.rollouts.all()?;
+        let rollouts = rollouts(&settings)?;
         Ok((self.system_namespace.clone().unwrap_or(settings.system_namespace), rollouts))
     }
 }
@@ -194,7 +219,7 @@ impl Look<'_> {
         let set = decoded(object)?;
         let revisions = self.revisions(Some(set.name()), terminal);
         let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
-        let version = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
+        let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
         let target = self.target(&version, &set, stored.as_deref());
         let pods = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
         let pods = pods.of(&target)?;
@@ -227,7 +252,7 @@ impl Look<'_> {
                 }
             };
             let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
-            let version = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
+            let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
             let target = self.target(&version, &set, stored.as_deref());
             let judged: Vec<Judged> = pods.of(&target)?.into_iter().map(|pod| Judged::of(&target, pod)).collect();
             if !judged.is_empty() {

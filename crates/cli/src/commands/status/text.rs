@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::rollouts::age;
 use crate::rollouts::report::{Drift, Field, Group, Report};
 use crate::rollouts::standing::State;
-use crate::rollouts::summary::Summary;
+use crate::rollouts::summary::{Summary, plain};
 use crate::rollouts::table::{Cell, Table};
 use crate::terminal::{ERROR, WARNING};
 
@@ -74,8 +74,8 @@ impl Rows {
         row.push(age::since(summary.created(), self.now).into());
         if self.is_wide {
             row.push(summary.upgrade_policies.join(",").into());
-            row.push(json::shown(&summary.strategy.partition).into());
-            row.push(json::shown(&summary.strategy.max_unavailable).into());
+            row.push(plain(&summary.strategy.partition).into());
+            row.push(plain(&summary.strategy.max_unavailable).into());
             row.push(or_dash(summary.progress_deadline.as_deref().unwrap_or_default()));
         }
         row
@@ -113,27 +113,27 @@ pub(super) fn report(report: &Report, is_wide: bool, out: &mut dyn Write) -> io:
 
 fn head(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let Report { summary, namespace, .. } = report;
-    let mut line = |label: &str, text: &str| writeln!(out, "{HEAD}{:12}{HEAD:#}{text}", format!("{label}:"));
-    line("Name", &summary.name)?;
+    let mut line = |label: &str, text: &str| writeln!(out, "{HEAD}{label:12}{HEAD:#}{text}");
+    line("Name:", &summary.name)?;
     let numbers = format!(
         "partition {}, maxUnavailable {}",
-        json::shown(&summary.strategy.partition),
-        json::shown(&summary.strategy.max_unavailable)
+        plain(&summary.strategy.partition),
+        plain(&summary.strategy.max_unavailable)
     );
-    line("Strategy", &format!("{}, {numbers}", summary.strategy_text()))?;
+    line("Strategy:", &format!("{}, {numbers}", summary.strategy_text()))?;
     let deadline = summary.progress_deadline.as_ref().map(|it| format!(", progress deadline {it}")).unwrap_or_default();
-    line("Upgrades", &format!("{}{deadline}", summary.upgrade_policies.join(", ")))?;
-    line("Revision", summary.latest_revision.as_deref().unwrap_or("-"))?;
+    line("Upgrades:", &format!("{}{deadline}", summary.upgrade_policies.join(", ")))?;
+    line("Revision:", summary.latest_revision.as_deref().unwrap_or("-"))?;
     if let Some(pods) = &summary.pods {
         let place = namespace.as_ref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
         let numbers = format!(
             "{} matched{place}, {} updated, {} ready, {} updated and ready",
             pods.matched_pods, pods.updated_pods, pods.ready_pods, pods.updated_ready_pods
         );
-        line("Pods", &numbers)?;
+        line("Pods:", &numbers)?;
     }
     let style = style(summary.state);
-    line("State", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
+    line("State:", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
     line("", &summary.waits_for.message)
 }
 
