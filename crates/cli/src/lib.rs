@@ -33,22 +33,22 @@ pub mod workload;
 pub mod yaml;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
 use crate::args::{Cli, Command};
 use crate::status::Status;
-use crate::terminal::{Color, Terminal};
+use crate::terminal::Terminal;
 
 /// Runs the command line; the first argument is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let mut out = Vec::new();
     if completion::answer(&args, || args::command(None), &mut out) {
-        let mut terminal = Terminal::new(Color::Never);
-        // A shell can do nothing about a failure.
-        let _ = terminal.out().write_all(&out).map_err(anyhow::Error::from).and_then(|()| terminal.finish());
+        // The separators are control characters, which a terminal's stream removes. A shell can do nothing about a failure.
+        let _ = std::io::stdout().write_all(&out);
         return Status::Done.into();
     }
     let (mut terminal, done) = match Cli::read(&args) {

@@ -399,6 +399,26 @@ fn names_of_the_cluster_are_completed() {
     assert!(complete(&["rollout", ""]).contains("status\tWait until a rollout has ended"));
 }
 
+/// The script works in a shell, which calls its function as it does for a key.
+#[test]
+fn bash_completes_names_with_the_script() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ApiServer::start(serving(objects()));
+    server.kubeconfig(folder.path());
+    let binary = Path::new(env!("CARGO_BIN_EXE_pillion")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let line = "source <(pillion completions bash); COMP_WORDS=(pillion rollout history logs --revision ''); COMP_CWORD=5; \
+                _clap_complete_pillion pillion '' --revision; printf '<%s>' \"${COMPREPLY[@]}\"";
+    let output = std::process::Command::new("bash")
+        .args(["--norc", "-c", line])
+        .env("KUBECONFIG", folder.path().join("kubeconfig"))
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "<3><2><1>");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
 #[test]
 fn a_cluster_that_does_not_answer_has_no_names() {
     let folder = tempfile::tempdir().unwrap();

@@ -31,6 +31,9 @@ pub struct Report {
     /// The namespace whose Pods were read; absent for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// The number of the revision in force; absent if it is not stored or may not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
     /// `status.conditions`, as they are stored.
     pub conditions: Vec<Value>,
     /// The Pods by revision: that in force first, then the newest.
@@ -191,6 +194,8 @@ pub struct Sources<'a> {
     pub pods: Vec<&'a Pod>,
     /// The namespace whose Pods were read, or all.
     pub namespace: Option<&'a str>,
+    /// The revision in force, if it is stored.
+    pub in_force: Option<&'a Revision>,
     /// The stored revisions, ascending; `None` if they may not be read.
     pub revisions: Option<Vec<&'a Revision>>,
     /// All PodDisruptionBudgets; `None` if they may not be read.
@@ -210,7 +215,7 @@ pub fn must_be_created_again<'p>(target: &Target<'_>, pods: &[&'p Pod]) -> Vec<&
 impl Report {
     /// Returns the report. `summary` is what the status tells.
     pub fn of(summary: Summary, sources: Sources<'_>) -> Self {
-        let Sources { object, mut target, pods, namespace, revisions, budgets } = sources;
+        let Sources { object, mut target, pods, namespace, in_force, revisions, budgets } = sources;
         let data = revision_data(target.version.spec(&[]).unwrap_or(&Value::Null));
         // Without an upgrade policy, a controller compares no versions; people want to know the fields all the same.
         target.versions = Versions::of(&data, revisions.iter().flatten().copied());
@@ -237,6 +242,7 @@ impl Report {
         Self {
             summary,
             namespace: namespace.map(str::to_owned),
+            revision: in_force.map(|revision| revision.head.revision()),
             conditions: json::items(object, &["status", "conditions"]).to_vec(),
             differences: revisions.as_ref().map(|_| differences()),
             not_upgradable: stuck(&target, &pods, &judged),

@@ -144,14 +144,14 @@ impl Summary {
     pub fn waits_for_text(&self) -> &str {
         match self.waits_for.reason.as_str() {
             "Complete" | "NotUpdate" => "nothing",
-            "PartitionReached" => "a smaller partition",
+            "PartitionReached" => "smaller partition",
             "RollingOut" => "Pods to upgrade",
-            "PodsNotReady" => "Pods to be ready",
-            "ResettingContainers" => "containers to reset",
-            "Paused" => "the end of the pause",
-            "NoPodSelected" => "a Pod that may be upgraded",
-            "NotUpgradablePods" => "Pods to be created again",
-            "NotObserved" => "a controller",
+            "PodsNotReady" => "ready Pods",
+            "ResettingContainers" => "reset containers",
+            "Paused" => "end of pause",
+            "NoPodSelected" => "free Pods",
+            "NotUpgradablePods" => "new Pods",
+            "NotObserved" => "controller",
             reason => reason,
         }
     }

@@ -43,7 +43,7 @@ With -n, only the Pods of this namespace count; the rest of the status is that o
 
 -o json and -o yaml print one object. Its fields are stable: for a SidecarSet `name`, `createdAt`, `generation`, \
 `observedGeneration`, `matchedPods`, `updatedPods`, `readyPods`, `updatedReadyPods`, `latestRevision`, `strategy`, \
-`upgradePolicies`, `progressDeadline`, `state` and `waitsFor`; with a name also `namespace`, `conditions`, \
+`upgradePolicies`, `progressDeadline`, `state` and `waitsFor`; with a name also `namespace`, `revision`, `conditions`, \
 `podsByRevision`, `differences`, `notUpgradable`, `held` and `next`. Without a name, `sidecarSets` lists them.
 
 Exit codes: 0 done; 2 for errors.";
@@ -219,7 +219,7 @@ impl Look<'_> {
         let set = decoded(object)?;
         let revisions = self.revisions(Some(set.name()), terminal);
         let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
-        let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
+        let (version, in_force) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
         let target = self.target(&version, &set, stored.as_deref());
         let pods = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
         let pods = pods.of(&target)?;
@@ -229,7 +229,7 @@ impl Look<'_> {
             let budgets = self.reader.list(Kind("policy/v1", "PodDisruptionBudget"), namespace, None);
             or_warning(budgets, "the Pods that budgets hold are not shown", terminal).map(Option::unwrap_or_default)
         };
-        let sources = Sources { object, target, pods, namespace, revisions: stored, budgets };
+        let sources = Sources { object, target, pods, namespace, in_force, revisions: stored, budgets };
         Ok(Report::of(Summary::of(object, self.settings), sources))
     }
 

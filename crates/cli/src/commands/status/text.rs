@@ -123,7 +123,8 @@ fn head(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     line("Strategy:", &format!("{}, {numbers}", summary.strategy_text()))?;
     let deadline = summary.progress_deadline.as_ref().map(|it| format!(", progress deadline {it}")).unwrap_or_default();
     line("Upgrades:", &format!("{}{deadline}", summary.upgrade_policies.join(", ")))?;
-    line("Revision:", summary.latest_revision.as_deref().unwrap_or("-"))?;
+    let name = summary.latest_revision.as_deref().unwrap_or("-");
+    line("Revision:", &report.revision.map_or_else(|| name.to_owned(), |number| format!("{number} ({name})")))?;
     if let Some(pods) = &summary.pods {
         let place = namespace.as_ref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
         let numbers = format!(
@@ -182,9 +183,8 @@ fn groups(groups: &[Group], is_wide: bool, out: &mut dyn Write) -> io::Result<()
 }
 
 fn drifts(drift: &Drift, report: &Report, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
-    let present = report.pods_by_revision.iter().find(|group| group.in_force).and_then(|group| group.revision);
     let from = drift.revision.map_or_else(|| format!("hash {}", drift.hash), |number| format!("revision {number}"));
-    let to = present.map_or_else(|| "the revision in force".to_owned(), |number| format!("revision {number}"));
+    let to = report.revision.map_or_else(|| "the revision in force".to_owned(), |number| format!("revision {number}"));
     writeln!(out, "\n{HEAD}Differences from {from} to {to}{HEAD:#}")?;
     match &drift.fields {
         None => writeln!(out, "  not known: the older revision is not stored any more"),
