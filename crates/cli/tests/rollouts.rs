@@ -279,6 +279,7 @@ fn a_cluster_without_the_definition_says_so() {
 #[rstest]
 #[case::sets(&["sidecarsets", "sidecarsets/logs"], &["status"], "\"list\" on sidecarsets.apps.kruise.io")]
 #[case::one_set(&["sidecarsets", "sidecarsets/logs"], &["status", "logs"], "\"get\" on sidecarsets.apps.kruise.io")]
+#[case::watching(&["/sidecarsets"], &["rollout", "status", "logs"], "\"list\" on sidecarsets.apps.kruise.io")]
 #[case::pods(&["pods"], &["status", "logs"], "\"list\" on pods, in a Role or a ClusterRole; -n asks for the Pods of one")]
 #[case::revisions(&["controllerrevisions"], &["rollout", "history", "logs"], "\"list\" on controllerrevisions.apps")]
 fn a_missing_right_is_named(#[case] forbidden: &'static [&'static str], #[case] args: &[&str], #[case] expected: &str) {
@@ -356,6 +357,16 @@ fn waiting_ends_when_the_rollout_does(#[case] events: &[(&str, Value)], #[case] 
     assert!(run.err.starts_with("RollingOut: 1 of 5 Pods are updated\n"), "a line for each change: {}", run.err);
     let lines: Vec<&str> = run.err.lines().collect();
     assert_eq!(lines.len(), if code == 0 { 2 } else { 1 }, "{lines:?}");
+}
+
+#[test]
+fn a_lost_connection_is_made_again() {
+    let events = [("MODIFIED", status(3, "Complete", "Ready", [5, 5, 5]))];
+    let server = ApiServer::start(Contents { failing_watches: 1.into(), ..watched(&events) });
+    let run = run(&server, &["rollout", "status", "logs"]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let says = "warning: the cluster could not watch SidecarSets: etcd is gone; trying again\n";
+    assert!(run.err.contains(says), "{}", run.err);
 }
 
 #[test]

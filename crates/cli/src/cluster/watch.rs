@@ -62,7 +62,7 @@ impl Reader {
         if let Some(labels) = labels {
             config = config.labels(labels);
         }
-        let trouble = |error: &kube::Error| Trouble::of(error, "watch", format!("{}s", kind.1), kind);
+        let trouble = |error: &kube::Error, verb: &'static str| Trouble::of(error, verb, format!("{}s", kind.1), kind);
         let ended = self.runtime.block_on(async {
             let mut events = pin!(watch(self.api(kind, None), config).default_backoff());
             let mut known = Known::default();
@@ -82,13 +82,10 @@ impl Reader {
                 let told = match event {
                     None => return Ok(Ended::TimedOut),
                     Some(Ok(event)) => known.told(event),
-                    Some(Err(Error::InitialListFailed(error) | Error::WatchStartFailed(error))) => {
-                        if matches!(&error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404)) {
-                            return Err(trouble(&error));
-                        }
-                        vec![Event::Lost(trouble(&error).to_string())]
+                    Some(Err(Error::InitialListFailed(error))) => lost(&error, trouble(&error, "list"))?,
+                    Some(Err(Error::WatchStartFailed(error) | Error::WatchFailed(error))) => {
+                        lost(&error, trouble(&error, "watch"))?
                     }
-                    Some(Err(Error::WatchFailed(error))) => vec![Event::Lost(trouble(&error).to_string())],
                     // The versions are too old, so the watch lists again.
                     Some(Err(Error::WatchError(_) | Error::NoResourceVersion)) => Vec::new(),
                 };
@@ -99,6 +96,12 @@ impl Reader {
         });
         ended.map_err(|trouble| self.note(trouble))
     }
+}
+
+/// Returns what an error of a watch tells, or the trouble if trying again cannot help.
+fn lost(error: &kube::Error, trouble: Trouble) -> Result<Vec<Event>, Trouble> {
+    let is_final = matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404));
+    if is_final { Err(trouble) } else { Ok(vec![Event::Lost(trouble.to_string())]) }
 }
 
 /// The objects that a watch has seen: their UIDs, by name.

@@ -147,10 +147,10 @@ impl Summary {
             "PartitionReached" => "smaller partition",
             "RollingOut" => "Pods to upgrade",
             "PodsNotReady" => "ready Pods",
-            "ResettingContainers" => "reset containers",
+            "ResettingContainers" => "resets",
             "Paused" => "end of pause",
-            "NoPodSelected" => "free Pods",
-            "NotUpgradablePods" => "new Pods",
+            "NoPodSelected" => "an edit",
+            "NotUpgradablePods" => "recreated Pods",
             "NotObserved" => "controller",
             reason => reason,
         }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct Contents {
     pub late: Option<&'static str>,
     /// What each watch sees, one event after the other; then it ends.
     pub events: Vec<Value>,
+    /// How many watches fail before the first one that does not.
+    pub failing_watches: AtomicUsize,
 }
 
 pub struct ApiServer {
@@ -85,10 +88,13 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
         if contents.late.is_some_and(|late| path.contains(late)) {
             std::thread::sleep(Duration::from_millis(1300));
         }
-        if request.contains("watch=true") && !contents.events.is_empty() {
+        let is_watch = request.contains("watch=true") && !contents.events.is_empty();
+        let is_failing = is_watch && contents.is_watch_failing();
+        if is_watch && !is_failing {
             return watch(stream, &contents.events);
         }
-        let (status, body) = contents.answer(path);
+        let (status, body) =
+            if is_failing { (500, status(500, "InternalError", "etcd is gone")) } else { contents.answer(path) };
         let page = || (200, "<html>Please log in.</html>".to_owned());
         let (status, body) = if contents.is_a_page { page() } else { (status, body.to_string()) };
         let head =
@@ -107,6 +113,11 @@ fn watch(mut stream: &TcpStream, events: &[Value]) -> Option<()> {
 }
 
 impl Contents {
+    fn is_watch_failing(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.failing_watches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
     fn answer(&self, path: &str) -> (u16, Value) {
         if self.forbidden.iter().any(|end| path.ends_with(end)) {
             return (403, status(403, "Forbidden", "User \"jane\" may not do that"));
