@@ -83,6 +83,10 @@ pub enum Command {
     Controller(Box<commands::controller::Args>),
     /// Say what the controllers would do.
     Plan(Box<commands::plan::Args>),
+    /// Show the SidecarSets of a cluster, and how far their rollouts are.
+    Status(Box<commands::status::Args>),
+    /// Look at the rollouts of SidecarSets.
+    Rollout(Box<commands::rollout::Args>),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -143,6 +147,8 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("controller", long::<commands::controller::Args>);
     command
         .mut_subcommand("plan", long::<commands::plan::Args>)
+        .mut_subcommand("status", long::<commands::status::Args>)
+        .mut_subcommand("rollout", long::<commands::rollout::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)
@@ -168,10 +174,12 @@ fn example(line: &str) -> String {
         line = line.replace(&format!("{before}{NAME} "), &format!("{before}{AS_PLUGIN} "));
     }
     // Shells find a completion script by the name of the executable.
-    for (file, renamed) in
-        [("/completions/pillion", "/completions/kubectl-pillion"), ("/_pillion", "/_kubectl-pillion")]
-    {
-        line = line.replace(file, renamed);
+    for (before, after) in [
+        ("/completions/pillion", "/completions/kubectl-pillion"),
+        ("/_pillion", "/_kubectl-pillion"),
+        ("(command -v pillion)", "(command -v kubectl-pillion)"),
+    ] {
+        line = line.replace(before, after);
     }
     if line.len() <= COLUMNS || !line.starts_with("  ") {
         return line;

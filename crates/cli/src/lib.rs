@@ -12,6 +12,7 @@
 pub mod args;
 pub mod cluster;
 pub mod commands;
+pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
 pub mod diff;
@@ -22,6 +23,7 @@ pub mod module;
 pub mod preview;
 pub mod rendering;
 pub mod report;
+pub mod rollouts;
 pub mod schema;
 pub mod status;
 pub mod terminal;
@@ -31,6 +33,7 @@ pub mod workload;
 pub mod yaml;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -42,6 +45,12 @@ use crate::terminal::Terminal;
 /// Runs the command line; the first argument is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    let mut out = Vec::new();
+    if completion::answer(&args, || args::command(None), &mut out) {
+        // The separators are control characters, which a terminal's stream removes. A shell can do nothing about a failure.
+        let _ = std::io::stdout().write_all(&out);
+        return Status::Done.into();
+    }
     let (mut terminal, done) = match Cli::read(&args) {
         Ok(cli) => {
             let mut terminal = Terminal::new(cli.color);
@@ -81,10 +90,12 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         #[cfg(feature = "server")]
         Command::Controller(args) => commands::controller::run(args, terminal),
         Command::Plan(args) => commands::plan::run(args, terminal),
+        Command::Status(args) => commands::status::run(args, terminal),
+        Command::Rollout(args) => commands::rollout::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),
         Command::Completions(completions) => {
             let program = std::env::args_os().next();
-            commands::completions::run(completions, args::command(None), args::completed(program.as_deref()), terminal)
+            commands::completions::run(completions, args::completed(program.as_deref()), terminal)
         }
         Command::Man(man) => commands::man::run(man, args::command(None), terminal),
     }

@@ -154,17 +154,21 @@ fn the_version_is_the_packages() {
 }
 
 #[rstest]
-#[case::bash("bash", "complete -F _pillion")]
+#[case::bash("bash", "complete -o nospace -o bashdefault -o nosort -F _clap_complete_pillion pillion")]
 #[case::zsh("zsh", "#compdef pillion")]
-#[case::fish("fish", "complete -c pillion")]
+#[case::fish("fish", "--command pillion")]
 #[case::elvish("elvish", "edit:completion:arg-completer[pillion]")]
-#[case::powershell("powershell", "Register-ArgumentCompleter -Native -CommandName 'pillion'")]
+#[case::powershell("powershell", "Register-ArgumentCompleter -Native -CommandName pillion")]
 fn completions_are_for_the_shell(#[case] shell: &str, #[case] says: &str) {
     let output = pillion(&["completions", shell]).output().unwrap();
     assert!(output.status.success());
     let script = String::from_utf8(output.stdout).unwrap();
     assert!(script.contains(says), "{script}");
-    assert!(script.contains("namespace-labels"));
+    // The script asks the program.
+    let mut asked = pillion(&["--", "pillion", "plan", "--names"]);
+    let output = asked.envs([("PILLION_COMPLETE", shell), ("_CLAP_COMPLETE_INDEX", "2")]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("namespace-labels"), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
 }
 
 #[test]
@@ -187,12 +191,13 @@ fn there_is_a_man_page_for_every_command() {
 
 /// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
 /// commands.
-const SHARED: [(&str, &[&str]); 7] = [
+const SHARED: [(&str, &[&str]); 8] = [
     ("src/preview", &["inject", "explain"]),
     ("src/cluster", &["inject", "explain", "check", "plan"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
     ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller"]),
     ("src/rendering", &["manifest"]),
+    ("src/rollouts", &["status"]),
     ("src/daemon", &["serve", "controller"]),
     ("src/tuning.rs", &["controller", "plan"]),
 ];

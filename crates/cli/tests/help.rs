@@ -72,7 +72,7 @@ fn root_of_the_repository() -> tempfile::TempDir {
         }
     }
     fs::write(copy.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
-    for folder in [".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"] {
+    for folder in [".local/bin", ".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"] {
         fs::create_dir_all(copy.path().join("home").join(folder)).unwrap();
     }
     fs::create_dir(copy.path().join("tools")).unwrap();
@@ -95,7 +95,7 @@ fn servers_are_in_builds_with_their_feature_and_all_other_commands_in_every_buil
     if cfg!(feature = "server") {
         expected.extend(["serve", "controller"]);
     }
-    expected.extend(["plan", "schema", "completions", "man"]);
+    expected.extend(["plan", "status", "rollout", "schema", "completions", "man"]);
     assert_eq!(names, expected);
     let says_what_is_missing =
         command.get_after_help().is_some_and(|help| help.to_string().contains("Not in this build"));

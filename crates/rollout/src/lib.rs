@@ -6,6 +6,7 @@
 pub mod amount;
 pub mod budget;
 pub mod consistency;
+pub mod counters;
 pub mod deadline;
 pub mod difference;
 pub mod evicted;
@@ -18,6 +19,7 @@ pub mod order;
 pub mod pod;
 pub mod recreate;
 pub mod resize;
+pub mod restored;
 pub mod round;
 pub mod scatter;
 pub mod status;

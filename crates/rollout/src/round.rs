@@ -8,7 +8,7 @@ use crate::order;
 use crate::pod::Pod;
 use crate::resize;
 use crate::scatter;
-use crate::target::Target;
+use crate::target::{Strategy, Target};
 use crate::way::{Obstacle, Way};
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
@@ -54,14 +54,8 @@ pub enum Rest {
 /// unavailable, and is tried first; so does a Pod whose resize has begun (ROLL-65).
 pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain: impl Fn(&Pod) -> bool) -> Round {
     let strategy = &target.strategy;
-    if !strategy.errors.is_empty() {
-        return Round::Rest(Rest::Unreadable);
-    }
-    if !strategy.is_rolling {
-        return Round::Rest(Rest::NotUpdate);
-    }
-    if strategy.is_paused {
-        return Round::Rest(Rest::Paused);
+    if let Some(rest) = rest(strategy) {
+        return Round::Rest(rest);
     }
     let reset: Vec<usize> = positions(pods, |pod| is_reset_due(target, pod)).collect();
     if !reset.is_empty() {
@@ -95,6 +89,19 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
 /// Whether a Pod was created after the version came into force, and does not have it (ROLL-68).
 pub(crate) fn lacks(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
     target.upgrades.recreate && !judged.is_updated && target.way(pod) == Err(Obstacle::NewPodLacksVersion)
+}
+
+/// Returns why the strategy lets nothing be done, whatever state the Pods are in.
+pub(crate) fn rest(strategy: &Strategy<'_>) -> Option<Rest> {
+    if !strategy.errors.is_empty() {
+        Some(Rest::Unreadable)
+    } else if !strategy.is_rolling {
+        Some(Rest::NotUpdate)
+    } else if strategy.is_paused {
+        Some(Rest::Paused)
+    } else {
+        None
+    }
 }
 
 fn positions<'a>(pods: &'a [&Pod], has: impl Fn(&Pod) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {

@@ -3,6 +3,7 @@
 
 mod reader;
 mod trouble;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use kube::config::KubeConfigOptions;
 
 pub use self::reader::{Kind, Reader};
 pub use self::trouble::Trouble;
+pub use self::watch::{Ended, Event};
 
 /// The options that choose a cluster.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -50,7 +50,7 @@ type Found = Result<Option<Value>, Trouble>;
 /// Reads a cluster, and remembers each object: later reads of it send no request. Calls block until the API server
 /// answers, so do not call it from an asynchronous task.
 pub struct Reader {
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     client: Client,
     found: Mutex<BTreeMap<Key, Found>>,
     /// The first read that failed.
@@ -75,6 +75,11 @@ impl Reader {
         drop(entered);
         let spent = Mutex::new(Some(Duration::ZERO));
         Ok(Self { runtime, client, found: Mutex::default(), trouble: Mutex::default(), spent })
+    }
+
+    /// Leaves out the message that reading takes long.
+    pub fn be_quiet(&self) {
+        *lock(&self.spent) = None;
     }
 
     /// Returns an object, or `None` if the cluster has none of this name. `namespace` is that of a namespaced kind.
@@ -133,12 +138,12 @@ impl Reader {
         lock(&self.trouble).clone().map_or(Ok(()), Err)
     }
 
-    fn note(&self, trouble: Trouble) -> Trouble {
+    pub(super) fn note(&self, trouble: Trouble) -> Trouble {
         lock(&self.trouble).get_or_insert(trouble.clone());
         trouble
     }
 
-    fn api(&self, kind: Kind<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub(super) fn api(&self, kind: Kind<'_>, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.api()),
             None => Api::all_with(self.client.clone(), &kind.api()),
@@ -167,7 +172,7 @@ impl Reader {
 }
 
 /// Returns an object as a value, without the record of who set which field.
-fn plain(mut object: DynamicObject) -> Option<Value> {
+pub(super) fn plain(mut object: DynamicObject) -> Option<Value> {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).ok()
 }

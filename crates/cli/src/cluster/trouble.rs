@@ -13,7 +13,7 @@ pub enum Trouble {
          {resource}, in a Role or a ClusterRole"
     )]
     Forbidden {
-        /// `get` or `list`.
+        /// `get`, `list` or `watch`.
         verb: &'static str,
         /// The object or the kind, as in `ServiceAccount shop/log-agent`.
         object: String,
@@ -25,7 +25,7 @@ pub enum Trouble {
     /// The API server answers with another error.
     #[error("the cluster could not {verb} {object}: {message}")]
     Refused {
-        /// `get` or `list`.
+        /// `get`, `list` or `watch`.
         verb: &'static str,
         /// The object or the kind.
         object: String,
@@ -38,7 +38,7 @@ pub enum Trouble {
          that of an API server?"
     )]
     Unreadable {
-        /// `get` or `list`.
+        /// `get`, `list` or `watch`.
         verb: &'static str,
         /// The object or the kind.
         object: String,

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ pub struct Contents {
     pub is_a_page: bool,
     /// The part of a path that it answers late.
     pub late: Option<&'static str>,
+    /// What each watch sees, one event after the other; then it ends.
+    pub events: Vec<Value>,
+    /// How many watches fail before the first one that does not.
+    pub failing_watches: AtomicUsize,
 }
 
 pub struct ApiServer {
@@ -83,7 +88,13 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
         if contents.late.is_some_and(|late| path.contains(late)) {
             std::thread::sleep(Duration::from_millis(1300));
         }
-        let (status, body) = contents.answer(path);
+        let is_watch = request.contains("watch=true") && !contents.events.is_empty();
+        let is_failing = is_watch && contents.is_watch_failing();
+        if is_watch && !is_failing {
+            return watch(stream, &contents.events);
+        }
+        let (status, body) =
+            if is_failing { (500, status(500, "InternalError", "etcd is gone")) } else { contents.answer(path) };
         let page = || (200, "<html>Please log in.</html>".to_owned());
         let (status, body) = if contents.is_a_page { page() } else { (status, body.to_string()) };
         let head =
@@ -92,7 +103,21 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
     }
 }
 
+fn watch(mut stream: &TcpStream, events: &[Value]) -> Option<()> {
+    stream.write_all(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n").ok()?;
+    for event in events {
+        stream.write_all(format!("{event}\n").as_bytes()).ok()?;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Some(())
+}
+
 impl Contents {
+    fn is_watch_failing(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.failing_watches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
     fn answer(&self, path: &str) -> (u16, Value) {
         if self.forbidden.iter().any(|end| path.ends_with(end)) {
             return (403, status(403, "Forbidden", "User \"jane\" may not do that"));
@@ -111,14 +136,25 @@ impl Contents {
             paths.iter().any(|path| path.strip_prefix(&below).is_some_and(|name| !name.contains('/')))
         };
         let items: Vec<Value> = self.objects.iter().filter(is_in).cloned().collect();
-        let lists =
-            ["namespaces", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "controllerrevisions"];
+        let lists = [
+            "namespaces",
+            "pods",
+            "poddisruptionbudgets",
+            "roles",
+            "rolebindings",
+            "clusterroles",
+            "clusterrolebindings",
+            "controllerrevisions",
+        ];
         let kind = path.rsplit('/').next().unwrap_or_default();
         // `/api/v1/namespaces/shop` is no list.
-        let is_of_sets = path.starts_with("/apis/apps.kruise.io/");
+        let is_of_sets = path.starts_with("/apis/apps.kruise.io/") && kind == "sidecarsets";
         let is_list = lists.contains(&kind) || (is_of_sets && self.has_definition);
         if !items.is_empty() || is_list {
-            return (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}));
+            return (
+                200,
+                json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}),
+            );
         }
         (404, status(404, "NotFound", "the server could not find the requested resource"))
     }

@@ -1,0 +1,328 @@
+//! `pillion status`: shows SidecarSets of a cluster, and how far their rollouts are.
+
+mod structured;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::{anyhow, bail};
+use clap::ValueEnum;
+use pillion_admission::settings::Settings;
+use pillion_kubernetes::field::joined;
+use pillion_rollout::consistency::Judged;
+use pillion_rollout::history::Revision;
+use pillion_rollout::status::Counts;
+use pillion_rollout::target::Target;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
+use serde_json::Value;
+
+use crate::cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
+use crate::preview;
+use crate::rollouts::inventory::{self, Pods};
+use crate::rollouts::report::{Report, Sources, must_be_created_again};
+use crate::rollouts::sets::{self, SetName};
+use crate::rollouts::summary::{Summary, decoded};
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const ABOUT: &str = "\
+Show the SidecarSets of a cluster, and how far their rollouts are.
+
+Without a name, each SidecarSet is one row. The numbers and the column WAITS FOR come from its status: from the \
+conditions that Pillion's controller writes, or from the counters where there are no conditions, as with OpenKruise's \
+definition of SidecarSets. Only the right to list SidecarSets is needed.
+
+With a name, everything about this SidecarSet follows: its conditions; the Pods by revision; the fields that differ \
+between each older revision in use and the one in force, and what it takes to bring them to a Pod; the Pods that cannot \
+be upgraded, and why; the Pods that must be created again and that a PodDisruptionBudget holds; and the Pods that come \
+next. This needs the right to list Pods, and for some parts to list ControllerRevisions in the system namespace and \
+PodDisruptionBudgets. A part without its right is left out, with a warning.
+
+With -n, only the Pods of this namespace count; the rest of the status is that of all Pods.
+
+-o json and -o yaml print one object. Its fields are stable: for a SidecarSet `name`, `createdAt`, `generation`, \
+`observedGeneration`, `matchedPods`, `updatedPods`, `readyPods`, `updatedReadyPods`, `latestRevision`, `strategy`, \
+`upgradePolicies`, `progressDeadline`, `state` and `waitsFor`; with a name also `namespace`, `revision`, `conditions`, \
+`podsByRevision`, `differences`, `notUpgradable`, `held` and `next`. Without a name, `sidecarSets` lists them.
+
+Exit codes: 0 done; 2 for errors.";
+
+const EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion status
+  # exits with 2 where there is no cluster; with policies, partition, maxUnavailable and deadline
+  pillion status -o wide
+  # exits with 2 where there is no cluster; everything about one
+  pillion status log-agent
+  # exits with 2 where there is no cluster; only the Pods of a namespace
+  pillion status log-agent -n shop
+  # exits with 2 where there is no cluster; a row for each change
+  pillion status -l team=observability --watch";
+
+/// The arguments of `pillion status`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// The SidecarSet to show in full.
+    #[arg(value_name = "NAME")]
+    sidecar_set: Option<SetName>,
+    /// Count only the Pods of this namespace.
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Count the Pods of all namespaces. This is the default, since SidecarSets are in no namespace.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only SidecarSets with these labels, as in `kubectl get --selector`.
+    #[arg(short = 'l', long, value_name = "QUERY", conflicts_with = "sidecar_set")]
+    selector: Option<String>,
+    /// After the rows, print a row whenever a SidecarSet changes.
+    #[arg(short, long, conflicts_with = "namespace")]
+    watch: bool,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+    #[command(flatten)]
+    place: Place,
+    /// The format; absent: text for people.
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// The settings that matter to rollouts.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Rollouts {
+    /// The policy's settings, whose `rollouts` hold for SidecarSets without annotations.
+    #[arg(long, value_name = "FILE", env = "PILLION_SETTINGS", hide_env_values = true)]
+    settings: Option<PathBuf>,
+}
+
+impl Rollouts {
+    /// Returns what the settings say about rollouts.
+    ///
+    /// # Errors
+    /// If the settings cannot be read.
+    pub fn read(&self) -> anyhow::Result<RolloutSettings> {
+        rollouts(&self.all()?)
+    }
+
+    fn all(&self) -> anyhow::Result<Settings> {
+        match &self.settings {
+            None => Ok(Settings::default()),
+            Some(path) => Settings::decode(preview::of_files(path)?)
+                .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors))),
+        }
+    }
+}
+
+fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
+    settings.rollouts().map_err(|errors| anyhow!(joined(&errors)))
+}
+
+/// The settings, and the place of the stored revisions.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Place {
+    #[command(flatten)]
+    rollouts: Rollouts,
+    /// The namespace of the stored revisions [default: that of the settings, or kruise-system].
+    #[arg(long, value_name = "NAME")]
+    system_namespace: Option<String>,
+}
+
+impl Place {
+    /// Returns the system namespace, and what the settings say about rollouts.
+    ///
+    /// # Errors
+    /// If the settings cannot be read.
+    pub fn read(&self) -> anyhow::Result<(String, RolloutSettings)> {
+        let settings = self.rollouts.all()?;
+        let rollouts = rollouts(&settings)?;
+        Ok((self.system_namespace.clone().unwrap_or(settings.system_namespace), rollouts))
+    }
+}
+
+/// The formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// More columns.
+    Wide,
+    /// One object.
+    Json,
+    /// The same.
+    Yaml,
+    /// `sidecarset.apps.kruise.io/<name>`, for other commands.
+    Name,
+}
+
+/// Runs `pillion status`.
+///
+/// # Errors
+/// If the cluster cannot be read, or `stdout` takes no more.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    if args.watch && !matches!(args.output, None | Some(Format::Wide)) {
+        bail!("--watch prints rows; leave out -o, or take -o wide");
+    }
+    let (system_namespace, settings) = args.place.read()?;
+    let reader = args.kubeconfig.reader()?;
+    let look = Look { args, reader: &reader, system_namespace: &system_namespace, settings: &settings };
+    if args.watch { look.watch(terminal) } else { look.once(terminal) }
+}
+
+/// What a run looks at.
+struct Look<'a> {
+    args: &'a Args,
+    reader: &'a Reader,
+    system_namespace: &'a str,
+    settings: &'a RolloutSettings,
+}
+
+impl Look<'_> {
+    fn once(&self, terminal: &mut Terminal) -> anyhow::Result<Status> {
+        let (output, namespace) = (self.args.output, self.args.namespace.as_deref());
+        let Some(name) = &self.args.sidecar_set else {
+            let (objects, _) = sets::all(self.reader, self.args.selector.as_deref())?;
+            let summaries = match namespace {
+                None => objects.iter().map(|object| Summary::of(object, self.settings)).collect(),
+                Some(namespace) => self.of_namespace(&objects, namespace, terminal)?,
+            };
+            match output {
+                None | Some(Format::Wide) if summaries.is_empty() => {
+                    let place = namespace.map(|name| format!(" with Pods in namespace \"{name}\"")).unwrap_or_default();
+                    writeln!(terminal.err(), "no SidecarSets found{place}")?;
+                }
+                None => text::Rows::new(false, preview::now()).print(&summaries, terminal.out())?,
+                Some(Format::Wide) => text::Rows::new(true, preview::now()).print(&summaries, terminal.out())?,
+                Some(Format::Name) => structured::names(&summaries, terminal.out())?,
+                Some(Format::Json) => structured::json(&structured::list(&summaries)?, terminal.out())?,
+                Some(Format::Yaml) => structured::yaml(&structured::list(&summaries)?, terminal.out())?,
+            }
+            return Ok(Status::Done);
+        };
+        let (object, _) = sets::one(self.reader, name)?;
+        match output {
+            Some(Format::Name) => structured::names(&[Summary::of(&object, self.settings)], terminal.out())?,
+            None => text::report(&self.report(&object, terminal)?, false, terminal.out())?,
+            Some(Format::Wide) => text::report(&self.report(&object, terminal)?, true, terminal.out())?,
+            Some(Format::Json) => {
+                structured::json(&serde_json::to_value(self.report(&object, terminal)?)?, terminal.out())?;
+            }
+            Some(Format::Yaml) => {
+                structured::yaml(&serde_json::to_value(self.report(&object, terminal)?)?, terminal.out())?;
+            }
+        }
+        Ok(Status::Done)
+    }
+
+    /// Returns everything about a SidecarSet.
+    fn report(&self, object: &Value, terminal: &mut Terminal) -> anyhow::Result<Report> {
+        let namespace = self.args.namespace.as_deref();
+        let set = decoded(object)?;
+        let revisions = self.revisions(Some(set.name()), terminal);
+        let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
+        let (version, in_force) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
+        let target = self.target(&version, &set, stored.as_deref());
+        let pods = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
+        let pods = pods.of(&target)?;
+        let budgets = if must_be_created_again(&target, &pods).is_empty() {
+            Some(Vec::new())
+        } else {
+            let budgets = self.reader.list(Kind("policy/v1", "PodDisruptionBudget"), namespace, None);
+            or_warning(budgets, "the Pods that budgets hold are not shown", terminal).map(Option::unwrap_or_default)
+        };
+        let sources = Sources { object, target, pods, namespace, in_force, revisions: stored, budgets };
+        Ok(Report::of(Summary::of(object, self.settings), sources))
+    }
+
+    /// Returns the SidecarSets that have Pods in a namespace, with the numbers of these Pods.
+    fn of_namespace(
+        &self,
+        objects: &[Value],
+        namespace: &str,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Vec<Summary>> {
+        let revisions = self.revisions(None, terminal);
+        let pods = Pods::read(self.reader, Some(namespace), None)?;
+        let mut summaries = Vec::new();
+        for object in objects {
+            let set = match decoded(object) {
+                Ok(set) => set,
+                Err(error) => {
+                    terminal.warn(format_args!("{error:#}"));
+                    continue;
+                }
+            };
+            let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
+            let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
+            let target = self.target(&version, &set, stored.as_deref());
+            let judged: Vec<Judged> = pods.of(&target)?.into_iter().map(|pod| Judged::of(&target, pod)).collect();
+            if !judged.is_empty() {
+                let numbers = Counts::of(&judged).into();
+                summaries.push(Summary { pods: Some(numbers), ..Summary::of(object, self.settings) });
+            }
+        }
+        Ok(summaries)
+    }
+
+    fn target<'a>(&self, version: &'a SidecarSet, set: &'a SidecarSet, stored: Option<&[&Revision]>) -> Target<'a> {
+        let stored = stored.into_iter().flatten().copied();
+        Target::new(version, set).with_upgrades(Upgrades::of(set, self.settings), stored)
+    }
+
+    fn revisions(&self, name: Option<&str>, terminal: &mut Terminal) -> Option<Vec<Revision>> {
+        let found = inventory::revisions(self.reader, self.system_namespace, name);
+        or_warning(found, "the stored revisions are not shown", terminal)
+    }
+
+    /// Prints the rows, and a further row for each change until the program is interrupted.
+    fn watch(&self, terminal: &mut Terminal) -> anyhow::Result<Status> {
+        let name = self.args.sidecar_set.as_ref();
+        let (objects, version) = match name {
+            Some(name) => {
+                let (object, version) = sets::one(self.reader, name)?;
+                (vec![object], version)
+            }
+            None => sets::all(self.reader, self.args.selector.as_deref())?,
+        };
+        let mut rows = text::Rows::new(self.args.output == Some(Format::Wide), preview::now());
+        let summary = |object: &Value| Summary::of(object, self.settings);
+        let mut shown: Vec<Summary> = objects.iter().map(summary).collect();
+        rows.print(&shown, terminal.out())?;
+        terminal.finish()?;
+        let watched = self.reader.watch(
+            Kind(version, sets::KIND),
+            name.map(|name| name.0.as_str()),
+            self.args.selector.as_deref(),
+            None,
+            |event| {
+                let Event::Seen(object) = event else { return None };
+                let summary = summary(&object);
+                let known = shown.iter().position(|known| known.name == summary.name);
+                if known.and_then(|known| shown.get(known)) == Some(&summary) {
+                    return None;
+                }
+                if let Some(known) = known {
+                    shown.remove(known);
+                }
+                shown.push(summary.clone());
+                let written = rows.add(&[summary], preview::now(), terminal.out()).map_err(anyhow::Error::from);
+                written.and_then(|()| terminal.finish()).err()
+            },
+        )?;
+        match watched {
+            Ended::Decided(error) => Err(error),
+            Ended::Interrupted | Ended::TimedOut => Ok(Status::Done),
+        }
+    }
+}
+
+/// Adds to the error of a request for all Pods that those of one namespace may suffice.
+fn hint(trouble: Trouble) -> anyhow::Error {
+    let is_forbidden = matches!(trouble, Trouble::Forbidden { .. });
+    let error = anyhow::Error::from(trouble);
+    if is_forbidden { anyhow!("{error}; -n asks for the Pods of one namespace alone") } else { error }
+}
+
+/// Returns what was read. Warns of what could not be read, which the command leaves out.
+pub(super) fn or_warning<T>(found: Result<T, Trouble>, without: &str, terminal: &mut Terminal) -> Option<T> {
+    found.map_err(|trouble| terminal.warn(format_args!("{without}: {trouble}"))).ok()
+}
