@@ -83,6 +83,10 @@ pub enum Command {
     Controller(Box<commands::controller::Args>),
     /// Say what the controllers would do.
     Plan(Box<commands::plan::Args>),
+    /// Undo, pause, resume the rollout of a SidecarSet, or restart its Pods.
+    Rollout(Box<commands::rollout::Args>),
+    /// Set a field of the updateStrategy of a SidecarSet.
+    Set(Box<commands::set::Args>),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -143,6 +147,8 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("controller", long::<commands::controller::Args>);
     command
         .mut_subcommand("plan", long::<commands::plan::Args>)
+        .mut_subcommand("rollout", long::<commands::rollout::Args>)
+        .mut_subcommand("set", long::<commands::set::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -81,6 +81,8 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         #[cfg(feature = "server")]
         Command::Controller(args) => commands::controller::run(args, terminal),
         Command::Plan(args) => commands::plan::run(args, terminal),
+        Command::Rollout(args) => commands::rollout::run(args, terminal),
+        Command::Set(args) => commands::set::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),
         Command::Completions(completions) => {
             let program = std::env::args_os().next();

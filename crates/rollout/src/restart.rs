@@ -26,6 +26,8 @@ pub struct Restart {
     most: usize,
     /// The Pods that were evicted, or that turned out to be gone.
     gone: BTreeSet<String>,
+    /// The owners of these Pods.
+    touched: BTreeSet<String>,
     /// The number of Pods that each owner has, by its uid.
     wanted: BTreeMap<String, usize>,
 }
@@ -49,7 +51,7 @@ impl Restart {
         }
         let total = wanted.values().sum::<usize>().max(1);
         let most = usize::try_from(max_unavailable.of(total)).ok().filter(|most| *most > 0).ok_or(NoBudget)?;
-        Ok(Self { most, gone: BTreeSet::new(), wanted })
+        Ok(Self { most, wanted, ..Self::default() })
     }
 
     /// Returns the number of Pods that may be unavailable at the same time.
@@ -66,8 +68,21 @@ impl Restart {
     }
 
     /// Takes note that a Pod was evicted, or is gone. It is never chosen again.
-    pub fn evicted(&mut self, uid: &str) {
-        self.gone.insert(uid.to_owned());
+    pub fn evicted(&mut self, pod: &Member) {
+        self.gone.insert(pod.uid.clone());
+        self.touched.extend(pod.owner.clone());
+    }
+
+    /// Whether a Pod of this owner was evicted.
+    pub fn has_touched(&self, owner: &str) -> bool {
+        self.touched.contains(owner)
+    }
+
+    /// Returns the number of Pods that owners of evicted Pods have yet to create, or that are not ready.
+    pub fn awaited(&self, pods: &[Member]) -> usize {
+        let owners = self.owners(pods);
+        let touched = owners.into_iter().filter(|(owner, _)| self.touched.contains(*owner));
+        touched.map(|(_, state)| state.lacks()).sum()
     }
 
     /// Returns the owners that have fewer Pods than they want.
@@ -80,7 +95,7 @@ impl Restart {
     /// Returns the number of Pods that are not available: those that are not ready, and those that an owner has yet to
     /// create.
     pub fn unavailable(&self, pods: &[Member]) -> usize {
-        self.owners(pods).values().map(|state| state.wanted.max(state.alive) - state.ready).sum()
+        self.owners(pods).values().map(|state| state.lacks()).sum()
     }
 
     /// Returns the Pods that are left to evict.
@@ -114,7 +129,7 @@ impl Restart {
                 return waves;
             }
             for pod in wave.iter().filter_map(|position| pods.get(*position)) {
-                restart.evicted(&pod.uid);
+                restart.evicted(pod);
                 let replacement = Member {
                     uid: format!("{} anew", pod.uid),
                     is_alive: true,
@@ -155,6 +170,12 @@ struct Owned {
     ready: usize,
 }
 
+impl Owned {
+    fn lacks(self) -> usize {
+        self.wanted.max(self.alive) - self.ready
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -189,13 +210,13 @@ mod tests {
         let mut pods = of_one_owner(4);
         let mut restart = Restart::new(Amount::Number(2), &pods).unwrap();
         assert_eq!(restart.next(&pods, &BTreeSet::new()), [0, 1]);
-        for uid in ["p0", "p1"] {
-            restart.evicted(uid);
+        for pod in &pods[..2] {
+            restart.evicted(pod);
         }
         // A list that was made before the evictions still shows these Pods as ready.
         assert_eq!(restart.next(&pods, &BTreeSet::new()), [0_usize; 0]);
         pods.drain(..2);
-        assert_eq!((restart.unavailable(&pods), restart.lacking(&pods).len()), (2, 1));
+        assert_eq!((restart.unavailable(&pods), restart.awaited(&pods), restart.lacking(&pods).len()), (2, 2, 1));
         pods.push(Member { is_due: false, ..member("r0", Some("o"), true) });
         assert_eq!(restart.next(&pods, &BTreeSet::new()), [0]);
         pods.push(Member { is_due: false, ..member("r1", Some("o"), false) });
@@ -206,8 +227,7 @@ mod tests {
     fn an_owner_that_was_scaled_down_lacks_nothing() {
         let mut pods = of_one_owner(3);
         let mut restart = Restart::new(Amount::Number(1), &pods).unwrap();
-        restart.evicted("p0");
-        pods.remove(0);
+        restart.evicted(&pods.remove(0));
         assert_eq!(restart.next(&pods, &BTreeSet::new()), [0_usize; 0]);
         restart.wants("o", 2, Some(2), &pods);
         assert_eq!(restart.next(&pods, &BTreeSet::new()), [0]);
@@ -331,7 +351,7 @@ mod tests {
                 for position in restart.next(&cluster.pods, &held) {
                     let pod = &mut cluster.pods[position];
                     prop_assert!(evicted.insert(pod.uid.clone()), "{} twice", pod.uid);
-                    restart.evicted(&pod.uid);
+                    restart.evicted(pod);
                     // The kubelet stops it in its own time.
                     pod.is_alive = false;
                 }

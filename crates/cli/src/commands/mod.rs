@@ -11,10 +11,12 @@ pub mod inject;
 pub mod man;
 pub mod manifest;
 pub mod plan;
+pub mod rollout;
 pub mod run;
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod serve;
+pub mod set;
 
 use crate::status::Status;
 use crate::terminal::Terminal;
