@@ -42,6 +42,7 @@ pub enum Output {
 /// The options of commands that write, as kubectl has them.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Writing {
+    /// The cluster.
     #[command(flatten)]
     pub kubeconfig: Kubeconfig,
     /// Write nothing: client says what would be written, server lets the cluster validate and admit it, too.

@@ -145,11 +145,16 @@ fn chosen<'a>(args: &Args, uid: &str, data: &str, stored: &'a [Revision]) -> Res
                 known.join(", ")
             )));
         };
-        return Ok(if found.data == data { Choice::Same(args.to_revision) } else { Choice::Revision(found) });
+        return Ok(if has_data(found, data) { Choice::Same(args.to_revision) } else { Choice::Revision(found) });
     }
-    let other = own.iter().rev().find(|revision| revision.data != data);
+    let other = own.iter().rev().find(|revision| !has_data(revision, data));
     let none = || Refusal(format!("SidecarSet {name} has no earlier revision, so there is nothing to undo"));
     other.map(|revision| Choice::Revision(revision)).ok_or_else(none)
+}
+
+/// Whether a revision has this data. What a user stored may be written in another way.
+fn has_data(revision: &Revision, data: &str) -> bool {
+    revision.data == data || of_revision(revision).is_ok_and(|spec| revision_data(&spec) == data)
 }
 
 /// Returns the fields that a revision has.

@@ -77,7 +77,7 @@ struct Of {
     #[arg(value_name = "NAME")]
     name: String,
     /// A number of Pods, or a percentage such as 10%.
-    #[arg(value_name = "VALUE", value_parser = value, allow_negative_numbers = true)]
+    #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
     value: Value,
     #[command(flatten)]
     forced: Forced,
