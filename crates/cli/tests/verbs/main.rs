@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use support::Run;
 use support::writable::{ApiServer, State};
 
+/// The path of the SidecarSet.
 pub const SET: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets/log-agent";
 
 /// Returns the SidecarSet `log-agent`, with these changes as a JSON Merge Patch.

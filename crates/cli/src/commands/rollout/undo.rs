@@ -7,7 +7,9 @@ use pillion_rollout::history::{self, Revision};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
@@ -75,9 +77,9 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         args.forced.check(&set)?;
         let stored = stored(args, &writer).await?;
         let of_set = decode(set.clone()).map_err(|errors| anyhow!("SidecarSet {}: {}", args.name, joined(&errors)))?;
-        let spec = of_set.into_sidecar_set().spec(&[]).cloned().unwrap_or_default();
+        let now = of_set.into_sidecar_set();
         let uid = json::text(&set, &["metadata", "uid"]);
-        let chosen = match chosen(args, uid, &revision_data(&spec), &stored)? {
+        let chosen = match chosen(args, uid, &now, &stored)? {
             Choice::Revision(chosen) => chosen,
             Choice::Same(number) => {
                 let done = format!("skipped rollback (current spec already matches revision {number})");
@@ -117,8 +119,8 @@ enum Choice<'a> {
     Same(i64),
 }
 
-/// Chooses the revision. `data` is that of the SidecarSet as it is (REV-2).
-fn chosen<'a>(args: &Args, uid: &str, data: &str, stored: &'a [Revision]) -> Result<Choice<'a>, Refusal> {
+/// Chooses the revision. `now` is the SidecarSet as it is.
+fn chosen<'a>(args: &Args, uid: &str, now: &SidecarSet, stored: &'a [Revision]) -> Result<Choice<'a>, Refusal> {
     let Args { name, system_namespace, .. } = args;
     let own = history::ascending(uid, stored);
     if own.is_empty() {
@@ -145,16 +147,31 @@ fn chosen<'a>(args: &Args, uid: &str, data: &str, stored: &'a [Revision]) -> Res
                 known.join(", ")
             )));
         };
-        return Ok(if has_data(found, data) { Choice::Same(args.to_revision) } else { Choice::Revision(found) });
+        return Ok(if is_as(now, found) { Choice::Same(args.to_revision) } else { Choice::Revision(found) });
     }
-    let other = own.iter().rev().find(|revision| !has_data(revision, data));
+    let other = own.iter().rev().find(|revision| !is_as(now, revision));
     let none = || Refusal(format!("SidecarSet {name} has no earlier revision, so there is nothing to undo"));
     other.map(|revision| Choice::Revision(revision)).ok_or_else(none)
 }
 
-/// Whether a revision has this data. What a user stored may be written in another way.
-fn has_data(revision: &Revision, data: &str) -> bool {
-    revision.data == data || of_revision(revision).is_ok_and(|spec| revision_data(&spec) == data)
+/// Whether a SidecarSet is as a revision has it. A revision has the defaults of the sidecars, and a SidecarSet has them
+/// if admission wrote them.
+fn is_as(now: &SidecarSet, revision: &Revision) -> bool {
+    let data = |set: &SidecarSet| revision_data(prepared(set).spec(&[]).unwrap_or(&Value::Null));
+    let data_now = data(now);
+    let with_fields = |earlier: Value| {
+        let mut then = now.clone();
+        let spec = then.as_value_mut().get_mut("spec")?.as_object_mut()?;
+        for field in FIELDS {
+            match json::at(&earlier, &[field]) {
+                Some(value) => spec.insert(field.to_owned(), value.clone()),
+                None => spec.remove(field),
+            };
+        }
+        Some(then)
+    };
+    revision.data == data_now
+        || of_revision(revision).ok().and_then(with_fields).is_some_and(|then| data(&then) == data_now)
 }
 
 /// Returns the fields that a revision has.
