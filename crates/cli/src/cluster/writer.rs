@@ -58,7 +58,7 @@ pub enum Evicted {
         /// How long to wait.
         again: Duration,
     },
-    /// The API server cannot evict the Pod (500): several PodDisruptionBudgets select it.
+    /// The API server cannot evict the Pod (500): more than one PodDisruptionBudget selects it.
     Impossible(String),
 }
 
@@ -242,7 +242,7 @@ impl Writer {
     }
 }
 
-/// Whether a message is that of a webhook or a ValidatingAdmissionPolicy, and not of the API server's authorization.
+/// Whether a message is that of a webhook or a `ValidatingAdmissionPolicy`, and not of the API server's authorization.
 fn is_of_admission(message: &str) -> bool {
     message.contains("admission webhook") || message.contains("ValidatingAdmissionPolicy")
 }

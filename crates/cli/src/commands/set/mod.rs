@@ -114,7 +114,7 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
             return Ok(Status::Done);
         }
         args.forced.check(&set)?;
-        let operation = of_strategy(&set, field, args.value.clone());
+        let operation = of_strategy(&set, field, &args.value);
         let errors = new_errors(&set, &operation);
         if !errors.is_empty() {
             return Err(Refusal(format!("SidecarSet {}: {}", args.name, joined(&errors))).into());

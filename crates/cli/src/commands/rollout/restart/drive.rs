@@ -36,6 +36,15 @@ pub enum Ended {
     Interrupted,
 }
 
+/// A Pod that a budget holds.
+struct Held {
+    until: Instant,
+    /// The Pod, for messages.
+    pod: String,
+    /// What the API server says.
+    message: String,
+}
+
 /// A restart under way.
 pub struct Drive<'a> {
     writer: &'a Writer,
@@ -45,8 +54,8 @@ pub struct Drive<'a> {
     time: Timestamp,
     /// Whether only outdated Pods are restarted.
     is_of_outdated: bool,
-    /// Pods that a budget holds: when to try again, and what the API server says.
-    held: BTreeMap<String, (Instant, String)>,
+    /// Pods that a budget holds, by uid.
+    held: BTreeMap<String, Held>,
     /// Pods that cannot be evicted.
     impossible: BTreeSet<String>,
     /// When each controller was asked how many Pods it wants, by uid.
@@ -115,7 +124,7 @@ impl<'a> Drive<'a> {
         self.ask_those_that_lack_pods(scene).await?;
         let now = Instant::now();
         let held: BTreeSet<String> =
-            self.held.iter().filter(|(_, (until, _))| *until > now).map(|(uid, _)| uid.clone()).collect();
+            self.held.iter().filter(|(_, held)| held.until > now).map(|(uid, _)| uid.clone()).collect();
         let kept: BTreeSet<String> = held.union(&self.impossible).cloned().collect();
         // A controller that has fewer Pods than it wants may leave no room for the Pods that seem to fit.
         for position in self.restart.next(&scene.members, &kept) {
@@ -127,8 +136,9 @@ impl<'a> Drive<'a> {
         self.awaited = self.restart.awaited(&scene.members);
         let left = self.restart.left(&scene.members).filter(|pod| !self.impossible.contains(&pod.uid)).count();
         self.held.retain(|uid, _| self.restart.left(&scene.members).any(|pod| pod.uid == *uid));
-        let waiting = if left + self.awaited > 0 { self.waiting() } else { String::new() };
-        self.progress.show(self.done(), &waiting, terminal)?;
+        if left + self.awaited > 0 {
+            self.progress.show(self.done(), &self.waiting(), &self.waiting_for(), terminal)?;
+        }
         Ok(match (left + self.awaited, self.impossible.len()) {
             (0, 0) => Some(Ended::Done),
             (0, count) => Some(Ended::Impossible(count)),
@@ -155,7 +165,8 @@ impl<'a> Drive<'a> {
                 self.evicted += 1;
             }
             Evicted::Held { message, again } => {
-                self.held.insert(member.uid.clone(), (Instant::now() + again, format!("{found}: {message}")));
+                let held = Held { until: Instant::now() + again, pod: found.to_string(), message };
+                self.held.insert(member.uid.clone(), held);
             }
             Evicted::Impossible(message) => {
                 self.impossible.insert(member.uid.clone());
@@ -171,10 +182,17 @@ impl<'a> Drive<'a> {
         if self.awaited > 0 {
             parts.push(format!("waiting for {} to be ready", pods(self.awaited)));
         }
-        if let Some((_, (_, message))) = self.held.first_key_value() {
-            parts.push(format!("{} held by a PodDisruptionBudget ({message})", pods(self.held.len())));
+        if let Some((_, held)) = self.held.first_key_value() {
+            let Held { pod, message, .. } = held;
+            parts.push(format!("{} held by a PodDisruptionBudget ({pod}: {message})", pods(self.held.len())));
         }
-        if parts.is_empty() { "waiting for its turn".to_owned() } else { parts.join(", ") }
+        if parts.is_empty() { "waiting for Pods that are not ready".to_owned() } else { parts.join(", ") }
+    }
+
+    /// Says what the restart waits for, without numbers.
+    fn waiting_for(&self) -> String {
+        let held: BTreeSet<&str> = self.held.values().map(|held| held.message.as_str()).collect();
+        format!("{} {held:?}", self.awaited > 0)
     }
 
     /// Stops if a Pod that was created anew does not have the version: it would be evicted for ever (ROLL-68).

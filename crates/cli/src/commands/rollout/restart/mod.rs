@@ -59,7 +59,7 @@ pub struct Args {
     /// Only the Pods that do not have the version in force.
     #[arg(long)]
     outdated: bool,
-    /// How many Pods may be unavailable at the same time: a number, or a percentage of all Pods of the SidecarSet.
+    /// How many Pods may be unavailable at the same time: a number, or a percentage of those that -n and -l leave.
     #[arg(long, value_name = "VALUE", default_value = "10%", value_parser = amount, allow_negative_numbers = true)]
     max_unavailable: Amount,
     /// Only the Pods of this namespace.

@@ -23,7 +23,7 @@ impl Progress {
     pub fn new(count: usize, to_out: bool) -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
-            if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {wide_msg}") {
                 bar.set_style(style.progress_chars("=> "));
             }
             bar.enable_steady_tick(TICK);
@@ -46,15 +46,16 @@ impl Progress {
         Ok(())
     }
 
-    /// Shows how many Pods are done, and what the restart waits for.
-    pub fn show(&mut self, done: usize, waiting: &str, terminal: &mut Terminal) -> anyhow::Result<()> {
+    /// Shows how many Pods are done, and what the restart waits for: `waiting` with numbers, `what` without them. A line
+    /// is printed only for another `what`.
+    pub fn show(&mut self, done: usize, waiting: &str, what: &str, terminal: &mut Terminal) -> anyhow::Result<()> {
         if let Some(bar) = &self.bar {
             bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
             bar.set_message(waiting.to_owned());
-        } else if !waiting.is_empty() && self.last != waiting {
+        } else if !what.is_empty() && self.last != what {
             writeln!(terminal.err(), "{waiting}")?;
         }
-        waiting.clone_into(&mut self.last);
+        what.clone_into(&mut self.last);
         Ok(())
     }
 
