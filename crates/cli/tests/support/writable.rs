@@ -152,10 +152,9 @@ impl State {
             return status(404, "the server could not find the requested resource", &json!({}));
         }
         let is_in = |known: &str| {
-            let all = known.split("/namespaces/").next().unwrap().to_owned();
-            let of_all = format!("{all}/{kind}/");
+            let root = known.split("/namespaces/").next().unwrap();
             known.strip_prefix(&format!("{path}/")).is_some_and(|name| !name.contains('/'))
-                || (path == format!("{all}/{kind}") && known.contains(&format!("/{kind}/")) && of_all.starts_with(path))
+                || (path == format!("{root}/{kind}") && known.contains(&format!("/{kind}/")))
         };
         let items: Vec<&Value> = self.objects.iter().filter(|(known, _)| is_in(known)).map(|(_, one)| one).collect();
         (200, json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))

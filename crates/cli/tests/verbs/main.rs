@@ -13,10 +13,10 @@ use support::Run;
 use support::writable::{ApiServer, State};
 
 /// The path of the SidecarSet.
-pub const SET: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets/log-agent";
+const SET: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets/log-agent";
 
 /// Returns the SidecarSet `log-agent`, with these changes as a JSON Merge Patch.
-pub fn set(changes: &Value) -> Value {
+fn set(changes: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
         "metadata": {
@@ -33,7 +33,7 @@ pub fn set(changes: &Value) -> Value {
 }
 
 /// Runs a command on the cluster of a server.
-pub fn run(server: &ApiServer, args: &[&str]) -> Run {
+fn run(server: &ApiServer, args: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     support::pillion(folder.path(), &[args, &["--kubeconfig", "kubeconfig"]].concat(), "")

@@ -13,7 +13,7 @@ use crate::{SET, run, set};
 
 const RESTARTED_AT: &str = "pillion.dev/restarted-at";
 
-/// Returns a Pod of a ReplicaSet that has the sidecar, with these changes as a JSON Merge Patch.
+/// Returns a Pod of a controller that has the sidecar, with these changes as a JSON Merge Patch.
 fn pod(name: &str, changes: &Value) -> Value {
     let record = json!({"log-agent": {"hash": "old", "sidecarSetName": "log-agent", "sidecarList": ["log-agent"]}});
     let mut pod = json!({

@@ -110,29 +110,24 @@ fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let scope = Scope::of(args, &writer, &set, &object).await?;
         let earlier = json::text(&object, &["metadata", "annotations", RESTARTED_AT]);
         let earlier = Timestamp::parse(earlier).filter(|_| !args.anew);
-        let mut scene = None;
-        if let Some(time) = earlier {
-            let found = scope.look(&writer, time).await?;
-            if found.members.iter().any(|member| member.is_due && member.is_alive) {
-                let count = found.members.iter().filter(|member| member.is_due && member.is_alive).count();
-                writeln!(
-                    terminal.err(),
-                    "going on with the restart that began at {time}: {} left; --anew starts anew",
-                    pods(count)
-                )?;
-                scene = Some((found, time));
-            }
-        }
-        let is_new = scene.is_none();
-        let (scene, time) = match scene {
-            Some(scene) => scene,
-            None => {
-                let now = writer.now().await?;
-                (scope.look(&writer, now).await?, now)
-            }
+        let left = match earlier {
+            Some(time) => Some((scope.look(&writer, time).await?, time)).filter(|(scene, _)| scene.due() > 0),
+            None => None,
+        };
+        let is_new = left.is_none();
+        let (scene, time) = if let Some((scene, time)) = left {
+            let left = pods(scene.due());
+            writeln!(
+                terminal.err(),
+                "going on with the restart that began at {time}: {left} left; --anew starts anew"
+            )?;
+            (scene, time)
+        } else {
+            let now = writer.now().await?;
+            (scope.look(&writer, now).await?, now)
         };
         tell_skipped(&scene, terminal);
-        let due = scene.members.iter().filter(|member| member.is_due && member.is_alive).count();
+        let due = scene.due();
         if due == 0 {
             let what = if args.outdated { "outdated Pods" } else { "Pods" };
             writeln!(terminal.err(), "SidecarSet {} has no {what} to restart", args.name)?;

@@ -84,6 +84,11 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// Returns the number of Pods that the restart is for.
+    pub fn due(&self) -> usize {
+        self.members.iter().filter(|member| member.is_due && member.is_alive).count()
+    }
+
     /// Returns the Pods that have the sidecars and are never evicted.
     pub fn skipped(&self) -> impl Iterator<Item = (&Found, &Why)> {
         let told = self.found.iter().filter(|found| found.pod.is_active());
