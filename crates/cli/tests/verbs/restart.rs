@@ -251,6 +251,17 @@ fn a_missing_right_is_named(#[case] start: &'static str, #[case] expected: &str)
 }
 
 #[test]
+fn a_failure_that_passes_does_not_stop_a_restart() {
+    let server = shop(1, &[], |state| {
+        let answers = VecDeque::from([(503, "the server is shutting down"), (500, "etcdserver: leader changed")]);
+        state.evictions.insert("web-0".to_owned(), answers);
+    });
+    let run = run(&server, &["rollout", "restart", "log-agent"]);
+    assert_eq!((run.code, evicted(&server).len()), (0, 3), "{}", run.err);
+    assert_eq!(run.err.matches("trying again").count(), 1, "it is told once: {}", run.err);
+}
+
+#[test]
 fn controllers_that_may_not_be_read_do_not_stop_a_restart() {
     let server = shop(2, &[], |state| state.refused.push(("GET /apis/apps/v1/namespaces/shop/replicasets", 403, "no")));
     let run = run(&server, &["rollout", "restart", "log-agent"]);

@@ -18,8 +18,8 @@ use crate::terminal::Terminal;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A look takes at most this part of the time.
 const SHARE: u32 = 5;
-/// How often in a row the cluster may fail to answer.
-const FAILURES: usize = 5;
+/// How long the cluster may fail to answer.
+const OUTAGE: Duration = Duration::from_mins(1);
 /// How long a controller that lacks Pods is not asked again.
 const ASKED: Duration = Duration::from_secs(5);
 
@@ -97,24 +97,29 @@ impl<'a> Drive<'a> {
     /// Evicts one budget after another. `timeout` of zero is none.
     pub async fn run(&mut self, mut scene: Scene, timeout: Duration, terminal: &mut Terminal) -> anyhow::Result<Ended> {
         let started = Instant::now();
-        let mut failures = 0;
+        let mut failing = None;
         let mut look_took = Duration::ZERO;
         loop {
             match self.step(&scene, terminal).await {
                 Ok(Some(ended)) => return Ok(ended),
-                Ok(None) => failures = 0,
-                Err(error) => failed(error, &mut failures, terminal)?,
+                Ok(None) => failing = None,
+                Err(error) => failed(error, &mut failing, terminal)?,
             }
-            if !timeout.is_zero() && started.elapsed() >= timeout {
-                return Ok(Ended::TimedOut(self.waiting()));
+            loop {
+                if !timeout.is_zero() && started.elapsed() >= timeout {
+                    return Ok(Ended::TimedOut(self.waiting()));
+                }
+                sleep(PAUSE.max(look_took * SHARE)).await;
+                let looked = Instant::now();
+                match self.scope.look(self.writer, self.time).await {
+                    Ok(found) => {
+                        scene = found;
+                        look_took = looked.elapsed();
+                        break;
+                    }
+                    Err(error) => failed(error, &mut failing, terminal)?,
+                }
             }
-            sleep(PAUSE.max(look_took * SHARE)).await;
-            let looked = Instant::now();
-            match self.scope.look(self.writer, self.time).await {
-                Ok(found) => scene = found,
-                Err(error) => failed(error, &mut failures, terminal)?,
-            }
-            look_took = looked.elapsed();
         }
     }
 
@@ -269,13 +274,16 @@ fn replicas(object: &Value) -> Option<(usize, Option<usize>)> {
     }
 }
 
-/// Lets a few failures in a row pass: the API server may be restarting.
-fn failed(error: anyhow::Error, failures: &mut usize, terminal: &mut Terminal) -> anyhow::Result<()> {
+/// Lets failures pass for some time: the API server may be restarting. Tells the first one.
+fn failed(error: anyhow::Error, failing: &mut Option<Instant>, terminal: &mut Terminal) -> anyhow::Result<()> {
     let may_pass = matches!(error.downcast_ref(), Some(Trouble::Refused { .. } | Trouble::Unreachable(_)));
-    *failures += 1;
-    if !may_pass || *failures > FAILURES {
+    let is_first = failing.is_none();
+    let since = *failing.get_or_insert_with(Instant::now);
+    if !may_pass || since.elapsed() > OUTAGE {
         return Err(error);
     }
-    terminal.warn(format_args!("{error:#}; trying again"));
+    if is_first {
+        terminal.warn(format_args!("{error:#}; trying again"));
+    }
     Ok(())
 }
