@@ -85,8 +85,10 @@ pub enum Command {
     Plan(Box<commands::plan::Args>),
     /// Show the SidecarSets of a cluster, and how far their rollouts are.
     Status(Box<commands::status::Args>),
-    /// Look at the rollouts of SidecarSets.
+    /// Manage the rollout of a SidecarSet.
     Rollout(Box<commands::rollout::Args>),
+    /// Set a field of the updateStrategy of a SidecarSet.
+    Set(Box<commands::set::Args>),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -149,6 +151,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("plan", long::<commands::plan::Args>)
         .mut_subcommand("status", long::<commands::status::Args>)
         .mut_subcommand("rollout", long::<commands::rollout::Args>)
+        .mut_subcommand("set", long::<commands::set::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -191,9 +191,12 @@ fn there_is_a_man_page_for_every_command() {
 
 /// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
 /// commands.
-const SHARED: [(&str, &[&str]); 8] = [
+const SHARED: [(&str, &[&str]); 10] = [
     ("src/preview", &["inject", "explain"]),
     ("src/cluster", &["inject", "explain", "check", "plan"]),
+    ("src/cluster/change.rs", &["rollout", "set"]),
+    ("src/cluster/git_ops.rs", &["rollout", "set"]),
+    ("src/cluster/writer.rs", &["rollout", "set"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
     ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller"]),
     ("src/rendering", &["manifest"]),

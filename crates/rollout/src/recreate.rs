@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::time::Timestamp;
 
 use crate::consistency::Judged;
-use crate::pod::{Owner, Pod};
+use crate::owner::recreates;
+use crate::pod::Pod;
 use crate::round::{Chosen, Round, lacks};
 use crate::status::Progress;
 use crate::target::Target;
@@ -16,13 +17,6 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How long new Pods may lack a version that is in force, in seconds: admission reads SidecarSets from caches. Nothing is
 /// evicted for a version before.
 pub const SETTLING: i64 = 10;
-/// The kinds that create an evicted Pod anew, by API group.
-const RECREATING: [(&str, &[&str]); 3] = [
-    ("", &["ReplicationController"]),
-    ("apps", &["DaemonSet", "ReplicaSet", "StatefulSet"]),
-    ("apps.kruise.io", &["CloneSet", "DaemonSet", "StatefulSet"]),
-];
-
 /// What is known about evictions of the Pods of a SidecarSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recreation {
@@ -64,7 +58,7 @@ impl Recreation {
             return Err(Obstacle::StaticPod);
         }
         let owner = pod.metadata.owner.as_deref().ok_or(Obstacle::NoController)?;
-        if !is_recreating(owner) {
+        if !recreates(&owner.api_version, &owner.kind) {
             return Err(Obstacle::OtherController { kind: owner.kind.clone() });
         }
         if self.protected.contains(&pod.metadata.namespace) {
@@ -79,12 +73,6 @@ impl Recreation {
             None => Ok(()),
         }
     }
-}
-
-/// Whether a workload of this kind creates an evicted Pod anew. A Job does so, too, but its work would be lost.
-pub fn is_recreating(owner: &Owner) -> bool {
-    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-    RECREATING.iter().any(|(known, kinds)| *known == group && kinds.contains(&owner.kind.as_str()))
 }
 
 /// A Pod that waits for a PodDisruptionBudget.

@@ -1,9 +1,12 @@
-//! The cluster of the kubeconfig, for commands that look at one: the options that choose it, and reads that each
-//! command makes the same way.
+//! The cluster of the kubeconfig, for commands that look at one or change it: the options that choose it, and reads and
+//! writes that each command makes the same way.
 
+mod change;
+mod git_ops;
 mod reader;
 mod trouble;
 mod watch;
+mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +15,12 @@ use anyhow::Context as _;
 use kube::Config;
 use kube::config::KubeConfigOptions;
 
+pub use self::change::{Change, DryRun, Forced, Refusal, Writing, concluded};
+pub use self::git_ops::{Owner, owner};
 pub use self::reader::{Kind, Reader};
 pub use self::trouble::Trouble;
 pub use self::watch::{Ended, Event};
+pub use self::writer::{Evicted, WriteError, Writer};
 
 /// The options that choose a cluster.
 #[derive(Clone, Debug, Default, clap::Args)]

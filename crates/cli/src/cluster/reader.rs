@@ -16,9 +16,9 @@ use super::trouble::Trouble;
 use crate::terminal;
 
 /// Time limit for connecting to the API server.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// How long the API server may send nothing.
-const SILENCE: Duration = Duration::from_secs(30);
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
 /// The time that all reads together take before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ pub struct Kind<'a>(pub &'a str, pub &'a str);
 impl Kind<'_> {
     /// Returns the resource under which the API server serves the kind. All kinds that Pillion reads have a regular
     /// plural.
-    fn api(self) -> ApiResource {
+    pub(super) fn api(self) -> ApiResource {
         let (group, version) = self.0.split_once('/').unwrap_or(("", self.0));
         ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.1))
     }

@@ -13,7 +13,7 @@ pub enum Trouble {
          {resource}, in a Role or a ClusterRole"
     )]
     Forbidden {
-        /// `get`, `list` or `watch`.
+        /// The verb, as in a Role.
         verb: &'static str,
         /// The object or the kind, as in `ServiceAccount shop/log-agent`.
         object: String,
@@ -25,7 +25,7 @@ pub enum Trouble {
     /// The API server answers with another error.
     #[error("the cluster could not {verb} {object}: {message}")]
     Refused {
-        /// `get`, `list` or `watch`.
+        /// The verb, as in a Role.
         verb: &'static str,
         /// The object or the kind.
         object: String,
@@ -38,7 +38,7 @@ pub enum Trouble {
          that of an API server?"
     )]
     Unreadable {
-        /// `get`, `list` or `watch`.
+        /// The verb, as in a Role.
         verb: &'static str,
         /// The object or the kind.
         object: String,
@@ -61,6 +61,23 @@ impl Trouble {
             kube::Error::SerdeError(error) => Self::Unreadable { verb, object, message: error.to_string() },
             error => Self::Unreachable(innermost(error)),
         }
+    }
+}
+
+impl Trouble {
+    /// Converts the error of an eviction: the right for it is that to create a subresource of the Pod.
+    pub(super) fn of_eviction(error: &kube::Error, object: String) -> Self {
+        match Self::of(error, "create", object, Kind("v1", "Pod")) {
+            Self::Forbidden { verb, object, message, .. } => {
+                Self::Forbidden { verb, object, resource: "pods/eviction".to_owned(), message }
+            }
+            other => other,
+        }
+    }
+
+    /// Converts the error of a request that reached no API server.
+    pub(super) fn unreachable(error: &kube::Error) -> Self {
+        Self::Unreachable(innermost(error))
     }
 }
 

@@ -16,6 +16,7 @@ pub mod run;
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod serve;
+pub mod set;
 pub mod status;
 
 use crate::status::Status;

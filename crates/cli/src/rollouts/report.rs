@@ -11,8 +11,7 @@ use pillion_rollout::round::{Round, round};
 use pillion_rollout::status::{Counts, Progress};
 use pillion_rollout::target::Target;
 use pillion_rollout::upgradable;
-use pillion_rollout::way::{Versions, Way};
-use pillion_sidecarset::hash::revision_data;
+use pillion_rollout::way::Way;
 use pillion_sidecarset::names;
 use serde::Serialize;
 use serde_json::Value;
@@ -215,10 +214,7 @@ pub fn must_be_created_again<'p>(target: &Target<'_>, pods: &[&'p Pod]) -> Vec<&
 impl Report {
     /// Returns the report. `summary` is what the status tells.
     pub fn of(summary: Summary, sources: Sources<'_>) -> Self {
-        let Sources { object, mut target, pods, namespace, in_force, revisions, budgets } = sources;
-        let data = revision_data(target.version.spec(&[]).unwrap_or(&Value::Null));
-        // Without an upgrade policy, a controller compares no versions; people want to know the fields all the same.
-        target.versions = Versions::of(&data, revisions.iter().flatten().copied());
+        let Sources { object, target, pods, namespace, in_force, revisions, budgets } = sources;
         let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
         let counts = Counts::of(&judged);
         let round = round(&target, &pods, &judged, |_| false);

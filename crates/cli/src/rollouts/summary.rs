@@ -27,7 +27,7 @@ pub struct Numbers {
 
 impl From<Counts> for Numbers {
     fn from(counts: Counts) -> Self {
-        let Counts { matched, updated, ready, updated_ready } = counts;
+        let Counts { matched, updated, ready, updated_ready, .. } = counts;
         Self { matched_pods: matched, updated_pods: updated, ready_pods: ready, updated_ready_pods: updated_ready }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod api_server;
 pub mod injection;
+pub mod writable;
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! SidecarSets with Pods that kwok runs, and the controller that rolls them out, with exactly the rendered rights.
 #![allow(dead_code, reason = "no test file uses all of it")]
 #![allow(dead_code, reason = "no test file uses all of it")]
+#![allow(dead_code, reason = "no test file uses all of it")]
 
 pub mod audit;
 
@@ -140,8 +141,8 @@ impl Place {
         until("the Pods being ready", SOON, run).await.unwrap();
     }
 
-    /// Returns the Pods with their sidecars, as the policy injects them.
-    fn injected(&self, sets: &[Value], pods: &[Value]) -> Vec<Value> {
+    /// Returns Pods or workloads with their sidecars, as the policy injects them.
+    pub fn injected(&self, sets: &[Value], pods: &[Value]) -> Vec<Value> {
         let file = |name: &str| self.cluster.folder().join(format!("{}.{name}.json", self.name));
         let list = |items: &[Value]| json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
         fs::write(file("sets"), list(sets)).unwrap();

@@ -263,7 +263,7 @@ impl Look<'_> {
         Ok(summaries)
     }
 
-    fn target<'a>(&self, version: &'a SidecarSet, set: &'a SidecarSet, stored: Option<&[&Revision]>) -> Target<'a> {
+    fn target<'a>(&self, version: &'a SidecarSet, set: &'a SidecarSet, stored: Option<&[&'a Revision]>) -> Target<'a> {
         let stored = stored.into_iter().flatten().copied();
         Target::new(version, set).with_upgrades(Upgrades::of(set, self.settings), stored)
     }

@@ -1,0 +1,107 @@
+//! `pillion rollout pause` and `resume`: `spec.updateStrategy.paused`.
+
+use pillion_kubernetes::json;
+use serde_json::{Value, json};
+
+use crate::cluster::{Change, Forced, Writer, Writing, concluded};
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const PAUSE: &str = "\
+Stop the upgrade of further Pods.
+
+Sets spec.updateStrategy.paused. Pods whose containers restart already finish it, and new Pods still get the new version. \
+`pillion rollout resume` goes on.
+
+Exit codes: 0 paused, or was so already; 1 if a tool owns the SidecarSet, or the cluster refuses the change; 2 for errors.";
+
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion rollout pause log-agent
+  # exits with 2 where there is no cluster
+  pillion rollout pause log-agent --dry-run=server -o yaml";
+
+const RESUME: &str = "\
+Go on with the upgrade of Pods that `pillion rollout pause` has stopped.
+
+Sets spec.updateStrategy.paused to false.
+
+Exit codes: 0 resumed, or was not paused; 1 if a tool owns the SidecarSet, or the cluster refuses the change; 2 for errors.";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion rollout resume log-agent
+  # exits with 2 where there is no cluster
+  pillion rollout resume log-agent --context staging";
+
+/// The arguments of `pillion rollout pause`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = PAUSE, after_help = PAUSE_EXAMPLES)]
+pub struct Pause {
+    #[command(flatten)]
+    of: Of,
+}
+
+/// The arguments of `pillion rollout resume`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = RESUME, after_help = RESUME_EXAMPLES)]
+pub struct Resume {
+    #[command(flatten)]
+    of: Of,
+}
+
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// The name of the SidecarSet.
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    forced: Forced,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Runs `pillion rollout pause`.
+///
+/// # Errors
+/// If the command could not do its work.
+pub fn pause(args: &Pause, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let done = write(&args.of, true, terminal);
+    concluded(done, terminal)
+}
+
+/// Runs `pillion rollout resume`.
+///
+/// # Errors
+/// If the command could not do its work.
+pub fn resume(args: &Resume, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let done = write(&args.of, false, terminal);
+    concluded(done, terminal)
+}
+
+fn write(args: &Of, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let writing = &args.writing;
+    let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    runtime.block_on(async {
+        let set = writer.sidecar_set(&args.name).await?;
+        if json::flag(&set, &["spec", "updateStrategy", "paused"]) == is_paused {
+            writing.print(&set, if is_paused { "already paused" } else { "not paused" }, terminal)?;
+            return Ok(Status::Done);
+        }
+        args.forced.check(&set)?;
+        let change = Change::new(&set, vec![of_strategy(&set, "paused", &is_paused.into())]);
+        let changed = change.make(&writer, writing.dry_run).await?;
+        writing.print(&changed, if is_paused { "paused" } else { "resumed" }, terminal)?;
+        Ok(Status::Done)
+    })
+}
+
+/// Returns the operation that sets a field of `spec.updateStrategy`, which may be absent.
+pub(in crate::commands) fn of_strategy(set: &Value, field: &str, value: &Value) -> Value {
+    match json::object(set, &["spec", "updateStrategy"]) {
+        Some(_) => json!({"op": "add", "path": format!("/spec/updateStrategy/{field}"), "value": value}),
+        None => json!({"op": "add", "path": "/spec/updateStrategy", "value": {field: value}}),
+    }
+}

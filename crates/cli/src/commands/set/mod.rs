@@ -1,0 +1,147 @@
+//! `pillion set`: single fields of a SidecarSet.
+
+use clap::Subcommand;
+use pillion_kubernetes::field::{FieldError, joined};
+use pillion_kubernetes::json;
+use pillion_rollout::amount::Amount;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::validation;
+use serde_json::{Value, json};
+
+use crate::cluster::{Change, Forced, Refusal, Writer, Writing, concluded};
+use crate::commands::rollout::of_strategy;
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const ABOUT: &str = "\
+Set a field of the updateStrategy of a SidecarSet, as `kubectl set` does for other objects.
+
+The SidecarSet is one of the cluster of the kubeconfig. The value is checked as its admission would, before it is sent.";
+
+const EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion set partition log-agent 90%
+  # exits with 2 where there is no cluster
+  pillion set max-unavailable log-agent 3";
+
+const PARTITION: &str = "\
+Set spec.updateStrategy.partition: so many Pods keep their version.
+
+A lower value goes on with the rollout, 0 or 0% lets it reach all Pods. A higher value does not bring Pods back.
+
+Exit codes: 0 set; 1 if the value is invalid, a tool owns the SidecarSet, or the cluster refuses the change; 2 for errors.";
+
+const PARTITION_EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion set partition log-agent 90%
+  # exits with 2 where there is no cluster
+  pillion set partition log-agent 0 --dry-run=client -o yaml";
+
+const MAX_UNAVAILABLE: &str = "\
+Set spec.updateStrategy.maxUnavailable: so many Pods may be unavailable at the same time.
+
+A percentage is one of all Pods of the SidecarSet, rounded up. With 0, no Pod that is ready is upgraded.
+
+Exit codes: 0 set; 1 if the value is invalid, a tool owns the SidecarSet, or the cluster refuses the change; 2 for errors.";
+
+const MAX_UNAVAILABLE_EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion set max-unavailable log-agent 3
+  # exits with 2 where there is no cluster
+  pillion set max-unavailable log-agent 10% --dry-run=server";
+
+/// The arguments of `pillion set`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    field: Field,
+}
+
+#[derive(Debug, Subcommand)]
+enum Field {
+    /// Set how many Pods keep their version.
+    #[command(long_about = PARTITION, after_help = PARTITION_EXAMPLES)]
+    Partition(Of),
+    /// Set how many Pods may be unavailable at the same time.
+    #[command(long_about = MAX_UNAVAILABLE, after_help = MAX_UNAVAILABLE_EXAMPLES)]
+    MaxUnavailable(Of),
+}
+
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// The name of the SidecarSet.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A number of Pods, or a percentage such as 10%.
+    #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
+    value: Value,
+    #[command(flatten)]
+    forced: Forced,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Reads an integer or a percentage as an `IntOrString`.
+pub(in crate::commands) fn value(text: &str) -> Result<Value, String> {
+    let value = text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from);
+    Amount::try_from(&value).map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+/// Runs `pillion set`.
+///
+/// # Errors
+/// If the command could not do its work.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let done = match &args.field {
+        Field::Partition(of) => write(of, "partition", "partition", terminal),
+        Field::MaxUnavailable(of) => write(of, "maxUnavailable", "max-unavailable", terminal),
+    };
+    concluded(done, terminal)
+}
+
+fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let writing = &args.writing;
+    let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    runtime.block_on(async {
+        let set = writer.sidecar_set(&args.name).await?;
+        if json::at(&set, &["spec", "updateStrategy", field]) == Some(&args.value) {
+            writing.print(&set, &format!("{name} updated (no change)"), terminal)?;
+            return Ok(Status::Done);
+        }
+        args.forced.check(&set)?;
+        let operation = of_strategy(&set, field, &args.value);
+        let errors = new_errors(&set, &operation);
+        if !errors.is_empty() {
+            return Err(Refusal(format!("SidecarSet {}: {}", args.name, joined(&errors))).into());
+        }
+        let changed = Change::new(&set, vec![operation]).make(&writer, writing.dry_run).await?;
+        if json::text(&set, &["spec", "updateStrategy", "type"]) == "NotUpdate" {
+            terminal.warn(format_args!(
+                "updateStrategy.type of SidecarSet {} is NotUpdate, so running Pods keep their version whatever {field} is",
+                args.name
+            ));
+        }
+        writing.print(&changed, &format!("{name} updated"), terminal)?;
+        Ok(Status::Done)
+    })
+}
+
+/// Returns the errors that a SidecarSet has only with a change (VAL-7).
+fn new_errors(set: &Value, operation: &Value) -> Vec<FieldError> {
+    let mut changed = set.clone();
+    let patch = serde_json::from_value::<json_patch::Patch>(json!([operation]));
+    if patch.is_ok_and(|patch| json_patch::patch(&mut changed, &patch).is_err()) {
+        return Vec::new();
+    }
+    let errors = |object: Value| match decode(object) {
+        Ok(decoded) => validation::validate(&decoded.into_sidecar_set()),
+        Err(errors) => errors,
+    };
+    let before = errors(set.clone());
+    errors(changed).into_iter().filter(|error| !before.contains(error)).collect()
+}
