@@ -53,6 +53,11 @@ pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize
     let kept = budget::partition(strategy.limits.partition, pods.len().saturating_add(target.recreation.missing));
     let sorted = order::sort(pods, &strategy.priority, waiting);
     let sorted = scatter::scatter(&strategy.scatter, pods, sorted);
+    // As in a round, a resize that has begun is completed first (ROLL-65).
+    let is_resizing = |position: &usize| judged.get(*position).is_some_and(|judged| judged.is_resizing);
+    let (mut first, others): (Vec<usize>, Vec<usize>) = sorted.into_iter().partition(is_resizing);
+    first.extend(others);
+    let sorted = first;
     let kept = sorted.len().saturating_sub(kept);
     left.extend(sorted.into_iter().skip(kept).map(|position| (position, Left::Partition)));
     left.sort_by_key(|(position, _)| *position);

@@ -34,7 +34,7 @@ fn set(tag: &str) -> SidecarSet {
 }
 
 fn target(set: &SidecarSet, upgrades: Upgrades) -> Target<'_> {
-    Target::new(set, set).with_upgrades((upgrades, vec![]), [])
+    Target::new(set, set).with_upgrades((upgrades, vec![]), vec![])
 }
 
 /// Returns a Pod with the version `v1`, and a native sidecar of its own.
