@@ -33,6 +33,7 @@ pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
 
 /// The state of a Pod of the SidecarSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an answer of its own, and they combine freely")]
 pub struct Judged {
     /// Whether the Pod has the version that is rolled out, by its record. A Pod whose resize has begun does not have it.
     pub is_updated: bool,

@@ -184,8 +184,8 @@ pub fn plan(target: &Target<'_>, object: &Value) -> Result<Resize, Vec<Reason>> 
     let before = seen.resize(target);
     let generation =
         if operations.is_empty() { before.map_or(0, |begun| begun.generation) } else { generation.saturating_add(1) };
-    let begun = Begun { hash: target.hash().to_owned(), generation, refused: String::new() };
-    let begin = (before != Some(&begun)).then(|| write(target, &seen, begun));
+    let mark = Begun { hash: target.hash().to_owned(), generation, refused: String::new() };
+    let begin = (before != Some(&mark)).then(|| write(target, &seen, mark));
     let resize = (!operations.is_empty()).then(|| {
         let first = test("/metadata/uid", &seen.metadata.uid);
         let operations = [first].into_iter().chain(operations).collect();

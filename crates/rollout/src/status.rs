@@ -99,10 +99,8 @@ impl Progress {
     /// Returns the progress after a round.
     pub fn of(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
         let Counts { matched, updated, updated_ready, resizing, .. } = counts;
-        let mut numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready");
-        if resizing > 0 {
-            numbers.push_str(&format!("; resizes under way: {resizing}"));
-        }
+        let resizes = if resizing > 0 { format!("; resizes under way: {resizing}") } else { String::new() };
+        let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready{resizes}");
         match round {
             Round::Rest(Rest::Unreadable) => Self::stalled("InvalidStrategy", joined(&target.strategy.errors)),
             Round::Rest(Rest::NotUpdate) => {
