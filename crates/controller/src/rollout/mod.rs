@@ -319,7 +319,8 @@ impl SidecarSetRollout {
         let normal = Progress::of(&rollout.target, &next, counts);
         let (name, back) = (revision.name(), in_force.map(|in_force| &in_force.back));
         let (progress, record) = match (&fate, in_force) {
-            (Fate::Again, _) => return Ok(Done::LookAgain(Duration::ZERO)),
+            (Fate::Again(true), _) => return Ok(Done::LookAgain(Duration::ZERO)),
+            (Fate::Again(false), _) => return Ok(Done::after_write(false)),
             (Fate::Stopped(record), _) => {
                 let is_wanted = rollout.target.upgrades.rollback;
                 (told::failed(name, record, back, is_wanted, counts), Some((name, record)))
@@ -351,7 +352,7 @@ impl SidecarSetRollout {
         let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
         let done = match fate {
             Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), state).await?,
-            Fate::Stopped(_) | Fate::Again => Done::Settled,
+            Fate::Stopped(_) | Fate::Again(_) => Done::Settled,
         };
         Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
     }

@@ -285,6 +285,7 @@ async fn roll61_while_a_failure_cannot_be_recorded_no_pod_is_touched(#[case] cod
     for _ in 0..2 {
         let result = running.after(DEADLINE).await;
         assert_eq!(result.is_err(), is_error, "{result:?}");
+        assert_ne!(result, Ok(Done::LookAgain(Duration::ZERO)), "it is not tried again and again");
         assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
     }
 }
