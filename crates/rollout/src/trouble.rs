@@ -37,7 +37,8 @@ pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &
 
 /// Returns those of the containers that do not run, each with what it does.
 fn in_trouble<'a>(pod: &'a Pod, names: &'a BTreeSet<String>) -> impl Iterator<Item = (&'a str, &'static str)> {
-    let statuses = pod.state.containers.iter().filter(|status| names.contains(&status.name));
+    let statuses = pod.state.containers.iter().chain(&pod.state.natives);
+    let statuses = statuses.filter(|status| names.contains(&status.name));
     statuses.filter_map(|status| Some((status.name.as_str(), status.trouble?.text())))
 }
 
@@ -51,8 +52,8 @@ fn changed(target: &Target<'_>, revisions: &[&Revision]) -> BTreeSet<String> {
     };
     let now = json::parse(data.as_bytes()).unwrap_or(Value::Null);
     let entry = |data: &Value, name: &str| {
-        let mut containers = json::items(data, &["spec", "containers"]).iter();
-        containers.find(|container| pod::name(container) == name).cloned()
+        let [containers, natives] = ["containers", "initContainers"].map(|list| json::items(data, &["spec", list]));
+        containers.iter().chain(natives).find(|container| pod::name(container) == name).cloned()
     };
     let is_changed = |name: &str| entry(&before, name) != entry(&now, name);
     let sidecars = target.sidecars.iter().filter(|sidecar| is_changed(sidecar.name));

@@ -40,8 +40,8 @@ pub(super) enum Fate {
     GoesOn(Option<Clock>),
     /// It has failed, and no Pod is changed.
     Stopped(Failed),
-    /// The record on the revision was changed, or another client was faster: the next round sees it.
-    Again,
+    /// The record on the revision was changed, which the next round sees; false if another client was faster.
+    Again(bool),
 }
 
 /// A round as it was decided.
@@ -67,8 +67,8 @@ pub(super) fn in_force<'a>(
     (revisions, sources): (&[&'a Revision], &Sources),
 ) -> Result<Option<InForce<'a>>, String> {
     let heads: Vec<&'a ControllerRevision> = revisions.iter().map(|revision| &revision.head).collect();
-    let wanted = prepared(resource);
     let Some(back) = Back::recorded(&heads) else { return Ok(None) };
+    let wanted = prepared(resource);
     let stored = revisions.iter().find(|revision| revision.name() == back.restored.name());
     let Some(stored) = stored else { return Ok(None) };
     let restored = failure::restored(&wanted, &stored.whole())
@@ -193,8 +193,7 @@ impl SidecarSetRollout {
 
     /// Changes the record on a revision. The next round sees it.
     async fn record(&self, step: &Step, why: &str) -> Result<Fate, Failure> {
-        self.effects.settle(step, why).await?;
-        Ok(Fate::Again)
+        Ok(Fate::Again(self.effects.settle(step, why).await?))
     }
 
     /// Tells people that a rollout has failed, unless the status shows that an earlier process has told them. `revision`

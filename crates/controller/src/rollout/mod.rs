@@ -371,7 +371,8 @@ impl SidecarSetRollout {
         let normal = evictions::progress(normal, (&rollout.target, &next), of_round, &held);
         let (name, back) = (revision.name(), in_force.map(|in_force| &in_force.back));
         let (progress, record) = match (&fate, in_force) {
-            (Fate::Again, _) => return Ok(Done::LookAgain(Duration::ZERO)),
+            (Fate::Again(true), _) => return Ok(Done::LookAgain(Duration::ZERO)),
+            (Fate::Again(false), _) => return Ok(Done::after_write(false)),
             (Fate::Stopped(record), _) => {
                 let is_wanted = rollout.target.upgrades.rollback;
                 (told::failed(name, record, back, is_wanted, counts), Some((name, record)))
@@ -403,7 +404,7 @@ impl SidecarSetRollout {
         let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
         let done = match fate {
             Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), sources, state).await?,
-            Fate::Stopped(_) | Fate::Again => Done::Settled,
+            Fate::Stopped(_) | Fate::Again(_) => Done::Settled,
         };
         Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
     }

@@ -11,6 +11,7 @@ use crate::consistency::{Judged, is_candidate};
 use crate::pod::Native;
 use crate::round::{Round, round};
 use crate::target::Target;
+use crate::trouble;
 use crate::upgrade::upgrade;
 
 const NATIVE: Upgrades =
@@ -144,4 +145,26 @@ fn roll63_an_upgrade_of_a_native_sidecar_that_is_under_way_is_waited_for() {
     let seen = read(&pod);
     let judged = [Judged::of(&target, &seen)];
     assert_eq!(round(&target, &[&seen], &judged, |_| false), Round::Upgrade { not_upgradable: vec![], chosen: vec![] });
+}
+
+#[rstest]
+#[case::crash("proxy", "CrashLoopBackOff", true)]
+#[case::usual_start("proxy", "PodInitializing", false)]
+#[case::of_the_pod_itself("own", "CrashLoopBackOff", false)]
+fn roll61_native_sidecars_that_fail_count(#[case] name: &str, #[case] reason: &str, #[case] expected: bool) {
+    let set = set("v2");
+    let mut pod = running(&set);
+    pod["metadata"]["annotations"]["kruise.io/sidecarset-hash"] =
+        json!({"logs": {"hash": set.hash()}}).to_string().into();
+    for status in pod["status"]["initContainerStatuses"].as_array_mut().unwrap() {
+        if status["name"] == name {
+            status["state"] = json!({"waiting": {"reason": reason}});
+        }
+    }
+    let pod = read(&pod);
+    let target = target(&set, NATIVE);
+    let judged = Judged::of(&target, &pod);
+    // maxUnavailable is 1.
+    let failure = trouble::fails(&target, &[&pod, &pod], &[judged, judged], &[]);
+    assert_eq!(failure.is_some(), expected, "{failure:?}");
 }
