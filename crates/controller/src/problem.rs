@@ -56,11 +56,11 @@ pub enum WriteProblem {
     #[error("{message}")]
     Held {
         /// The API server's text.
-        message: String,
+        message: Box<str>,
         /// How long to wait, if the API server says so.
         after: Option<Duration>,
     },
-    /// Several PodDisruptionBudgets select the Pod, and the API server evicts no such Pod (ROLL-66).
+    /// More than one PodDisruptionBudget selects the Pod, and the API server evicts no such Pod (ROLL-66).
     #[error("{0}")]
     SeveralBudgets(String),
     /// Anything else: no connection, no answer in time, an error of the API server.
@@ -92,7 +92,7 @@ impl WriteProblem {
             }
             (403, _) => Self::Forbidden(status.message.clone()),
             (429, _) if cause("DisruptionBudget") => Self::Held {
-                message: about_budget(status),
+                message: about_budget(status).into(),
                 after: (after > 0).then(|| Duration::from_secs(after.into())),
             },
             // The API server has no reason code for this.
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[rstest]
-    #[case::held(429, "no", &["DisruptionBudget"], 0, WriteProblem::Held { message: "the budget needs 3".to_owned(), after: None })]
+    #[case::held(429, "no", &["DisruptionBudget"], 0, WriteProblem::Held { message: "the budget needs 3".into(), after: None })]
     #[case::held_with_a_time(
         429, "no", &["DisruptionBudget"], 10,
-        WriteProblem::Held { message: "the budget needs 3".to_owned(), after: Some(Duration::from_secs(10)) }
+        WriteProblem::Held { message: "the budget needs 3".into(), after: Some(Duration::from_secs(10)) }
     )]
     #[case::overloaded(429, "no", &[], 7, WriteProblem::Later { message: "no".to_owned(), after: Duration::from_secs(7) })]
     #[case::several(

@@ -110,7 +110,7 @@ impl Evicted {
     }
 }
 
-/// Returns how many Pods a workload wants: the number in its `spec`, or for a DaemonSet the number of nodes. A workload that
+/// Returns how many Pods a workload wants: the number in its `spec`, or for a `DaemonSet` the number of nodes. A workload that
 /// is being deleted wants none. Returns `None` if that is not known yet.
 pub fn wanted(workload: &Value) -> Option<usize> {
     if json::is_terminating(workload) {

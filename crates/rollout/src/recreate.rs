@@ -147,7 +147,7 @@ pub fn progress(
         return rolling(format!("{lacking} Pods lack the sidecar and are recreated; {numbers}"));
     }
     if progress.reason == "NotUpgradablePods" {
-        let first = not_upgradable.iter().filter_map(|position| pods.get(*position)).next();
+        let first = not_upgradable.iter().find_map(|position| pods.get(*position));
         if let Some((pod, obstacle)) = first.and_then(|pod| Some((pod, target.way(pod).err()?))) {
             let message = format!("{numbers}; Pod \"{}\": {obstacle}", named(pod));
             return Progress { message, ..progress };

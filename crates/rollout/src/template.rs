@@ -8,7 +8,7 @@ use crate::pod::Pod;
 use crate::target::Target;
 
 /// Returns the Pod that a workload would create in place of an evicted one: its template, with the volumes of a
-/// StatefulSet's claims. Returns `None` if the workload has no template.
+/// `StatefulSet`'s claims. Returns `None` if the workload has no template.
 pub fn pod(workload: &Value) -> Option<Value> {
     let template = workload.pointer("/spec/template")?;
     let text = |path: &[&str]| json::text(workload, path);

@@ -25,7 +25,7 @@ const FIRST_WAIT: u64 = 10;
 const LONGEST_WAIT: u64 = 60;
 /// How long a Pod with several budgets waits, in seconds.
 const SEVERAL_WAIT: u64 = 120;
-/// The most refusals by PodDisruptionBudgets in one round.
+/// The most refusals of evictions in one round.
 const REFUSALS: usize = 5;
 /// How long to wait until other Pods are tried after a refusal.
 const AFTER_REFUSAL: Duration = Duration::from_secs(2);
@@ -167,22 +167,19 @@ impl SidecarSetRollout {
         let set = rollout.target.name();
         let uid = pod.metadata.uid.clone();
         let step = Step::Evict { object: reference(pod), uid: uid.clone() };
-        let error = match self.effects.carry_out(&step, "the version needs a new Pod").await {
-            Ok(_) => {
-                state.uncertain.remove(&uid);
-                state.evictions.waiting.remove(&uid);
-                state.evictions.going.insert(uid);
-                self.metrics.wrote(set, Outcome::Evicted);
-                let name = named(pod);
-                tracing::info!(controller = Self::NAME, sidecar_set = set, pod = name, "evicted");
-                let text = format!("evicted, so that a new Pod gets the version of SidecarSet \"{set}\"");
-                self.context.events.normal(&object(&pod.metadata), "Evict", "RecreateForSidecarSet", text).await;
-                return Ok(Evicted::Done);
-            }
-            Err(error) => error,
+        let Err(error) = self.effects.carry_out(&step, "the version needs a new Pod").await else {
+            state.uncertain.remove(&uid);
+            state.evictions.waiting.remove(&uid);
+            state.evictions.going.insert(uid);
+            self.metrics.wrote(set, Outcome::Evicted);
+            let name = named(pod);
+            tracing::info!(controller = Self::NAME, sidecar_set = set, pod = name, "evicted");
+            let text = format!("evicted, so that a new Pod gets the version of SidecarSet \"{set}\"");
+            self.context.events.normal(&object(&pod.metadata), "Evict", "RecreateForSidecarSet", text).await;
+            return Ok(Evicted::Done);
         };
         let (message, after, has_several_budgets) = match &error.problem {
-            WriteProblem::Held { message, after } => (message.clone(), *after, false),
+            WriteProblem::Held { message, after } => (message.to_string(), *after, false),
             WriteProblem::SeveralBudgets(message) => (message.clone(), None, true),
             problem if problem.is_overtaken() => {
                 self.metrics.wrote(set, Outcome::Overtaken);

@@ -36,7 +36,7 @@ pub(super) fn replica_set(uid: &str) -> (&'static str, Value) {
 /// Returns a target that may evict Pods, and whose version came into force some time ago.
 pub(super) fn target(set: &SidecarSet) -> Target<'_> {
     let upgrades = Upgrades { recreate: true, ..Upgrades::default() };
-    let mut target = Target::new(set, set).with_upgrades((upgrades, Vec::new()), []);
+    let mut target = Target::new(set, set).with_upgrades((upgrades, Vec::new()), Vec::new());
     target.recreation = Recreation::default().in_force(Some(SINCE), NOW);
     target
 }

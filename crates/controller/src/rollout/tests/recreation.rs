@@ -10,13 +10,16 @@ use super::*;
 /// The UID of the workload of the Pods.
 const WORKLOAD: &str = "rs-1";
 
+/// A refusal: HTTP status, reason of the cause, and message.
+type Refusal = (u16, &'static str, &'static str);
+
 /// What the API server answers instead of the simulation.
 #[derive(Clone, Default)]
 struct Script {
     /// The record of SidecarSets that dry runs return; `None` refuses them.
     injects: Arc<Mutex<Option<String>>>,
     /// The refusal of evictions, by name of the Pod: code, cause and message.
-    refuses: Arc<Mutex<BTreeMap<String, (u16, &'static str, &'static str)>>>,
+    refuses: Arc<Mutex<BTreeMap<String, Refusal>>>,
     /// The dry runs and evictions, as they were sent.
     sent: Arc<Mutex<Vec<String>>>,
 }
@@ -28,7 +31,7 @@ impl Script {
         script
     }
 
-    fn refuse(&self, pod: &str, refusal: (u16, &'static str, &'static str)) {
+    fn refuse(&self, pod: &str, refusal: Refusal) {
         self.refuses.lock().expect("a lock").insert(pod.to_owned(), refusal);
     }
 
