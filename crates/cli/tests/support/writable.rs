@@ -167,8 +167,8 @@ impl State {
         }
         let Some(found) = self.objects.get(path) else { return status(404, "not found", &json!({})) };
         let mut changed = found.clone();
-        let patch: json_patch::Patch = serde_json::from_value(body.clone()).unwrap();
-        if json_patch::patch(&mut changed, &patch).is_err() {
+        let operations: json_patch::Patch = serde_json::from_value(body.clone()).unwrap();
+        if json_patch::patch(&mut changed, &operations).is_err() {
             return status(422, "the server rejected our request due to an error in our request", &json!({}));
         }
         if !is_dry {
