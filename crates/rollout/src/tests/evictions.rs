@@ -230,8 +230,8 @@ proptest! {
         for _ in 0..wanted.iter().sum::<usize>() * 3 {
             model.round();
             model.pods.retain(|pod| !pod.is_going);
-            for workload in 0..wanted.len() {
-                while model.active(workload) < wanted[workload] {
+            for (workload, wanted) in wanted.iter().enumerate() {
+                while model.active(workload) < *wanted {
                     model.create(workload, true);
                 }
             }
