@@ -82,10 +82,11 @@ impl Running {
                 json!({"name": name, "image": image, "imageID": image, "ready": is_ready})
             });
             let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
+            // The condition `SidecarSetUpgradable` comes first, if it is there.
+            let index = usize::from(pod.state.upgradable.is_some());
             let operations = vec![
                 json!({"op": "add", "path": "/status/containerStatuses", "value": statuses.collect::<Vec<_>>()}),
-                json!({"op": "add", "path": "/status/conditions/0", "value": ready}),
-                json!({"op": "remove", "path": "/status/conditions/1"}),
+                json!({"op": "replace", "path": format!("/status/conditions/{index}"), "value": ready}),
             ];
             let object = ObjectRef {
                 api_version: "v1",
