@@ -90,8 +90,9 @@ impl Pace {
                 Self::Counting
             }
             // Nothing tells that this rollout is not complete already.
-            (Activity::Settling, Some(Self::Satisfied) | None) | (Activity::Satisfied, _) => Self::Satisfied,
-            (Activity::Stopped, Some(Self::Satisfied)) => Self::Satisfied,
+            (Activity::Settling, Some(Self::Satisfied) | None)
+            | (Activity::Satisfied, _)
+            | (Activity::Stopped, Some(Self::Satisfied)) => Self::Satisfied,
             (Activity::Stopped, _) => Self::Resting,
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::consistency::Judged;
 use crate::history::Revision;
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::{Sidecar, Target};
 
 /// Returns why a rollout fails: containers that the version has changed crash or do not start in more updated Pods than
 /// `maxUnavailable`. `None` if it does not. `revisions` are those of the SidecarSet, ascending.
@@ -57,5 +57,5 @@ fn changed(target: &Target<'_>, revisions: &[&Revision]) -> BTreeSet<String> {
     };
     let is_changed = |name: &str| entry(&before, name) != entry(&now, name);
     let sidecars = target.sidecars.iter().filter(|sidecar| is_changed(sidecar.name));
-    sidecars.flat_map(|sidecar| sidecar.containers()).collect()
+    sidecars.flat_map(Sidecar::containers).collect()
 }

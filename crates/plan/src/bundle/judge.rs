@@ -108,7 +108,7 @@ impl Judged {
         let hash = candidate.set.hash().to_owned();
         match &candidate.back {
             None => {
-                self.say(candidate, Place::In, Why::Current, hash, "Pods are injected with this version".to_owned())
+                self.say(candidate, Place::In, Why::Current, hash, "Pods are injected with this version".to_owned());
             }
             Some(text) => self.say(candidate, Place::Kept, Why::RolledBack, hash, text.clone()),
         }

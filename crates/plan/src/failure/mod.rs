@@ -4,6 +4,8 @@
 //! leader, and API servers that drop the conditions of SidecarSets. The controllers `sidecarset-rollout` and `bundle`
 //! read it, so running and new Pods get the same version.
 
+use std::fmt::Write as _;
+
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -96,7 +98,11 @@ pub fn digest(resource: &SidecarSet) -> String {
         ("spec", resource.spec(&[]).cloned().unwrap_or_default()),
     ]);
     let digest = Sha256::digest(pillion_json::go::to_string_sorted(&content).as_bytes());
-    digest.iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().take(DIGEST).fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Returns the revisions of the SidecarSet `resource`, the newest last (REV-1, REV-5).
