@@ -194,8 +194,8 @@ async fn roll65_a_preview_shows_the_steps_of_a_resize_wave_by_wave() {
     let preview = preview(simulation, question).await.expect("a preview");
     let of_pods = |wave: &Wave| -> Vec<String> {
         let changes = wave.changes.iter().filter(|change| change.object.kind == "Pod");
-        let named = changes.map(|change| format!("{} {}", change.object.name, change.why));
-        named.filter(|line| !line.contains("whether")).collect()
+        let lines = changes.map(|change| format!("{} {}", change.object.name, change.why));
+        lines.filter(|line| !line.contains("whether")).collect()
     };
     let waves: Vec<Vec<String>> = [&preview.first].into_iter().chain(&preview.waves).map(of_pods).collect();
     let steps = |name: &str| {
