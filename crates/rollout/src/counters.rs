@@ -55,7 +55,7 @@ mod tests {
     ) {
         let set = SidecarSet::from_decoded(json!({"metadata": {"name": "s"}, "spec": {"updateStrategy": strategy}}));
         let target = Target::new(&set, &set);
-        let counts = Counts { matched, updated, ready: updated_ready, updated_ready };
+        let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
         assert_eq!(Progress::of(&target, &round(&target.strategy, counts), counts).reason, reason);
     }
 }

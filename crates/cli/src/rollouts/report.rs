@@ -204,7 +204,7 @@ pub struct Sources<'a> {
 /// Returns the Pods that must be created again to get the version: the caller reads budgets if there are any.
 pub fn must_be_created_again<'p>(target: &Target<'_>, pods: &[&'p Pod]) -> Vec<&'p Pod> {
     let is_it = |pod: &&&Pod| {
-        let is_selected = target.strategy.selected.has(|key| pod.label(key));
+        let is_selected = target.selects(pod);
         let takes = target.way(pod).map_or(true, |way| way == Way::Recreate);
         is_selected && takes && !Judged::of(target, pod).is_updated
     };
@@ -280,9 +280,10 @@ fn groups(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: Opti
 }
 
 fn stuck(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<Stuck> {
-    let outdated = pods.iter().zip(judged).filter(|(pod, judged)| {
-        !judged.is_updated && target.strategy.is_rolling && target.strategy.selected.has(|key| pod.label(key))
-    });
+    let outdated = pods
+        .iter()
+        .zip(judged)
+        .filter(|(pod, judged)| !judged.is_updated && target.strategy.is_rolling && target.selects(pod));
     let stuck = outdated.filter_map(|(pod, _)| {
         let obstacle = target.way(pod).err()?;
         let told = upgradable::read(pod).unwrap_or_default();

@@ -58,6 +58,8 @@ fn running(set: &SidecarSet) -> Value {
     ];
     let mut pod = pod(set, &changes);
     pod["metadata"]["generation"] = json!(3);
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
     kubelet(&mut pod);
     pod
 }
