@@ -191,7 +191,7 @@ fn there_is_a_man_page_for_every_command() {
 
 /// Sources whose messages belong to several commands, or to another command than their folder suggests, with these
 /// commands.
-const SHARED: [(&str, &[&str]); 10] = [
+const SHARED: [(&str, &[&str]); 11] = [
     ("src/preview", &["inject", "explain"]),
     ("src/cluster", &["inject", "explain", "check", "plan"]),
     ("src/cluster/change.rs", &["rollout", "set"]),

@@ -90,6 +90,9 @@ fn pod(namespace: &str, name: &str, (hash, without_image, revision): (&str, &str
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name, "namespace": namespace, "uid": name, "resourceVersion": "1", "labels": {"app": "web"},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": true},
+            ],
             "annotations": {
                 "kruise.io/sidecarset-injected-list": "logs",
                 "kruise.io/sidecarset-hash": record(hash).to_string(),

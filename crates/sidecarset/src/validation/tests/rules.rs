@@ -187,7 +187,7 @@ fn val4_to_val13_spec(#[case] changes: Value, #[case] expected: &[&str]) {
 #[case::without_it(None, &["spec.updateStrategy"])]
 #[case::asked_for(Some("true"), &[])]
 #[case::refused(Some("false"), &["spec.updateStrategy"])]
-#[case::another_word(Some("yes"), &["spec.updateStrategy"])]
+#[case::another_word(Some("yes"), &["spec.updateStrategy", "metadata.annotations[pillion.dev/native-upgrade]"])]
 fn val4_diff31_native_sidecars_with_rolling_update_need_the_annotation(
     #[case] annotation: Option<&str>,
     #[case] expected: &[&str],
