@@ -12,6 +12,7 @@ pub mod demand;
 pub mod failure;
 pub mod legacy_token_cleaner;
 pub mod merged;
+pub mod restored;
 pub mod root_ca;
 pub mod sidecar_tokens;
 pub mod token_controller;

@@ -21,7 +21,6 @@ pub mod pod;
 pub mod recreate;
 pub mod resize;
 pub mod restart;
-pub mod restored;
 pub mod round;
 pub mod scatter;
 pub mod status;

@@ -81,11 +81,11 @@ pub enum Obstacle {
 const SHOWN: usize = 4;
 
 fn listed(fields: &[String]) -> String {
-    let mut shown = fields.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if let Some(more) = fields.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        shown.push_str(&format!(" and {more} more"));
+    let shown = fields.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match fields.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
-    shown
 }
 
 /// The stored versions of a SidecarSet, and what differs between each of them and the one that is rolled out. They are

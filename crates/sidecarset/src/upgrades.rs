@@ -53,6 +53,7 @@ pub struct RolloutSettings {
 
 /// What a `SidecarSet` asks for. [`Default`] is what OpenKruise does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of its own, and any combination is valid")]
 pub struct Upgrades {
     /// Whether cpu and memory may change in running Pods.
     pub resize: bool,

@@ -15,7 +15,7 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
 use pillion_controller::Context;
-use pillion_controller::bundle::BundleKeeper;
+use pillion_controller::bundle::{BundleKeeper, Options as BundleOptions};
 use pillion_controller::queue::run;
 use pillion_plan::bundle::stored;
 use pillion_plan::failure::{FAILED, Failed};
@@ -359,7 +359,8 @@ async fn roll61_roll62_new_pods_get_the_version_in_force_also_where_conditions_a
     .await;
     let place = Place::of(stage.cluster).await;
     let (_sender, receiver) = tokio::sync::watch::channel(Arc::new(Settings::decode(settings).unwrap()));
-    let keeper = tokio::spawn(run::<BundleKeeper>(Context::new(place.client.clone(), receiver), Default::default()));
+    let keeper =
+        tokio::spawn(run::<BundleKeeper>(Context::new(place.client.clone(), receiver), BundleOptions::default()));
     let rollback = json!({"pillion.dev/rollback": "true"});
     place.fill(&[set(&place, &rollback, &json!({"maxUnavailable": 2}))], 4, unedited).await;
     let in_bundle = async |image: &str| {

@@ -90,14 +90,14 @@ mod tests {
         budget
     }
 
-    fn held(by: &str) -> Option<Hold> {
-        Some(Hold::NoneAllowed(by.to_owned()))
+    fn none_allowed(by: &str) -> Hold {
+        Hold::NoneAllowed(by.to_owned())
     }
 
     #[rstest]
-    #[case::nothing_allowed(json!({}), json!({}), held("a"))]
+    #[case::nothing_allowed(json!({}), json!({}), Some(none_allowed("a")))]
     #[case::one_allowed(json!({}), json!({"disruptionsAllowed": 1}), None)]
-    #[case::all_pods(json!({"selector": {"matchLabels": null}}), json!({}), held("a"))]
+    #[case::all_pods(json!({"selector": {"matchLabels": null}}), json!({}), Some(none_allowed("a")))]
     #[case::no_pods(json!({"selector": null}), json!({}), None)]
     #[case::other_pods(json!({"selector": {"matchLabels": {"app": "api"}}}), json!({}), None)]
     #[case::not_counted_yet(json!({}), json!({"observedGeneration": 0}), Some(Hold::NotObserved("a".to_owned())))]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::budget_is_short(json!({}), json!({}), held("a"))]
+    #[case::budget_is_short(json!({}), json!({}), Some(none_allowed("a")))]
     #[case::budget_has_enough(json!({}), json!({"currentHealthy": 2}), None)]
     #[case::always_allowed(json!({"unhealthyPodEvictionPolicy": "AlwaysAllow"}), json!({}), None)]
     fn roll66_a_pod_that_is_not_ready_needs_less(

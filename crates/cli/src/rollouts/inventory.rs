@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
+use pillion_plan::restored::restored;
 use pillion_rollout::consistency::is_candidate;
 use pillion_rollout::history::{Revision, ascending};
 use pillion_rollout::pod::Pod;
-use pillion_rollout::restored::restored;
 use pillion_rollout::target::Target;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash::revision_data;
@@ -50,7 +50,8 @@ pub fn in_force<'a>(set: &SidecarSet, revisions: &[&'a Revision]) -> (SidecarSet
     let data = revision_data(version.spec(&[]).unwrap_or(&Value::Null));
     let named = revisions.iter().copied().find(|revision| revision.name() == latest && observed == Some(generation));
     let revision = named.or_else(|| revisions.iter().copied().rfind(|revision| revision.data == data));
-    let other = revision.filter(|revision| revision.data != data).and_then(|revision| restored(set, revision));
+    let other =
+        revision.filter(|revision| revision.data != data).and_then(|revision| restored(set, &revision.whole()).ok());
     (other.unwrap_or(version), revision)
 }
 
@@ -59,7 +60,8 @@ pub fn in_force<'a>(set: &SidecarSet, revisions: &[&'a Revision]) -> (SidecarSet
 pub struct Pods<'a> {
     reader: &'a Reader,
     namespace: Option<&'a str>,
-    pods: Vec<Pod>,
+    /// Sorted by namespace and name.
+    all: Vec<Pod>,
 }
 
 impl<'a> Pods<'a> {
@@ -70,11 +72,11 @@ impl<'a> Pods<'a> {
     pub fn read(reader: &'a Reader, namespace: Option<&'a str>, set: Option<&SidecarSet>) -> Result<Self, Trouble> {
         let labels = set.and_then(|set| set.spec(&["selector"])).and_then(query);
         let found = reader.list(Kind("v1", "Pod"), namespace, labels.as_deref())?.unwrap_or_default();
-        let mut pods: Vec<Pod> = found.iter().filter_map(|object| Pod::decode(object).ok()).collect();
-        pods.retain(|pod| pod.injected().next().is_some());
+        let mut all: Vec<Pod> = found.iter().filter_map(|object| Pod::decode(object).ok()).collect();
+        all.retain(|pod| pod.injected().next().is_some());
         let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-        pods.sort_by_cached_key(place);
-        Ok(Self { reader, namespace, pods })
+        all.sort_by_cached_key(place);
+        Ok(Self { reader, namespace, all })
     }
 
     /// Returns the Pods of a SidecarSet (ROLL-10), sorted by namespace and name.
@@ -97,7 +99,7 @@ impl<'a> Pods<'a> {
         };
         let is_of =
             |pod: &&Pod| selector.matches(|key| pod.label(key)) && is_selected(pod) && is_candidate(target, pod);
-        Ok(self.pods.iter().filter(is_of).collect())
+        Ok(self.all.iter().filter(is_of).collect())
     }
 
     /// Returns for each namespace whether a selector has it.

@@ -48,7 +48,9 @@ impl Table {
     pub fn print(&mut self, rows: &[Vec<Cell>], out: &mut dyn Write) -> io::Result<()> {
         let headings: Vec<Cell> = self.headings.iter().map(|heading| Cell::from(*heading)).collect();
         self.widen(&headings);
-        rows.iter().for_each(|row| self.widen(row));
+        for row in rows {
+            self.widen(row);
+        }
         self.line(&headings, out)?;
         self.add(rows, out)
     }
@@ -58,7 +60,9 @@ impl Table {
     /// # Errors
     /// If `out` takes no more.
     pub fn add(&mut self, rows: &[Vec<Cell>], out: &mut dyn Write) -> io::Result<()> {
-        rows.iter().for_each(|row| self.widen(row));
+        for row in rows {
+            self.widen(row);
+        }
         rows.iter().try_for_each(|row| self.line(row, out))
     }
 

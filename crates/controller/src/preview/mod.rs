@@ -212,7 +212,7 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
             passed.fetch_add(A_WAVE, Relaxed);
             rounds.next().await;
             let wave = tape.take();
-            preview.never = wave.never.clone();
+            preview.never.clone_from(&wave.never);
             if wave.changes.is_empty() && wave.events.is_empty() {
                 break;
             }

@@ -4,6 +4,7 @@ use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::failure::{self, Back, Failed};
+use pillion_plan::restored::restored;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::deadline::{Activity, Clock, Pace};
 use pillion_rollout::fate;
@@ -71,7 +72,7 @@ pub(super) fn in_force<'a>(
     let wanted = prepared(resource);
     let stored = revisions.iter().find(|revision| revision.name() == back.restored.name());
     let Some(stored) = stored else { return Ok(None) };
-    let restored = failure::restored(&wanted, &stored.whole())
+    let restored = restored(&wanted, &stored.whole())
         .map_err(|errors| format!("ControllerRevision \"{}\" cannot be read: {}", stored.name(), joined(&errors)))?;
     let is_bundled = bundled.hash() == restored.hash();
     if Back::of(&wanted, upgrades, &heads).is_some() {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::BundleInput;
 use crate::failure::{self, Back, FAILED};
+use crate::restored::restored;
 
 /// The annotation with `kubectl apply`'s copy of the manifest. It is as long as the manifest and has no effect on Pods.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -83,7 +84,7 @@ fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, 
     let ascending = failure::ascending(set, seen.revisions);
     let Some(back) = Back::of(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
     let text = back.text();
-    let (failed, set) = (back.failed.name().to_owned(), failure::restored(set, back.restored)?);
+    let (failed, set) = (back.failed.name().to_owned(), restored(set, back.restored)?);
     Ok(Some(InForce { set, failed, text }))
 }
 

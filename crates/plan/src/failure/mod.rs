@@ -6,10 +6,8 @@
 
 use std::fmt::Write as _;
 
-use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::hash;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -21,11 +19,8 @@ use sha2::{Digest as _, Sha256};
 pub const FAILED: &str = "pillion.dev/failed";
 /// On a SidecarSet: when `pillion rollout restart` was last used. It does not start a failed rollout again.
 pub const RESTARTED_AT: &str = "pillion.dev/restarted-at";
-
 /// The prefix of the annotations whose change starts a failed rollout again.
 const OURS: &str = "pillion.dev/";
-/// The fields of a spec that a ControllerRevision stores (REV-2).
-const STORED: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"];
 /// The length of a digest in a record, in bytes. A record is compared with one SidecarSet only.
 const DIGEST: usize = 16;
 
@@ -172,42 +167,6 @@ impl<'a> Back<'a> {
              spec.containers change or pillion.dev/rollback is false"
         )
     }
-}
-
-/// Returns the SidecarSet with the contents of a stored revision: the revision's fields (REV-2) and hashes, and all
-/// other fields of `set`. `latestRevision` of its status is the revision.
-///
-/// # Errors
-/// The revision cannot be read.
-pub fn restored(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet, Vec<FieldError>> {
-    let stored = revision.spec()?;
-    let mut hashes = None;
-    let mut hash_of = |key: &str, computed: fn(&hash::Hashes) -> &str| match revision.annotation(key) {
-        "" => computed(hashes.get_or_insert_with(|| hash::hashes(&stored))).to_owned(),
-        text => text.to_owned(),
-    };
-    let with_image = hash_of(names::HASH, |hashes| &hashes.hash);
-    let without_image = hash_of(names::HASH_WITHOUT_IMAGE, |hashes| &hashes.without_image);
-    let mut set = set.clone();
-    if let Some(object) = set.as_value_mut().as_object_mut() {
-        if let Some(spec) = json::object_mut(object, "spec") {
-            for field in STORED {
-                match json::at(&stored, &[field]) {
-                    Some(value) => spec.insert(field.to_owned(), value.clone()),
-                    None => spec.remove(field),
-                };
-            }
-        }
-        if let Some(status) = json::object_mut(object, "status") {
-            status.insert("latestRevision".to_owned(), revision.name().into());
-        }
-        let metadata = json::object_mut(object, "metadata");
-        if let Some(annotations) = metadata.and_then(|metadata| json::object_mut(metadata, "annotations")) {
-            annotations.insert(names::HASH.to_owned(), with_image.into());
-            annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), without_image.into());
-        }
-    }
-    Ok(set)
 }
 
 #[cfg(test)]

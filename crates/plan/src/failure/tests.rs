@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::restored::restored;
 
 fn set(image: &str, annotations: &Value) -> SidecarSet {
     let mut set = json!({
@@ -150,18 +151,18 @@ fn roll62_revisions_of_an_earlier_sidecar_set_of_this_name_are_left_out() {
 #[test]
 fn roll62_rev9_a_restored_version_has_the_stored_fields_and_hashes_and_keeps_the_others() {
     let now = set("agent:v2", &json!({"note": "kept"}));
-    let restored = restored(&now, &revision(1, "agent:v1", None)).unwrap();
-    let object = restored.as_value();
-    assert_eq!(restored.hash(), "hash of agent:v1");
-    assert_eq!(restored.containers(), [json!({"name": "agent", "image": "agent:v1"})]);
+    let before = restored(&now, &revision(1, "agent:v1", None)).unwrap();
+    let object = before.as_value();
+    assert_eq!(before.hash(), "hash of agent:v1");
+    assert_eq!(before.containers(), [json!({"name": "agent", "image": "agent:v1"})]);
     assert_eq!(object["spec"].get("volumes"), None, "the revision has none");
     assert_eq!(object["spec"]["selector"], now.as_value()["spec"]["selector"]);
     assert_eq!(object["metadata"]["annotations"]["note"], "kept");
     assert_eq!(object["status"]["latestRevision"], "logs-1");
     // Without a stored hash, it is that of the content.
-    let hashes = hash::hashes(&object["spec"]);
-    assert_eq!(restored.annotation(names::HASH_WITHOUT_IMAGE), hashes.without_image);
+    let hashes = pillion_sidecarset::hash::hashes(&object["spec"]);
+    assert_eq!(before.annotation(names::HASH_WITHOUT_IMAGE), hashes.without_image);
     let mut broken = revision(1, "agent:v1", None).as_value().clone();
     broken["data"] = json!({"spec": {"containers": "none"}});
-    assert!(super::restored(&now, &ControllerRevision::from_decoded(broken)).is_err());
+    assert!(restored(&now, &ControllerRevision::from_decoded(broken)).is_err());
 }

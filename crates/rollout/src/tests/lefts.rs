@@ -26,8 +26,12 @@ fn told(strategy: &Value) -> Vec<String> {
         &mut updated["metadata"]["annotations"],
         &json!({super::HASH: json!({"logs": {"hash": set.hash()}}).to_string(), WITHOUT_IMAGE: "{}"}),
     );
-    let objects =
-        [named("a", &[canary.clone()]), named("b", &[canary, (MORE, json!(record))]), named("c", &[]), updated];
+    let objects = [
+        named("a", std::slice::from_ref(&canary)),
+        named("b", &[canary, (MORE, json!(record))]),
+        named("c", &[]),
+        updated,
+    ];
     let pods: Vec<Pod> = objects.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
     let target = Target::new(&set, &set);

@@ -1,7 +1,5 @@
 //! SidecarSets with Pods that kwok runs, and the controller that rolls them out, with exactly the rendered rights.
 #![allow(dead_code, reason = "no test file uses all of it")]
-#![allow(dead_code, reason = "no test file uses all of it")]
-#![allow(dead_code, reason = "no test file uses all of it")]
 
 pub mod audit;
 

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context as _, bail};
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_plan::restored::restored;
 use pillion_rollout::difference::differences;
 use pillion_rollout::history::Revision;
-use pillion_rollout::restored::restored;
 use pillion_rollout::target::Target;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -202,8 +203,8 @@ fn table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
 /// Returns the SidecarSet with the spec of a revision, as a manifest: without its status, and without what the API server
 /// and admission write.
 fn manifest(set: &SidecarSet, revision: &Revision) -> anyhow::Result<Value> {
-    let restored = restored(set, revision)
-        .with_context(|| format!("ControllerRevision \"{}\" cannot be read", revision.name()))?;
+    let restored = restored(set, &revision.whole())
+        .map_err(|errors| anyhow!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), joined(&errors)))?;
     let mut metadata = json::Object::new();
     metadata.insert("name".to_owned(), set.name().into());
     if let Some(labels) = json::object(restored.as_value(), &["metadata", "labels"]) {

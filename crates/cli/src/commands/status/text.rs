@@ -96,9 +96,9 @@ pub(super) fn report(report: &Report, is_wide: bool, out: &mut dyn Write) -> io:
     }
     let most = if is_wide { usize::MAX } else { SHOWN };
     let stuck = report.not_upgradable.iter().map(|pod| (&pod.namespace, &pod.name, pod.reason.as_str()));
-    by_reason("Not upgradable", stuck.collect(), most, out)?;
+    by_reason("Not upgradable", &stuck.collect::<Vec<_>>(), most, out)?;
     let held = report.held.iter().flatten().map(|pod| (&pod.namespace, &pod.name, pod.reason.as_str()));
-    by_reason("Held by PodDisruptionBudgets", held.collect(), most, out)?;
+    by_reason("Held by PodDisruptionBudgets", &held.collect::<Vec<_>>(), most, out)?;
     let next = report.next.iter().flatten().map(|pod| {
         let how = match pod.way {
             "InPlace" => "new images in the running Pod",
@@ -108,7 +108,7 @@ pub(super) fn report(report: &Report, is_wide: bool, out: &mut dyn Write) -> io:
         };
         (&pod.namespace, &pod.name, how)
     });
-    by_reason("Next", next.collect(), most, out)
+    by_reason("Next", &next.collect::<Vec<_>>(), most, out)
 }
 
 fn head(report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -223,13 +223,13 @@ fn short(value: &Value, is_wide: bool) -> String {
 }
 
 /// Prints Pods below the reasons that they have in common.
-fn by_reason(title: &str, pods: Vec<(&String, &String, &str)>, most: usize, out: &mut dyn Write) -> io::Result<()> {
+fn by_reason(title: &str, pods: &[(&String, &String, &str)], most: usize, out: &mut dyn Write) -> io::Result<()> {
     if pods.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{HEAD}{title}{HEAD:#}")?;
     let mut reasons: Vec<&str> = Vec::new();
-    for (_, _, reason) in &pods {
+    for (_, _, reason) in pods {
         if !reasons.contains(reason) {
             reasons.push(reason);
         }
