@@ -97,7 +97,7 @@ pub fn progress(
     held: &[Held],
 ) -> Progress {
     if !target.upgrades.recreate || matches!(round, Round::Reset(_)) {
-        return progress;
+        return with_obstacle(progress, target, round, pods);
     }
     let is_at_rest = matches!(progress.reason, "Paused" | "NotUpdate" | "InvalidStrategy");
     if is_at_rest {
@@ -127,7 +127,7 @@ pub fn progress(
             ),
         );
     }
-    let Round::Upgrade { not_upgradable, chosen } = round else {
+    let Round::Upgrade { chosen, .. } = round else {
         return awaiting(progress, target);
     };
     if let Some(first) = held.first() {
@@ -146,14 +146,21 @@ pub fn progress(
     if progress.reason == "Complete" && lacking > 0 && !chosen.is_empty() {
         return rolling(format!("{lacking} Pods lack the sidecar and are recreated; {numbers}"));
     }
-    if progress.reason == "NotUpgradablePods" {
-        let first = not_upgradable.iter().find_map(|position| pods.get(*position));
-        if let Some((pod, obstacle)) = first.and_then(|pod| Some((pod, target.way(pod).err()?))) {
-            let message = format!("{numbers}; Pod \"{}\": {obstacle}", named(pod));
-            return Progress { message, ..progress };
+    awaiting(with_obstacle(progress, target, round, pods), target)
+}
+
+/// Names the first Pod that cannot be upgraded, and the reason, if the SidecarSet asks for more than upgrades of images.
+fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &[&Pod]) -> Progress {
+    let Round::Upgrade { not_upgradable, .. } = round else { return progress };
+    let asks = target.upgrades.resize || target.upgrades.recreate;
+    let stuck = not_upgradable.iter().filter_map(|position| pods.get(*position));
+    let mut told = stuck.filter(|_| asks && progress.reason == "NotUpgradablePods");
+    match told.find_map(|pod| Some((named(pod), target.way(pod).err()?))) {
+        Some((pod, obstacle)) => {
+            Progress { message: format!("{}; Pod \"{pod}\": {obstacle}", progress.message), ..progress }
         }
+        None => progress,
     }
-    awaiting(progress, target)
 }
 
 /// Returns the progress while replacements of evicted Pods do not exist yet.

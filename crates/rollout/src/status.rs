@@ -120,8 +120,13 @@ impl Progress {
                 let kept = budget::partition(target.strategy.limits.partition, matched);
                 if !not_upgradable.is_empty() {
                     let count = not_upgradable.len();
-                    let remedy = "more than images has changed, so they must be created again";
-                    Self::stalled("NotUpgradablePods", format!("{count} Pods cannot be upgraded: {remedy}; {numbers}"))
+                    // With further upgrade policies, other reasons are possible, and each Pod has its own.
+                    let why = if target.upgrades.resize || target.upgrades.recreate {
+                        ""
+                    } else {
+                        ": more than images has changed, so they must be created again"
+                    };
+                    Self::stalled("NotUpgradablePods", format!("{count} Pods cannot be upgraded{why}; {numbers}"))
                 } else if kept > 0 {
                     Self::ready("PartitionReached", format!("updateStrategy.partition keeps {kept} Pods; {numbers}"))
                 } else {
