@@ -58,7 +58,9 @@ impl SidecarSetRollout {
             }
             let written = match way {
                 Way::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
-                Way::InPlace | Way::Recreate => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
+                Way::InPlace => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
+                // `evict` takes these.
+                Way::Recreate => continue,
             };
             match written {
                 Written::Done => {}
