@@ -229,6 +229,22 @@ mod tests {
         assert_eq!((found.sidecar_set.as_deref(), found.kubeconfig.context.as_deref()), (set, context));
     }
 
+    /// Names complete by the identifiers of arguments, so each verb for one SidecarSet must use the same.
+    #[rstest]
+    #[case("status logs")]
+    #[case("rollout status logs")]
+    #[case("rollout history logs")]
+    #[case("rollout undo logs")]
+    #[case("rollout pause logs")]
+    #[case("rollout resume logs")]
+    #[case("rollout restart logs")]
+    #[case("set partition logs 1")]
+    #[case("set max-unavailable logs 1")]
+    fn each_verb_has_a_name_that_is_completed(#[case] line: &str) {
+        let found = Where::of(&crate::args::command(None), &words(&format!("pillion {line}")));
+        assert_eq!(found.sidecar_set.as_deref(), Some("logs"));
+    }
+
     #[test]
     fn kubectl_gets_commands_with_descriptions_and_no_files() {
         let mut out = Vec::new();

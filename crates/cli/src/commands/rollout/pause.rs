@@ -4,6 +4,7 @@ use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use crate::cluster::{Change, Forced, Writer, Writing, concluded};
+use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -56,7 +57,7 @@ pub struct Resume {
 struct Of {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
-    name: String,
+    sidecar_set: SetName,
     #[command(flatten)]
     forced: Forced,
     #[command(flatten)]
@@ -85,7 +86,7 @@ fn write(args: &Of, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<
     let writing = &args.writing;
     let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
     runtime.block_on(async {
-        let set = writer.sidecar_set(&args.name).await?;
+        let set = writer.sidecar_set(&args.sidecar_set.0).await?;
         if json::flag(&set, &["spec", "updateStrategy", "paused"]) == is_paused {
             writing.print(&set, if is_paused { "already paused" } else { "not paused" }, terminal)?;
             return Ok(Status::Done);

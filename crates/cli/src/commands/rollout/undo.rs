@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
 use crate::diff;
+use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::yaml::{self, Tree};
@@ -47,7 +48,7 @@ const FIELDS: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "
 pub struct Args {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
-    name: String,
+    sidecar_set: SetName,
     /// The number of the revision; 0 is the one before.
     #[arg(long, value_name = "N", default_value_t = 0)]
     to_revision: i64,
@@ -73,10 +74,11 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
     let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
     runtime.block_on(async {
-        let set = writer.sidecar_set(&args.name).await?;
+        let set = writer.sidecar_set(&args.sidecar_set.0).await?;
         args.forced.check(&set)?;
         let stored = stored(args, &writer).await?;
-        let of_set = decode(set.clone()).map_err(|errors| anyhow!("SidecarSet {}: {}", args.name, joined(&errors)))?;
+        let of_set =
+            decode(set.clone()).map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?;
         let now = of_set.into_sidecar_set();
         let uid = json::text(&set, &["metadata", "uid"]);
         let chosen = match chosen(args, uid, &now, &stored)? {
@@ -88,13 +90,14 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             }
         };
         let number = chosen.head.revision();
-        let earlier = of_revision(chosen)
-            .map_err(|problem| anyhow!("revision {number} of SidecarSet {} cannot be read: {problem}", args.name))?;
+        let earlier = of_revision(chosen).map_err(|problem| {
+            anyhow!("revision {number} of SidecarSet {} cannot be read: {problem}", args.sidecar_set.0)
+        })?;
         let changed = Change::new(&set, operations(&set, &earlier)).make(&writer, writing.dry_run).await?;
 
         let is_data = writing.dry_run != DryRun::None && writing.output.is_none();
         let out = if is_data { terminal.out() } else { terminal.err() };
-        let names = (format!("SidecarSet {}", args.name), format!("revision {number} ({})", chosen.name()));
+        let names = (format!("SidecarSet {}", args.sidecar_set.0), format!("revision {number} ({})", chosen.name()));
         diff::write(out, &names.0, &names.1, &text(&set), &text(&changed))?;
         for warning in warnings(&set) {
             terminal.warn(warning);
@@ -107,7 +110,7 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 /// Returns the stored revisions with the name of the SidecarSet, those of another one of this name included. A
 /// ControllerRevision that cannot be read has no data.
 async fn stored(args: &Args, writer: &Writer) -> anyhow::Result<Vec<Revision>> {
-    let labels = format!("{}={}", names::SIDECAR_SET_NAME_LABEL, args.name);
+    let labels = format!("{}={}", names::SIDECAR_SET_NAME_LABEL, args.sidecar_set.0);
     let found = writer.list(Kind("apps/v1", "ControllerRevision"), Some(&args.system_namespace), &labels).await?;
     let of = |object: Value| Revision::of(&ControllerRevision::from_decoded(object));
     Ok(found.context("the cluster does not serve ControllerRevisions")?.into_iter().map(of).collect())

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Change, Forced, Refusal, Writer, Writing, concluded};
 use crate::commands::rollout::of_strategy;
+use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -75,7 +76,7 @@ enum Field {
 struct Of {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
-    name: String,
+    sidecar_set: SetName,
     /// A number of Pods, or a percentage such as 10%.
     #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
     value: Value,
@@ -108,7 +109,7 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
     let writing = &args.writing;
     let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
     runtime.block_on(async {
-        let set = writer.sidecar_set(&args.name).await?;
+        let set = writer.sidecar_set(&args.sidecar_set.0).await?;
         if json::at(&set, &["spec", "updateStrategy", field]) == Some(&args.value) {
             writing.print(&set, &format!("{name} updated (no change)"), terminal)?;
             return Ok(Status::Done);
@@ -117,13 +118,13 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
         let operation = of_strategy(&set, field, &args.value);
         let errors = new_errors(&set, &operation);
         if !errors.is_empty() {
-            return Err(Refusal(format!("SidecarSet {}: {}", args.name, joined(&errors))).into());
+            return Err(Refusal(format!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors))).into());
         }
         let changed = Change::new(&set, vec![operation]).make(&writer, writing.dry_run).await?;
         if json::text(&set, &["spec", "updateStrategy", "type"]) == "NotUpdate" {
             terminal.warn(format_args!(
                 "updateStrategy.type of SidecarSet {} is NotUpdate, so running Pods keep their version whatever {field} is",
-                args.name
+                args.sidecar_set.0
             ));
         }
         writing.print(&changed, &format!("{name} updated"), terminal)?;

@@ -67,7 +67,7 @@ fn val2_metadata(#[case] metadata: Value, #[case] expected: &[&str]) {
 #[case::roll61_no_duration("progress-deadline", "soon", false)]
 #[case::roll62_no_flag("rollback", "yes", false)]
 #[case::roll63_no_flag("native-upgrade", "1", false)]
-fn annotations_that_ask_for_more_than_images(#[case] name: &str, #[case] value: &str, #[case] is_valid: bool) {
+fn diff32_annotations_that_ask_for_more_than_images(#[case] name: &str, #[case] value: &str, #[case] is_valid: bool) {
     let key = format!("pillion.dev/{name}");
     let errors = validate(&set("a", json!({"metadata": {"annotations": {&key: value}}})));
     let expected = if is_valid { Vec::new() } else { vec![format!("metadata.annotations[{key}]")] };

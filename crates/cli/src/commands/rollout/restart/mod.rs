@@ -19,6 +19,7 @@ use self::drive::{Drive, Ended};
 use self::progress::{Progress, pods};
 use self::scene::{Scene, Scope};
 use crate::cluster::{Change, DryRun, Evicted, Refusal, WriteError, Writer, Writing, concluded};
+use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -55,7 +56,7 @@ const ATTEMPTS: usize = 5;
 pub struct Args {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
-    name: String,
+    sidecar_set: SetName,
     /// Only the Pods that do not have the version in force.
     #[arg(long)]
     outdated: bool,
@@ -103,10 +104,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (runtime, writer) = Writer::new(&args.writing.kubeconfig, &args.writing.field_manager)?;
     runtime.block_on(async {
-        let object = writer.sidecar_set(&args.name).await?;
+        let object = writer.sidecar_set(&args.sidecar_set.0).await?;
         let decoded = decode(object.clone());
-        let set =
-            decoded.map_err(|errors| anyhow!("SidecarSet {}: {}", args.name, joined(&errors)))?.into_sidecar_set();
+        let set = decoded
+            .map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?
+            .into_sidecar_set();
         let scope = Scope::of(args, &writer, &set, &object).await?;
         let earlier = json::text(&object, &["metadata", "annotations", RESTARTED_AT]);
         let earlier = Timestamp::parse(earlier).filter(|_| !args.anew);
@@ -130,7 +132,7 @@ fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let due = scene.due();
         if due == 0 {
             let what = if args.outdated { "outdated Pods" } else { "Pods" };
-            writeln!(terminal.err(), "SidecarSet {} has no {what} to restart", args.name)?;
+            writeln!(terminal.err(), "SidecarSet {} has no {what} to restart", args.sidecar_set.0)?;
             return Ok(if scene.skipped().next().is_some() { Status::Refused } else { Status::Done });
         }
         let restart = Restart::new(args.max_unavailable, &scene.members)
@@ -174,7 +176,7 @@ async fn begin(mut object: Value, writer: &Writer, time: Timestamp, args: &Args)
     for _ in 1..ATTEMPTS {
         match mark(&object, time).make(writer, DryRun::None).await {
             // A status was written at the same time.
-            Err(WriteError::Changed(_)) => object = writer.sidecar_set(&args.name).await?,
+            Err(WriteError::Changed(_)) => object = writer.sidecar_set(&args.sidecar_set.0).await?,
             done => return done,
         }
     }

@@ -106,7 +106,7 @@ impl<'a> Scope<'a> {
     pub async fn of(args: &Args, writer: &Writer, set: &'a SidecarSet, object: &Value) -> anyhow::Result<Self> {
         let none = Value::Null;
         let selector = Selector::parse(set.spec(&["selector"]).unwrap_or(&none))
-            .map_err(|errors| anyhow!("SidecarSet {}: spec.selector: {}", args.name, joined(&errors)))?;
+            .map_err(|errors| anyhow!("SidecarSet {}: spec.selector: {}", args.sidecar_set.0, joined(&errors)))?;
         let labels = [selector.to_string(), args.selector.clone()];
         let labels: Vec<&str> = labels.iter().map(String::as_str).filter(|labels| !labels.is_empty()).collect();
         let hash = if args.outdated { Some(hash_in_force(args, writer, set, object).await?) } else { None };
@@ -203,7 +203,9 @@ async fn hash_in_force(args: &Args, writer: &Writer, set: &SidecarSet, object: &
             return Ok(hash);
         }
     }
-    let none = || Refusal(format!("SidecarSet {} has no hash, so it is not known which Pods are outdated", args.name));
+    let none = || {
+        Refusal(format!("SidecarSet {} has no hash, so it is not known which Pods are outdated", args.sidecar_set.0))
+    };
     Some(set.hash()).filter(|hash| !hash.is_empty()).map(str::to_owned).ok_or_else(none).map_err(Into::into)
 }
 
@@ -214,13 +216,13 @@ async fn namespaces(args: &Args, writer: &Writer, set: &SidecarSet) -> anyhow::R
         return Ok(args.namespace.clone().map(|name| BTreeSet::from([name])));
     };
     let selector = Selector::parse(selector)
-        .map_err(|errors| anyhow!("SidecarSet {}: spec.namespaceSelector: {}", args.name, joined(&errors)))?;
+        .map_err(|errors| anyhow!("SidecarSet {}: spec.namespaceSelector: {}", args.sidecar_set.0, joined(&errors)))?;
     let is_selected = |namespace: &Value| selector.matches_labels(json::object(namespace, &["metadata", "labels"]));
     if let Some(name) = &args.namespace {
         let found = writer.get(NAMESPACE, None, name).await?;
         let found = found.ok_or_else(|| anyhow!("Namespace {name} does not exist in the cluster"))?;
         if !is_selected(&found) {
-            return Err(Refusal(format!("SidecarSet {} does not select namespace {name}", args.name)).into());
+            return Err(Refusal(format!("SidecarSet {} does not select namespace {name}", args.sidecar_set.0)).into());
         }
         return Ok(Some(BTreeSet::from([name.clone()])));
     }
