@@ -124,7 +124,7 @@ enum Choice<'a> {
 
 /// Chooses the revision. `now` is the SidecarSet as it is.
 fn chosen<'a>(args: &Args, uid: &str, now: &SidecarSet, stored: &'a [Revision]) -> Result<Choice<'a>, Refusal> {
-    let Args { name, system_namespace, .. } = args;
+    let Args { sidecar_set: SetName(name), system_namespace, .. } = args;
     let own = history::ascending(uid, stored);
     if own.is_empty() {
         let others =
