@@ -179,12 +179,7 @@ fn is_as(now: &SidecarSet, revision: &Revision) -> bool {
 
 /// Returns the fields that a revision has.
 fn of_revision(revision: &Revision) -> Result<Value, String> {
-    let mut whole = revision.head.as_value().clone();
-    let data = json::parse(revision.data.as_bytes()).map_err(|error| error.to_string())?;
-    if let Some(whole) = whole.as_object_mut() {
-        whole.insert("data".to_owned(), data);
-    }
-    ControllerRevision::from_decoded(whole).spec().map_err(|errors| joined(&errors))
+    revision.whole().spec().map_err(|errors| joined(&errors))
 }
 
 /// Returns the operations that give a SidecarSet the fields of a revision.
