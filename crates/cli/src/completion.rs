@@ -241,7 +241,8 @@ mod tests {
     #[case("set partition logs 1")]
     #[case("set max-unavailable logs 1")]
     fn each_verb_has_a_name_that_is_completed(#[case] line: &str) {
-        let found = Where::of(&crate::args::command(None), &words(&format!("pillion {line}")));
+        // The space behind the name begins the word that is being typed.
+        let found = Where::of(&crate::args::command(None), &words(&format!("pillion {line} ")));
         assert_eq!(found.sidecar_set.as_deref(), Some("logs"));
     }
 
