@@ -38,6 +38,11 @@ impl Binaries {
         find(&self.built, "keeper", BUILD)
     }
 
+    /// Returns the path of a tool, such as `helm`, which always comes from `testenv/build`.
+    pub(crate) fn tool(&self, name: &'static str) -> Result<PathBuf, Error> {
+        find(&self.built, name, BUILD)
+    }
+
     /// Returns the path of a server. Never combines servers of both sources, because their releases may differ.
     pub(crate) fn server(&self, name: &'static str) -> Result<PathBuf, Error> {
         match &self.assets {
@@ -45,6 +50,14 @@ impl Binaries {
             None => find(&self.built, name, BUILD),
         }
     }
+}
+
+/// Returns the path of a tool that `testenv/build` builds: `helm`, `kubectl`, `kustomize`, `actionlint`, `glua`.
+///
+/// # Errors
+/// If it is not built. The message says how to build it.
+pub fn tool(name: &'static str) -> Result<PathBuf, Error> {
+    Binaries::from_environment().tool(name)
 }
 
 const BUILD: &str = "run \"make test-cluster\", or \"testenv/build\" to build the servers alone";
@@ -68,6 +81,14 @@ mod tests {
             fs::write(folder.path().join(program), "").unwrap();
         }
         folder
+    }
+
+    #[test]
+    fn tools_never_come_from_the_assets() {
+        let (built, assets) = (folder(&["helm"]), folder(&["helm"]));
+        let binaries = Binaries { built: built.path().to_owned(), assets: Some(assets.path().to_owned()) };
+        assert_eq!(binaries.tool("helm").unwrap(), built.path().join("helm"));
+        assert!(binaries.tool("kubectl").unwrap_err().to_string().contains("testenv/build"));
     }
 
     #[test]

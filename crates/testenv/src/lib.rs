@@ -44,6 +44,7 @@ mod servers;
 mod wait;
 mod webhook;
 
+pub use binaries::tool;
 pub use cluster::Cluster;
 pub use error::Error;
 pub use identity::Identity;
