@@ -38,7 +38,7 @@ fn ready_answer(report: &Report) -> (StatusCode, String) {
     let Report { problems, remarks } = report;
     let (status, first) =
         if problems.is_empty() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
-    let remarks = remarks.iter().map(|remark| format!("although {remark}"));
+    let remarks = remarks.iter().map(|remark| format!("warning: {remark}"));
     let lines: Vec<String> = std::iter::once(first.to_owned()).chain(problems.iter().cloned()).chain(remarks).collect();
     (status, lines.join("\n") + "\n")
 }
@@ -51,8 +51,8 @@ mod tests {
 
     #[rstest]
     #[case::ready(&[], &[], 200, "ok\n")]
-    #[case::ready_with_a_remark(&[], &["a: b"], 200, "ok\nalthough a: b\n")]
-    #[case::not_ready(&["a: b", "c: d"], &["e: f"], 503, "not ready\na: b\nc: d\nalthough e: f\n")]
+    #[case::ready_with_a_remark(&[], &["a: b"], 200, "ok\nwarning: a: b\n")]
+    #[case::not_ready(&["a: b", "c: d"], &["e: f"], 503, "not ready\na: b\nc: d\nwarning: e: f\n")]
     fn what_there_is_to_know_is_told_line_by_line(
         #[case] problems: &[&str],
         #[case] remarks: &[&str],

@@ -106,7 +106,7 @@ fn policy(part: Part, input: &Input, options: &Kubewarden) -> Document {
     let mut document =
         super::explain(Document::new(file(part), part.about(), object), "/spec/matchConditions", &conditions);
     if part.is_about_pods() {
-        let why = "Not matchLabels, which Kubewarden's controller drops without a word.";
+        let why = "Not matchLabels, which Kubewarden's controller drops silently.";
         document = document.with_comment("/spec/namespaceSelector/matchExpressions", why);
     }
     if asks {

@@ -142,7 +142,7 @@ async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
             Err(error) => panic!("{error}: {}", answer().await),
         }
     };
-    let secrets = format!("although sidecar-tokens: Secret of namespace \"{}\": secrets is forbidden", place.name);
+    let secrets = format!("warning: sidecar-tokens: Secret of namespace \"{}\": secrets is forbidden", place.name);
     let bindings = "merged-serviceaccounts: RoleBinding: rolebindings.rbac.authorization.k8s.io is forbidden";
     let told = says("503", &["not ready", bindings, &secrets]).await;
     assert!(told.contains(&rule(RBAC, "rolebindings")) && told.contains(&rule("", "secrets")), "{told}");

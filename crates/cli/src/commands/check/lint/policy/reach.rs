@@ -29,7 +29,7 @@ fn dropped_labels(policy: &Spot<'_>, spec: &Value) -> Option<Finding> {
     }
     Some(policy.warning(
         "spec.namespaceSelector.matchLabels",
-        "Kubewarden drops matchLabels without a word: the policy gets the Pods of every namespace",
+        "Kubewarden silently drops matchLabels: the policy gets the Pods of every namespace",
         "use matchExpressions with operator In",
     ))
 }
