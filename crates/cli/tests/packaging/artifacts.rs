@@ -186,7 +186,7 @@ fn package(artifact: &Artifact, created: &str) -> Value {
     let keywords = of("io.artifacthub.keywords");
     let mut annotations = json!({
         "kubewarden/mutation": metadata["mutating"].to_string(),
-        "kubewarden/questions-ui": text(&artifact.path("questions-ui.yml")),
+        "kubewarden/questions-ui": form(artifact),
         "kubewarden/resources": of("io.artifacthub.resources"),
         "kubewarden/rules": list(&metadata["rules"]),
     });
@@ -274,17 +274,16 @@ fn default(part: Part, setting: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The forms of the other artifacts are parts of the one in the root folder, with the defaults that they need.
-#[rstest]
-fn the_form_of_an_artifact_asks_for_what_it_reads(
-    #[values("artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
-) {
-    let artifact = artifact(folder);
-    let [part] = artifact.parts else { panic!("one part") };
+/// Returns the form of an artifact. That of the policy that injects is written by hand; the others are parts of it, with
+/// the defaults that they need.
+fn form(artifact: &Artifact) -> String {
     let whole = text("questions-ui.yml");
-    let mut form = "# Rancher's form for the settings of this artifact. Made of questions-ui.yml in the root folder by\n\
+    let [part] = artifact.parts else { return whole };
+    let mut form =
+        "# Rancher's form for the settings of this artifact. Made of questions-ui.yml in the root folder by\n\
                     # `make artifacts-renew`.\nquestions:\n"
-        .to_owned();
+            .to_owned();
+    let mut changed = 0;
     for question in whole.split("\n  - variable: ").skip(1) {
         let setting = question.lines().next().unwrap();
         if asks(*part, setting) {
@@ -292,14 +291,33 @@ fn the_form_of_an_artifact_asks_for_what_it_reads(
             if let Some((before, after)) = default(*part, setting) {
                 assert_eq!(question.matches(before).count(), 1, "{setting}");
                 question = question.replace(before, after);
+                changed += 1;
             }
             form += &format!("  - variable: {question}\n\n");
         }
     }
-    compare(&artifact.path("questions-ui.yml"), &format!("{}\n", form.trim_end()));
+    assert_eq!(
+        changed,
+        match part {
+            Part::Assert => 2,
+            Part::Guards | Part::Shoots => 1,
+            _ => 0,
+        }
+    );
+    format!("{}\n", form.trim_end())
+}
+
+#[rstest]
+fn the_form_of_an_artifact_asks_for_what_it_reads(
+    #[values("artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+) {
+    let artifact = artifact(folder);
+    let form = form(artifact);
+    compare(&artifact.path("questions-ui.yml"), &form);
     let raw = suggested(&of_yaml("form", &form));
     let settings = Settings::decode(raw.clone()).unwrap();
     assert_eq!(settings.validate(), []);
+    let [part] = artifact.parts else { panic!("one part") };
     assert_eq!(settings.role == Role::Assert, *part == Part::Assert);
     assert!(*part == Part::TokenSecrets || Needs::of(&raw, &settings, false).unwrap().has(*part));
 }

@@ -77,10 +77,8 @@ const KINDS: [(&str, &str, &str); 31] = [
 /// guarded. Gardens and `ManagedSeedSet`s are opt-in, since few clusters have their CRDs.
 #[test]
 fn the_artifacts_list_what_the_module_answers() {
-    let listed: BTreeSet<(String, String, String)> = rules()
-        .into_iter()
-        .map(|rule| (rule[0].clone(), rule[2].clone(), rule[3].clone()))
-        .collect();
+    let listed: BTreeSet<(String, String, String)> =
+        rules().into_iter().map(|rule| (rule[0].clone(), rule[2].clone(), rule[3].clone())).collect();
     for (group, kind, resource) in KINDS {
         let (_, sub_resource) = resource.split_once('/').unwrap_or((resource, ""));
         for operation in ["CREATE", "UPDATE", "DELETE", "CONNECT"] {

@@ -14,10 +14,12 @@ use serde_json::{Map, Value, json};
 
 mod artifacts;
 mod deploy;
-mod identity;
-mod release;
 #[path = "../support/files.rs"]
 mod files;
+mod identity;
+mod publishing;
+mod release;
+mod workflows;
 
 fn yaml(name: &str) -> Value {
     of_yaml(name, &text(name))
