@@ -20,20 +20,29 @@ KWCTL ?= $(or $(shell command -v kwctl 2>/dev/null),pillion)
 PILLION := $(abspath $(TARGET_DIR)/debug/pillion)
 RUNNER := $(if $(filter pillion,$(KWCTL)),$(PILLION),$(KWCTL))
 NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),pillion)
-# The benchmarks compare the module with this one. It has its own folder, since Kubewarden's release workflow takes
-# every module beside ours.
+# The artifacts with a part of the module's work, besides the policy that injects: the folders below artifacts/.
+ARTIFACTS := assert guards shoots token-secrets
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/v\1/p' Cargo.toml)
+# The benchmarks compare the module with this one. It has its own folder, so that it does not rebuild ours.
 BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
 
-# Cargo's output is the module that is tested, measured, embedded and released. Kubewarden's release workflow builds it
-# in the same way.
-policy.wasm: $(SOURCES)
-	$(CARGO) build --target=$(TARGET) --release --locked
+# Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
+# (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists.
+ifneq ($(BUILT_MODULE),)
+policy.wasm: $(BUILT_MODULE) FORCE
+	cmp --silent $< $@ || cp $< $@
+else
+policy.wasm: $(SOURCES) .ci/remap
+	$(CARGO) build --target=$(TARGET) --release --locked --config "target.$(TARGET).rustflags=$$(.ci/remap toml)"
 	cp $(MODULE) $@
+endif
 	@$(MAKE) --no-print-directory size
+
+FORCE:
 
 size:
 	@bytes=$$(wc -c < policy.wasm); echo "policy.wasm: $$bytes bytes (limit: $(LIMIT))"; test "$$bytes" -lt $(LIMIT) || { echo "policy.wasm is too large" >&2; exit 1; }
@@ -44,12 +53,45 @@ size:
 pillion: policy.wasm
 	$(CARGO) test --workspace --locked --test help --no-run
 
-annotated-policy.wasm: policy.wasm metadata.yml README.md | $(NEEDS_PILLION)
-	$(RUNNER) annotate --metadata-path metadata.yml --usage-path README.md --output-path $@ policy.wasm
+# Builds the module a second time, in another folder, and compares.
+reproducible: policy.wasm
+	.ci/reproducible
 
-# Needs kwctl, whose output Artifact Hub and Rancher use; a test compares it with metadata.yml.
-artifacthub-pkg.yml: metadata.yml questions-ui.yml
-	kwctl scaffold artifacthub --metadata-path metadata.yml --questions-path questions-ui.yml --output $@
+# The program as it is released, for a target of rustc: make dist DIST=x86_64-unknown-linux-musl.
+DIST ?= $(shell rustc -vV | sed -n 's/^host: //p')
+dist: policy.wasm
+	.ci/release/build $(DIST) $(DIST_FLAGS)
+
+# The same module with the metadata of each artifact.
+annotated: annotated-policy.wasm $(ARTIFACTS:%=annotated-%.wasm)
+
+# The usage text in the module is read where the repository's other documents are not.
+annotated-policy.wasm: policy.wasm metadata.yml README.md .ci/release/usage | $(NEEDS_PILLION)
+	@mkdir -p $(TARGET_DIR)/usage
+	.ci/release/usage README.md $(VERSION) > $(TARGET_DIR)/usage/policy.md
+	$(RUNNER) annotate --metadata-path metadata.yml --usage-path $(TARGET_DIR)/usage/policy.md --output-path $@ policy.wasm
+
+$(ARTIFACTS:%=annotated-%.wasm): annotated-%.wasm: policy.wasm artifacts/%/metadata.yml artifacts/%/README.md .ci/release/usage | $(NEEDS_PILLION)
+	@mkdir -p $(TARGET_DIR)/usage
+	.ci/release/usage artifacts/$*/README.md $(VERSION) > $(TARGET_DIR)/usage/$*.md
+	$(RUNNER) annotate --metadata-path artifacts/$*/metadata.yml --usage-path $(TARGET_DIR)/usage/$*.md --output-path $@ policy.wasm
+
+# Writes artifacthub-pkg.yml of all artifacts, and the forms of those below artifacts/.
+artifacts-renew: policy.wasm
+	PILLION_RENEW=1 $(CARGO) test --workspace --locked --test packaging artifact
+
+# The workflows, as actionlint and zizmor see them. testenv/build builds actionlint; zizmor is a program of PyPI
+# (.ci/zizmor.txt).
+ACTIONLINT ?= $(or $(shell command -v actionlint 2>/dev/null),$(TARGET_DIR)/testenv/bin/actionlint)
+ZIZMOR ?= $(shell command -v zizmor 2>/dev/null)
+workflows:
+	@command -v $(ACTIONLINT) >/dev/null || { echo "actionlint is missing: \"make servers\" builds it" >&2; exit 1; }
+	$(ACTIONLINT) -color
+ifneq ($(ZIZMOR),)
+	$(ZIZMOR) --offline --no-progress --persona pedantic .github
+else
+	@echo "zizmor is not installed: permissions and templates in workflows are not checked; pip install --requirement .ci/zizmor.txt"
+endif
 
 fmt:
 	$(CARGO) fmt --all -- --check
@@ -96,7 +138,7 @@ windows: policy.wasm
 	$(CARGO) check --package pillion --no-default-features --target x86_64-pc-windows-gnu --locked
 
 tools:
-	@for tool in bats jq; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq" >&2; exit 1; }; done
+	@for tool in bats jq zip; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq zip" >&2; exit 1; }; done
 
 # Injects the log agent into a Pod that an API server sent to a webhook, and prints the difference.
 run: pillion
@@ -156,4 +198,4 @@ bench-scale-docs: bench-scale
 
 clean:
 	$(CARGO) clean
-	rm -f policy.wasm annotated-policy.wasm
+	rm -f policy.wasm annotated-*.wasm

@@ -171,6 +171,7 @@ fn documents() -> Vec<PathBuf> {
     documents.extend(files(&root().join("docs"), "md"));
     documents.extend(files(&root().join("examples"), "md"));
     documents.extend(files(&root().join("deploy"), "md"));
+    documents.extend(files(&root().join("artifacts"), "md"));
     documents
 }
 

@@ -1,5 +1,5 @@
-//! The manifests in `deploy/` request and grant what metadata.yml lists, and metadata.yml lists the requests that the
-//! policy handles.
+//! The manifests in `deploy/` request and grant what the metadata of the artifacts lists, and the metadata lists the
+//! requests that the module handles.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use pillion_admission::settings::{Role, Settings};
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::artifacts::ARTIFACTS;
 use super::files::{RULE, combinations, objects, text};
 use super::{sorted, yaml};
 
@@ -15,6 +16,22 @@ const POLICIES: [&str; 5] = ["pods", "assert", "guards", "token-secrets", "sidec
 
 fn policy(name: &str) -> Value {
     yaml(&format!("deploy/policy-{name}.yaml"))
+}
+
+/// Returns the metadata of all artifacts.
+fn metadata() -> Vec<Value> {
+    ARTIFACTS.iter().map(|artifact| artifact.metadata()).collect()
+}
+
+/// Returns the rules of all artifacts.
+fn rules() -> BTreeSet<Vec<String>> {
+    metadata().iter().flat_map(|metadata| combinations(&metadata["rules"], &RULE)).collect()
+}
+
+/// Returns what any artifact reads.
+fn read_by_artifacts() -> BTreeSet<String> {
+    let list = |metadata: &Value| metadata.get("contextAwareResources").map(sorted).unwrap_or_default();
+    metadata().iter().flat_map(list).collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -56,14 +73,12 @@ const KINDS: [(&str, &str, &str); 31] = [
     ("seedmanagement.gardener.cloud", "ManagedSeedSet", "managedseedsets"),
 ];
 
-/// The metadata lists every request that the policy has rules for: a request that does not reach the policy is not
+/// The artifacts together list every request that the module has rules for: a request that does not reach it is not
 /// guarded. Gardens and `ManagedSeedSet`s are opt-in, since few clusters have their CRDs.
 #[test]
-fn the_metadata_lists_what_the_policy_answers() {
-    let listed: BTreeSet<(String, String, String)> = combinations(&yaml("metadata.yml")["rules"], &RULE)
-        .into_iter()
-        .map(|rule| (rule[0].clone(), rule[2].clone(), rule[3].clone()))
-        .collect();
+fn the_artifacts_list_what_the_module_answers() {
+    let listed: BTreeSet<(String, String, String)> =
+        rules().into_iter().map(|rule| (rule[0].clone(), rule[2].clone(), rule[3].clone())).collect();
     for (group, kind, resource) in KINDS {
         let (_, sub_resource) = resource.split_once('/').unwrap_or((resource, ""));
         for operation in ["CREATE", "UPDATE", "DELETE", "CONNECT"] {
@@ -83,25 +98,25 @@ fn the_metadata_lists_what_the_policy_answers() {
     }
 }
 
-/// The policies of `deploy/` together have the rules of the metadata, except for Shoots, which only Gardener has.
+/// The policies of `deploy/` together have the rules of the artifacts, except for Shoots, which only Gardener has.
 #[test]
-fn the_policies_share_the_rules_of_the_metadata() {
+fn the_policies_share_the_rules_of_the_artifacts() {
     let mut asked = BTreeSet::new();
     for name in POLICIES {
         asked.extend(combinations(&policy(name)["spec"]["rules"], &RULE));
     }
-    let mut wanted = combinations(&yaml("metadata.yml")["rules"], &RULE);
+    let mut wanted = rules();
     wanted.retain(|rule| rule[2] != "shoots");
     assert_eq!(asked, wanted);
 }
 
 #[test]
-fn the_policies_read_what_the_metadata_lists() {
+fn the_policies_read_what_the_artifacts_list() {
     let mut read = BTreeSet::new();
     for name in POLICIES {
         read.extend(sorted(&policy(name)["spec"]["contextAwareResources"]));
     }
-    assert_eq!(read, sorted(&yaml("metadata.yml")["contextAwareResources"]));
+    assert_eq!(read, read_by_artifacts());
 }
 
 /// Returns all Roles and `ClusterRole`s of `deploy/rbac.yaml`.
@@ -111,16 +126,17 @@ fn roles() -> Vec<Value> {
 }
 
 #[test]
-fn the_policy_server_may_do_what_the_metadata_asks_for_and_nothing_else() {
-    let metadata = yaml("metadata.yml");
+fn the_policy_server_may_do_what_the_artifacts_ask_for_and_nothing_else() {
     let mut wanted = BTreeSet::new();
-    for resource in metadata["contextAwareResources"].as_array().unwrap() {
+    for resource in read_by_artifacts() {
+        let resource: Value = serde_json::from_str(&resource).unwrap();
         let api_version = resource["apiVersion"].as_str().unwrap();
         let (group, _) = api_version.split_once('/').unwrap_or_default();
         let plural = format!("{}s", resource["kind"].as_str().unwrap().to_lowercase());
         wanted.insert(vec![group.to_owned(), plural, "get".to_owned()]);
     }
-    for capability in texts(&metadata["hostCapabilities"]) {
+    let declared = metadata().into_iter().filter_map(|metadata| metadata.get("hostCapabilities").map(texts));
+    for capability in declared.flatten() {
         match capability.as_str() {
             "kubernetes/get_resource" => {}
             "kubernetes/can_i" => {

@@ -1,5 +1,5 @@
-//! The published files of the policy agree: metadata.yml, artifacthub-pkg.yml, questions-ui.yml, deploy/ and the
-//! versions of the crates.
+//! The published files agree: the metadata of the artifacts, artifacthub-pkg.yml, questions-ui.yml, deploy/, the versions
+//! of the crates; and the scripts that make a release of them work.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,14 @@ use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
+mod artifacts;
 mod deploy;
 #[path = "../support/files.rs"]
 mod files;
+mod identity;
+mod publishing;
+mod release;
+mod workflows;
 
 fn yaml(name: &str) -> Value {
     of_yaml(name, &text(name))
@@ -48,56 +53,6 @@ fn the_changelog_speaks_of_the_version() {
         changelog.lines().any(|line| line.starts_with("## [Unreleased]"))
             || changelog.lines().any(|line| line.starts_with(&format!("## [{version}]"))),
     );
-}
-
-/// The file equals the output of `kwctl scaffold artifacthub` for metadata.yml, except for the time.
-#[test]
-fn artifact_hub_is_told_what_the_metadata_says() {
-    let metadata = yaml("metadata.yml");
-    let version = annotation(&metadata, "io.kubewarden.policy.version");
-    let image = format!("{}:v{version}", annotation(&metadata, "io.kubewarden.policy.ociUrl"));
-    let source = annotation(&metadata, "io.kubewarden.policy.source");
-    let author = annotation(&metadata, "io.kubewarden.policy.author");
-    let (name, email) = author.trim_end_matches('>').split_once(" <").expect("Name <address>");
-    let package = yaml("artifacthub-pkg.yml");
-
-    for (key, wanted) in [
-        ("version", json!(version)),
-        ("name", json!(annotation(&metadata, "io.kubewarden.policy.title"))),
-        ("displayName", json!(annotation(&metadata, "io.artifacthub.displayName"))),
-        ("description", json!(annotation(&metadata, "io.kubewarden.policy.description"))),
-        ("license", json!(annotation(&metadata, "io.kubewarden.policy.license"))),
-        ("homeURL", json!(annotation(&metadata, "io.kubewarden.policy.url"))),
-        ("containersImages", json!([{"name": "policy", "image": image}])),
-        (
-            "links",
-            json!([
-                {"name": "policy", "url": format!("{source}/releases/download/v{version}/policy.wasm")},
-                {"name": "source", "url": source},
-            ]),
-        ),
-        ("maintainers", json!([{"name": name, "email": email}])),
-    ] {
-        assert_eq!(package[key], wanted, "{key}");
-    }
-    let keywords: Vec<_> =
-        annotation(&metadata, "io.artifacthub.keywords").split(',').map(|word| word.trim().to_owned()).collect();
-    assert_eq!(package["keywords"], json!(keywords));
-    assert!(package["install"].as_str().is_some_and(|text| text.contains(&format!("kwctl pull {image}"))));
-    assert!(package["createdAt"].as_str().is_some_and(|time| time.len() >= 20), "{}", package["createdAt"]);
-
-    let annotations = &package["annotations"];
-    assert_eq!(annotations["kubewarden/mutation"], "true");
-    assert_eq!(annotations["kubewarden/resources"], json!(annotation(&metadata, "io.artifacthub.resources")));
-    assert_eq!(annotations["kubewarden/questions-ui"], json!(text("questions-ui.yml")));
-    assert_eq!(rules(annotations["kubewarden/rules"].as_str().unwrap()), metadata["rules"]);
-    let resources = rules(annotations["kubewarden/contextAwareResources"].as_str().unwrap());
-    assert_eq!(sorted(&resources), sorted(&metadata["contextAwareResources"]));
-}
-
-/// Parses a list that is a string of YAML.
-fn rules(list: &str) -> Value {
-    of_yaml("annotation", &format!("list:\n{list}"))["list"].clone()
 }
 
 fn sorted(list: &Value) -> BTreeSet<String> {
