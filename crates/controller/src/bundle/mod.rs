@@ -3,7 +3,7 @@
 //! [`pillion_plan::bundle`] decides what to write. If a process stops halfway (a shard without its index, an index
 //! whose old shards still exist), the next process completes the work.
 
-mod metrics;
+pub(crate) mod metrics;
 mod say;
 mod sources;
 
@@ -145,10 +145,12 @@ impl Controller for BundleKeeper {
 
     async fn reconcile(&self, _: &Whole, state: &mut State) -> Result<Done, Failure> {
         let Some(sources) = self.sources() else {
+            self.metrics.idle();
             self.idle(state);
             return Ok(Done::Settled);
         };
         state.is_idle = false;
+        self.metrics.keeps(self.context.clock.now());
         if timeout(LISTING, sources.listed()).await.is_err() {
             return Ok(Done::LookAgain(LISTING));
         }
@@ -317,7 +319,7 @@ impl BundleKeeper {
     async fn finish(&self, plan: &Plan, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
         state.look_again = plan.look_again;
         let is_written = plan.steps.iter().any(|step| matches!(step, Step::Apply(_)));
-        self.metrics.written(&plan.verdicts, plan.length, is_written);
+        self.metrics.written(&plan.verdicts, plan.length, is_written, self.context.clock.now());
         if is_written {
             let (sets, bytes) = (plan.verdicts.len(), plan.length);
             tracing::info!(controller = Self::NAME, sets, bytes, "the bundle was written");
