@@ -48,7 +48,10 @@ fn tested(alert: &str) -> Vec<bool> {
     let query = format!("ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}}");
     let tests = yaml(UNIT_TESTS);
     let checks = list(&tests["tests"]).iter().flat_map(|test| list(&test["promql_expr_test"]).to_vec());
-    checks.filter(|check| string(&check["expr"]) == query).map(|check| !list(&check["exp_samples"]).is_empty()).collect()
+    checks
+        .filter(|check| string(&check["expr"]) == query)
+        .map(|check| !list(&check["exp_samples"]).is_empty())
+        .collect()
 }
 
 #[test]

@@ -115,7 +115,10 @@ impl Walk<'_> {
                 let is_list = value.chars().all(|c| c.is_ascii_alphanumeric() || "_|-/".contains(c));
                 let parts: Vec<&str> = if is_list { value.split('|').collect() } else { Vec::new() };
                 self.problems.extend(
-                    parts.iter().filter(|part| !values.contains(**part)).map(|part| format!("no value {part}: {selector}")),
+                    parts
+                        .iter()
+                        .filter(|part| !values.contains(**part))
+                        .map(|part| format!("no value {part}: {selector}")),
                 );
                 let matches = |found: &String| match op {
                     MatchOp::Equal => found == value,
@@ -132,7 +135,8 @@ impl Walk<'_> {
     }
 
     fn exist(&mut self, labels: &[String], all: &BTreeSet<String>) -> BTreeSet<String> {
-        let missing = labels.iter().filter(|label| !all.contains(*label)).map(|label| format!("no label {label} there"));
+        let missing =
+            labels.iter().filter(|label| !all.contains(*label)).map(|label| format!("no label {label} there"));
         self.problems.extend(missing);
         labels.iter().cloned().collect()
     }
@@ -168,7 +172,8 @@ mod tests {
         assert_eq!(read("sum by (path) (pillion_admission_requests_total) > 0"), "path");
         assert_eq!(read("absent(pillion_build_info)"), "");
         assert!(read("pillion_settings_current == 0").contains("pod"));
-        let quantile = "histogram_quantile(0.9, sum by (le, path) (rate(pillion_admission_duration_seconds_bucket[5m])))";
+        let quantile =
+            "histogram_quantile(0.9, sum by (le, path) (rate(pillion_admission_duration_seconds_bucket[5m])))";
         assert_eq!(read(quantile), "path");
     }
 }
