@@ -47,7 +47,7 @@
 
 {{- define "pillion.checkKubewarden" -}}
 {{- with .Values.kubewarden -}}
-{{- if and .module (not (regexMatch "^((registry|https?|file)://)?[^:/[:space:]][^[:space:]]*$" (trimPrefix "file:///" .module))) -}}
+{{- if and .module (not (regexMatch (ternary "^(registry|https?|file)://[^[:space:]]+$" "^[^[:space:]]+$" (contains "://" .module)) .module)) -}}
 {{- fail (printf "kubewarden.module is %q; write registry://REGISTRY/NAME:TAG, or a URL with https, http or file" .module) -}}
 {{- end -}}
 {{- if and (not .enabled) (or .module .policyServer (ne .mode "protect")) -}}
