@@ -191,8 +191,8 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} is not in:\n{text}");
     }
-    let renewed =
-        text.lines().find_map(|line| line.strip_prefix("pillion_controller_bundle_correct_timestamp_seconds "));
+    let renewed = "pillion_controller_bundle_correct_timestamp_seconds{config_map=\"pillion-system/pillion-bundle\"} ";
+    let renewed = text.lines().find_map(|line| line.strip_prefix(renewed));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     assert!(now - renewed.unwrap().parse::<u64>().unwrap() < 150, "{renewed:?}");
     let text = listed(installation.get("/metrics").await, "server");

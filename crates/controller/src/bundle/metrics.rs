@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{Place, Verdict};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -17,6 +19,18 @@ use crate::store::{Facets, Store, Subject};
 /// How long to wait for the first Pod that is injected with a version.
 const PATIENCE: Duration = Duration::from_hours(1);
 
+/// The bundle in a ConfigMap: `pillion-system/pillion-bundle`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    config_map: String,
+}
+
+impl Of {
+    fn at(at: &ConfigMapName) -> Self {
+        Self { config_map: format!("{}/{}", at.namespace, at.name) }
+    }
+}
+
 /// The metrics of the bundle. Clones share their values.
 #[derive(Clone)]
 pub(crate) struct BundleMetrics {
@@ -25,7 +39,7 @@ pub(crate) struct BundleMetrics {
     bytes: Gauge,
     refused: Gauge,
     /// Has one value while there is a bundle to keep.
-    correct: Family<(), Gauge>,
+    correct: Family<Of, Gauge>,
     edits: Arc<Mutex<Edits>>,
 }
 
@@ -62,9 +76,11 @@ impl BundleMetrics {
     }
 
     /// Records that there is a bundle to keep. Its time begins now if it is not known.
-    pub(crate) fn keeps(&self, now: Timestamp) {
-        if self.correct.get(&()).is_none() {
-            self.correct.get_or_create(&()).set(now.0);
+    pub(crate) fn keeps(&self, at: &ConfigMapName, now: Timestamp) {
+        let of = Of::at(at);
+        if self.correct.get(&of).is_none() {
+            self.correct.clear();
+            self.correct.get_or_create(&of).set(now.0);
         }
     }
 
@@ -104,8 +120,15 @@ impl BundleMetrics {
     }
 
     /// Records that the bundle is correct and has this length in bytes; `is_written` tells whether it had to be written.
-    pub(crate) fn written(&self, verdicts: &[Verdict], length: usize, is_written: bool, now: Timestamp) {
-        self.correct.get_or_create(&()).set(now.0);
+    pub(crate) fn written(
+        &self,
+        at: &ConfigMapName,
+        verdicts: &[Verdict],
+        length: usize,
+        is_written: bool,
+        now: Timestamp,
+    ) {
+        self.correct.get_or_create(&Of::at(at)).set(now.0);
         let refused = verdicts.iter().filter(|verdict| verdict.place != Place::In).count();
         self.bytes.set(i64::try_from(length).unwrap_or(i64::MAX));
         self.refused.set(i64::try_from(refused).unwrap_or(i64::MAX));

@@ -1,3 +1,4 @@
+use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::merged::Notice;
 use pillion_plan::sidecar_tokens::{Foreign, Lack};
@@ -95,8 +96,9 @@ fn the_list_of_metrics_is_what_a_scrape_gives() {
     tokens.requested(true);
     tokens.requested(false);
     tokens.measured(1, None);
-    BundleMetrics::new(&metrics).written(&[], 1, true, Timestamp(1));
+    let at = ConfigMapName { namespace: ANY.to_owned(), name: String::new() };
+    BundleMetrics::new(&metrics).written(&at, &[], 1, true, Timestamp(1));
     RolloutMetrics::new(&metrics).fill(ANY);
-    let text = metrics.encoded().replace(env!("CARGO_PKG_VERSION"), ANY);
+    let text = metrics.encoded().replace(env!("CARGO_PKG_VERSION"), ANY).replace("\"*/\"", "\"*\"");
     Catalogue::of_text(&text).is_listed("controller");
 }
