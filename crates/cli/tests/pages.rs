@@ -110,9 +110,31 @@ fn texts_are_replaced_and_a_text_that_no_block_has_is_a_mistake() {
     let output = run(&page, &["--replace", "oci://registry.example.com/chart", "charts/a --set b={c}"]);
     assert!(stdout(&output).contains("   | charts/a --set b={c} --wait\n"), "{}", stdout(&output));
     assert_eq!(output.status.code(), Some(0));
+    let output = run(&page, &["--replace", "--wait", "a && echo b"]);
+    assert!(stdout(&output).contains("   | oci://registry.example.com/chart a\n   | b\n"), "{}", stdout(&output));
     let output = run(&page, &["--replace", "gone", "x"]);
     assert_eq!(stderr(&output), "run-page: no block has the text of --replace: gone\n");
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn parts_of_a_page_run_alone() {
+    let part = |number: u8| format!("## {number}. Part\n\n") + &block("", "sh", &format!("# Part\necho {number}"));
+    let page = part(1) + &part(2) + &part(3);
+    let ran = |options: &[&str]| {
+        let output = run(&page, options);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let shown = stdout(&output);
+        ["1", "2", "3"].into_iter().filter(|number| shown.contains(&format!("   | {number}\n"))).collect::<String>()
+    };
+    assert_eq!(ran(&["--until", "2. Part"]), "1");
+    assert_eq!(ran(&["--from", "2. Part"]), "23");
+    assert_eq!(ran(&["--from", "2. Part", "--until", "3. Part"]), "2");
+    for (heading, says) in [("4. Part", "has no heading with the text 4. Part"), ("Part", "has more than one heading")] {
+        let output = run(&page, &["--from", heading]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
 }
 
 #[rstest]
