@@ -52,7 +52,8 @@ fn blocks_run_in_order_and_in_one_folder() {
 
 #[test]
 fn the_first_failure_ends_the_run() {
-    let page = block("", "sh", "true") + &block("", "sh", "echo before\nfalse\necho after") + &block("", "sh", "touch x");
+    let page =
+        block("", "sh", "true") + &block("", "sh", "echo before\nfalse\necho after") + &block("", "sh", "touch x");
     let output = run(&page, &[]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), "run-page: page.md:5: this block failed with exit code 1\n");
@@ -130,7 +131,8 @@ fn parts_of_a_page_run_alone() {
     assert_eq!(ran(&["--until", "2. Part"]), "1");
     assert_eq!(ran(&["--from", "2. Part"]), "23");
     assert_eq!(ran(&["--from", "2. Part", "--until", "3. Part"]), "2");
-    for (heading, says) in [("4. Part", "has no heading with the text 4. Part"), ("Part", "has more than one heading")] {
+    for (heading, says) in [("4. Part", "has no heading with the text 4. Part"), ("Part", "has more than one heading")]
+    {
         let output = run(&page, &["--from", heading]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
@@ -156,7 +158,8 @@ const NEEDS: [&str; 4] = ["kind", "k3d", "kubelet", "network"];
 #[rstest]
 fn the_quick_starts_can_be_run(#[values("quickstart", "quickstart-standalone")] name: &str) {
     let page = format!("docs/{name}.md");
-    let listed = Command::new(root().join("tools/run-page")).args([&page, "--list"]).current_dir(root()).output().unwrap();
+    let listed =
+        Command::new(root().join("tools/run-page")).args([&page, "--list"]).current_dir(root()).output().unwrap();
     assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
     let listed = stdout(&listed);
     let heads = listed.lines().filter(|line| !line.starts_with(' '));
@@ -193,7 +196,8 @@ fn assignments(command: &str) -> Vec<(&str, &str)> {
 fn assert_is_value(values: &Value, key: &str, value: &str) {
     if let Some(setting) = key.strip_prefix("settings.") {
         let parsed = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-        let settings = setting.rsplit('.').fold(parsed, |inner, part| Value::Object(Map::from_iter([(part.into(), inner)])));
+        let settings =
+            setting.rsplit('.').fold(parsed, |inner, part| Value::Object(Map::from_iter([(part.into(), inner)])));
         if let Err(error) = Settings::decode(settings) {
             panic!("--set {key}={value}: {error:?}");
         }
@@ -239,6 +243,7 @@ fn the_quick_starts_install_the_released_chart(#[values("quickstart", "quickstar
     let commands = commands(&text(&format!("docs/{name}.md")));
     let installs: Vec<_> = commands.iter().filter(|command| command.starts_with("helm install pillion ")).collect();
     assert_eq!(installs.len(), 1, "{commands:?}");
-    let start = "helm install pillion oci://ghcr.io/pillion/charts/pillion --namespace pillion-system --create-namespace ";
+    let start =
+        "helm install pillion oci://ghcr.io/pillion/charts/pillion --namespace pillion-system --create-namespace ";
     assert!(installs[0].starts_with(start), "{}", installs[0]);
 }

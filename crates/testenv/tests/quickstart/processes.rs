@@ -46,7 +46,8 @@ async fn start(cluster: &Cluster, name: &str, deployment: &str, local: &[String]
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     let deployment = serde_json::to_value(deployments.get(deployment).await.unwrap()).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
-    let rendered = pod["containers"][0]["args"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned());
+    let rendered =
+        pod["containers"][0]["args"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned());
     let rendered: Vec<String> = rendered.collect();
 
     let settings = rendered.iter().find_map(|flag| flag.strip_prefix("--settings=")).unwrap();
