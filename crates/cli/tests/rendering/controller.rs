@@ -143,3 +143,20 @@ fn the_namespace_of_the_bundle_has_the_right_to_write_it(#[case] namespace: &str
     let writing: Vec<&String> = roles.iter().filter(writes_config_maps).collect();
     assert_eq!(writing, [role], "{roles:?}");
 }
+
+/// The namespaces of the settings may be the controller's own. Of two Roles of one name, the API server keeps the last.
+#[rstest]
+fn every_object_is_rendered_once(
+    #[values("kruise-system", "pillion-system")] system: &str,
+    #[values("kruise-system", "pillion-system", "elsewhere")] bundle: &str,
+) {
+    let mut settings = merging();
+    settings["systemNamespace"] = json!(system);
+    settings["bundleRef"]["namespace"] = json!(bundle);
+    let rendered = controller(&settings, &["--token-namespaces", "shop", "--controllers", "*,sidecarset-rollout"]);
+    let mut titles = titles(&rendered);
+    let all = titles.len();
+    titles.sort();
+    titles.dedup();
+    assert_eq!(titles.len(), all);
+}
