@@ -31,6 +31,18 @@ use crate::deny_permissions::{self, at_least_one};
 /// provides an identity.
 pub(crate) const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
 
+/// The namespaces of the control plane, of Pillion, and of Kubewarden in its three distributions: its own charts,
+/// Rancher's, SUSE's.
+const PROTECTED_NAMESPACES: [&str; 7] = [
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    "pillion-system",
+    "kubewarden",
+    "cattle-kubewarden-system",
+    "suse-sec-adm-controller",
+];
+
 /// What happens if an identity cannot be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
@@ -182,10 +194,9 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        let protected = ["kube-system", "kube-public", "kube-node-lease", "pillion-system", "kubewarden"];
         Self {
             allowed: Vec::new(),
-            protected_namespaces: protected.map(str::to_owned).into(),
+            protected_namespaces: PROTECTED_NAMESPACES.map(str::to_owned).into(),
             on_missing: Otherwise::Deny,
             on_conflict: Otherwise::Deny,
             on_app_account: OnAppAccount::Keep,

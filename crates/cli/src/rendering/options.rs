@@ -108,7 +108,8 @@ pub struct Kubewarden {
     /// The ServiceAccount that the policy server runs under.
     #[arg(long, value_name = "NAME", default_value = "policy-server", value_parser = subdomain)]
     pub service_account: String,
-    /// The namespace of the policy server.
+    /// The namespace of the policy server: kubewarden with Kubewarden's own chart, cattle-kubewarden-system with
+    /// Rancher's, suse-sec-adm-controller with SUSE's.
     #[arg(short, long, value_name = "NAME", default_value = "kubewarden", value_parser = label)]
     pub namespace: String,
     /// monitor: refuse nothing and inject nothing, for a first trial.

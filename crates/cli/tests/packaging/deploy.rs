@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use assert_cmd::Command;
 use pillion_admission::request::{Request, Target};
 use pillion_admission::settings::{Role, Settings};
 use rstest::rstest;
@@ -149,6 +150,49 @@ fn the_policy_server_may_do_what_the_artifacts_ask_for_and_nothing_else() {
     for role in roles() {
         granted.extend(combinations(&role["rules"], &["apiGroups", "resources", "verbs"]));
     }
+    assert_eq!(granted, wanted);
+}
+
+/// Settings that need every right: those of the chart, with identities.
+const OF_THE_CHART: &str = "
+featureGates: {SidecarSetServiceAccountInjection: true}
+systemNamespace: pillion-system
+bundleRef: {namespace: pillion-system, name: pillion-bundle}
+";
+
+/// Returns the rights in Roles and `ClusterRole`s of rendered objects, wherever they hold.
+fn rendered_rights(settings: &str) -> BTreeSet<Vec<String>> {
+    let arguments = ["manifest", "kubewarden", "--any-sidecar-sets", "--settings", "-"];
+    let output = Command::cargo_bin("pillion").unwrap().args(arguments).write_stdin(settings).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let objects = objects("rendered", &String::from_utf8(output.stdout).unwrap());
+    let roles = objects.iter().filter(|object| matches!(object["kind"].as_str(), Some("Role" | "ClusterRole")));
+    roles.flat_map(|role| combinations(&role["rules"], &["apiGroups", "resources", "verbs"])).collect()
+}
+
+/// The rights that Kubewarden's chart grants by default, as group, resource and verb.
+fn kubewardens_rights() -> BTreeSet<Vec<String>> {
+    let read = [("", "namespaces"), ("", "pods"), ("", "services"), ("networking.k8s.io", "ingresses")];
+    let mut rights: BTreeSet<_> = read
+        .into_iter()
+        .flat_map(|(group, resource)| ["get", "list", "watch"].map(|verb| [group, resource, verb].map(str::to_owned)))
+        .map(Vec::from)
+        .collect();
+    rights.insert(["authorization.k8s.io", "subjectaccessreviews", "create"].map(str::to_owned).into());
+    rights
+}
+
+/// The values have one group in each entry, and no verbs mean get, list and watch.
+#[test]
+fn the_values_for_kubewardens_chart_grant_what_is_rendered_and_what_the_chart_grants() {
+    let values = yaml("deploy/values/policy-server.yaml");
+    let mut granted = BTreeSet::new();
+    for entry in values["policyServer"]["permissions"].as_array().unwrap() {
+        let verbs = entry.get("verbs").cloned().unwrap_or_else(|| json!(["get", "list", "watch"]));
+        let rule = json!([{"groups": [entry["apiGroup"]], "resources": entry["resources"], "verbs": verbs}]);
+        granted.extend(combinations(&rule, &["groups", "resources", "verbs"]));
+    }
+    let wanted: BTreeSet<_> = rendered_rights(OF_THE_CHART).union(&kubewardens_rights()).cloned().collect();
     assert_eq!(granted, wanted);
 }
 
