@@ -151,7 +151,7 @@ fn the_module_is_built_once() {
 /// Jobs that use the module compare it with what CI has tested.
 #[test]
 fn the_module_is_compared_before_it_is_used() {
-    for name in ["annotate", "image", "files"] {
+    for name in ["annotate", "files", "image", "programs"] {
         let commands = lines(&jobs(".github/workflows/release.yml")[name]);
         let compared = commands.iter().position(|line| line.starts_with(".ci/same \"$DIGEST\" ")).expect(name);
         let used = commands.iter().position(|line| line.starts_with("make ") || line.starts_with(".ci/release/"));
