@@ -211,7 +211,7 @@ fn assert_is_value(values: &Value, key: &str, value: &str) {
 fn values_that_a_document_sets_exist_in_the_chart() {
     let [values] = <[Value; 1]>::try_from(objects("values.yaml", &text("charts/pillion/values.yaml"))).unwrap();
     let mut documents = tree::files(&root().join("docs"), "md");
-    documents.push(root().join("README.md"));
+    documents.extend(["README.md", "charts/pillion/README.md"].map(|document| root().join(document)));
     let mut seen = 0;
     for document in documents {
         for command in commands(&fs::read_to_string(&document).unwrap()) {
