@@ -246,3 +246,75 @@ fn commands_that_a_document_shows_work(
         Command::cargo_bin("pillion").unwrap().current_dir(root()).args(arguments).assert().success();
     }
 }
+
+/// Returns the pictures of the repository that a document shows, each with the text in place of it.
+fn shown(document: &Path) -> Vec<(String, PathBuf)> {
+    let text = text(document);
+    let pictures =
+        text.split("![").skip(1).filter_map(|rest| rest.split_once("](")).filter_map(|(alternative, rest)| {
+            let (link, _) = rest.split_once(')')?;
+            Some((alternative.to_owned(), link)).filter(|_| !link.starts_with("http"))
+        });
+    pictures.map(|(alternative, link)| (alternative, document.with_file_name(link))).collect()
+}
+
+#[test]
+fn each_picture_is_shown_and_each_shown_picture_exists() {
+    let mut unused: BTreeSet<_> = fs::read_dir(root().join("docs/images"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().canonicalize().unwrap())
+        .collect();
+    assert!(unused.iter().all(|picture| picture.extension().is_some_and(|extension| extension == "svg")), "{unused:?}");
+    for document in documents() {
+        for (alternative, picture) in shown(&document) {
+            let name = format!("{}: {}", document.display(), picture.display());
+            assert!(alternative.split_whitespace().count() > 8, "{name}: the text in place of it is too short");
+            unused.remove(&picture.canonicalize().unwrap_or_else(|error| panic!("{name}: {error}")));
+        }
+    }
+    assert!(unused.is_empty(), "no document shows {unused:?}");
+}
+
+/// A reader without the picture gets its title and description. GitHub and a site show it as a document of its own: it
+/// loads nothing, runs nothing, and takes the width that it gets.
+#[rstest]
+fn pictures_describe_themselves_and_need_nothing_else(#[files("../../docs/images/*.svg")] picture: PathBuf) {
+    let text = text(&picture);
+    let picture = roxmltree::Document::parse(&text).unwrap();
+    let root = picture.root_element();
+    assert_eq!((root.tag_name().name(), root.attribute("role")), ("svg", Some("img")));
+    assert!(root.has_attribute("viewBox") && !root.has_attribute("width") && !root.has_attribute("height"));
+    let ids: BTreeSet<_> = picture.descendants().filter_map(|node| node.attribute("id")).collect();
+    for id in root.attribute("aria-labelledby").unwrap().split(' ') {
+        let child = root.children().find(|node| node.has_tag_name(("http://www.w3.org/2000/svg", id)));
+        let child = child.unwrap_or_else(|| panic!("no {id}"));
+        assert_eq!(child.attribute("id"), Some(id));
+        assert!(child.text().is_some_and(|text| text.split_whitespace().count() > 2), "{id} is too short");
+    }
+    assert!(ids.is_superset(&BTreeSet::from(["title", "desc"])));
+    let allowed = [
+        "svg", "title", "desc", "style", "defs", "marker", "rect", "path", "line", "circle", "use", "text", "tspan",
+        "g",
+    ];
+    for node in picture.descendants().filter(roxmltree::Node::is_element) {
+        assert!(allowed.contains(&node.tag_name().name()), "{node:?}");
+        assert!(!node.attributes().any(|attribute| attribute.name().starts_with("on")), "{node:?}");
+    }
+    let attributes = picture.descendants().flat_map(|node| node.attributes());
+    let links = attributes.filter(|attribute| attribute.name() == "href").map(|attribute| attribute.value());
+    let urls = text.split("url(").skip(1).filter_map(|rest| rest.split(')').next());
+    for reference in links.chain(urls) {
+        assert!(reference.strip_prefix('#').is_some_and(|id| ids.contains(id)), "{reference:?} is not in the picture");
+    }
+    assert!(!text.contains("@import"));
+}
+
+/// A colour means the same in all pictures.
+#[test]
+fn pictures_share_one_style() {
+    let pictures = files(&root().join("docs/images"), "svg").into_iter().map(|picture| text(&picture));
+    let style = |picture: String| picture.split_once("<style>").unwrap().1.split_once("</defs>").unwrap().0.to_owned();
+    let styles: BTreeSet<_> = pictures.map(style).collect();
+    assert_eq!(styles.len(), 1, "{styles:#?}");
+    assert!(styles.iter().all(|style| style.contains("@media (prefers-color-scheme: dark)")));
+}
