@@ -14,6 +14,10 @@
 {{- fail (printf "optOutLabel is %q, which is no label; write KEY=VALUE, such as pillion.dev/injection=disabled" .Values.optOutLabel) -}}
 {{- end -}}
 {{- end -}}
+{{- $size := len (toYaml .Values.settings) -}}
+{{- if ge $size 1000000 -}}
+{{- fail (printf "settings have %d bytes, and a ConfigMap takes less than 1 MiB; make SidecarSets objects of the cluster, or compile them: pillion bundle --settings" $size) -}}
+{{- end -}}
 {{- include "pillion.checkServer" . -}}
 {{- include "pillion.checkKubewarden" . -}}
 {{- include "pillion.checkController" . -}}
@@ -58,6 +62,9 @@
 
 {{- define "pillion.checkController" -}}
 {{- $gates := default dict (default dict .Values.settings).featureGates -}}
+{{- if and .Values.controller.rollouts.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "controller.rollouts.enabled is true, and the cluster runs Kubernetes %s: the ValidatingAdmissionPolicy that limits the controller needs 1.30. Upgrade the cluster, or set controller.rollouts.enabled to false" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- with .Values.controller -}}
 {{- if and .tokenNamespaces (not $gates.SidecarSetServiceAccountInjection) -}}
 {{- fail "controller.tokenNamespaces is set, and identities are off: no sidecar has a token. Set settings.featureGates.SidecarSetServiceAccountInjection to true, or remove controller.tokenNamespaces" -}}
