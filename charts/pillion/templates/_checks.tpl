@@ -20,6 +20,7 @@
 {{- end -}}
 {{- include "pillion.checkServer" . -}}
 {{- include "pillion.checkKubewarden" . -}}
+{{- include "pillion.checkDefinition" . -}}
 {{- include "pillion.checkController" . -}}
 {{- end -}}
 
@@ -56,6 +57,16 @@
 {{- end -}}
 {{- if and (not .enabled) (or .module .policyServer (ne .mode "protect")) -}}
 {{- fail "kubewarden.module, kubewarden.policyServer or kubewarden.mode is set, and kubewarden.enabled is false: the values would have no effect. Set kubewarden.enabled to true, or remove them" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of the conversion's webhook, Helm 4 can only remove the fields that it wrote, and the server wrote caBundle. */}}
+{{- define "pillion.checkDefinition" -}}
+{{- if and .Values.kubewarden.enabled (include "pillion.hasDefinition" .) -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "sidecarsets.apps.kruise.io" -}}
+{{- if dig "spec" "conversion" "webhook" "clientConfig" "caBundle" "" $there -}}
+{{- fail "kubewarden.enabled is true, and the SidecarSet definition still converts with the server of this release, which goes. Run this first, and Helm again: kubectl patch customresourcedefinition sidecarsets.apps.kruise.io --type merge --patch '{\"spec\":{\"conversion\":{\"strategy\":\"None\",\"webhook\":null}}}'" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

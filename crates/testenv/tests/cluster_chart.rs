@@ -4,6 +4,7 @@
 mod chart;
 
 use std::collections::BTreeSet;
+use std::process::Output;
 use std::time::Duration;
 
 use chart::matrix::{self, Case};
@@ -223,9 +224,14 @@ async fn the_api_server_accepts_every_object() {
 }
 
 /// Runs Helm on the cluster.
-fn helm_on(cluster: &Cluster, arguments: &[&str], values: &Value) {
+fn run_helm_on(cluster: &Cluster, arguments: &[&str], values: &Value) -> Output {
     let kubeconfig = cluster.admin_kubeconfig_file();
-    let output = helm(&[arguments, &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat(), values);
+    helm(&[arguments, &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat(), values)
+}
+
+/// Runs Helm on the cluster. It does what it is asked.
+fn helm_on(cluster: &Cluster, arguments: &[&str], values: &Value) {
+    let output = run_helm_on(cluster, arguments, values);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -249,6 +255,26 @@ async fn looks_after_the_definition(client: &Client, namespace: &str, release: &
     arguments.contains(&json!(format!("--custom-resource-definition={DEFINITION}")))
 }
 
+/// The objects that have a `caBundle`, and where.
+const WITH_BUNDLE: [(&str, &str, &str, &str); 2] = [
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "pillion", "/webhooks/0/clientConfig"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITION, "/spec/conversion/webhook/clientConfig"),
+];
+
+/// Writes every `caBundle` as the server does, and returns it.
+async fn write_bundles(client: &Client, cluster: &Cluster) -> Value {
+    let bundle = json!(k8s_openapi::ByteString(cluster.authority_certificate().into_bytes()));
+    for (api_version, kind, name, pointer) in WITH_BUNDLE {
+        let (group, version) = api_version.split_once('/').unwrap();
+        let (resource, _) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await.unwrap();
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let change = json!([{"op": "add", "path": format!("{pointer}/caBundle"), "value": bundle}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+    bundle
+}
+
 /// Others write `caBundle`: the server, or cert-manager. An upgrade that took it away would stop all new Pods. Helm 3
 /// merges three ways, as Helm 4 does with `--server-side=false`.
 #[rstest]
@@ -262,33 +288,59 @@ async fn an_upgrade_leaves_alone_what_others_wrote(#[case] install: &str, #[case
     let chart = chart.to_str().unwrap();
     let first = ["install", "pillion", chart, "--namespace", "pillion-system", "--create-namespace", install];
     helm_on(&cluster, &first, &json!({}));
-    let bundle = k8s_openapi::ByteString(cluster.authority_certificate().into_bytes());
-    let written = [
-        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "pillion", "/webhooks/0/clientConfig"),
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITION, "/spec/conversion/webhook/clientConfig"),
-    ];
-    for (api_version, kind, name, pointer) in written {
-        let (group, version) = api_version.split_once('/').unwrap();
-        let (resource, _) = pinned_kind(&client, &GroupVersionKind::gvk(group, version, kind)).await.unwrap();
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let change = json!([{"op": "add", "path": format!("{pointer}/caBundle"), "value": bundle}]);
-        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
-        api.patch(name, &PatchParams { field_manager: Some("pillion".to_owned()), ..PatchParams::default() }, &patch)
-            .await
-            .unwrap();
-    }
+    let bundle = write_bundles(&client, &cluster).await;
     // Everything that has a caBundle changes.
     let values = json!({
         "failurePolicy": "Ignore", "commonLabels": {"new": "label"}, "server": {"replicas": 3},
         "settings": {"shoots": {"enabled": true}},
     });
     helm_on(&cluster, &["upgrade", "pillion", chart, "--namespace", "pillion-system", upgrade], &values);
-    for (api_version, kind, name, pointer) in written {
+    for (api_version, kind, name, pointer) in WITH_BUNDLE {
         let stored = stored(&client, api_version, kind, "", name).await;
         assert_eq!(stored["metadata"]["labels"]["new"], "label", "{kind}");
-        assert_eq!(stored.pointer(&format!("{pointer}/caBundle")), Some(&json!(bundle)), "{kind}");
+        assert_eq!(stored.pointer(&format!("{pointer}/caBundle")), Some(&bundle), "{kind}");
     }
     assert!(looks_after_the_definition(&client, "pillion-system", "pillion").await);
+}
+
+/// The definition converts with a webhook only while there is a server.
+#[rstest]
+#[case::as_helm_4("--server-side=auto")]
+#[case::as_helm_3("--server-side=false")]
+#[tokio::test]
+async fn a_release_can_change_its_way(#[case] apply_as: &str) {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let policy = stand_in("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "Cluster");
+    apply(&client, &policy.to_string(), "chart").await.unwrap();
+    let chart = folder();
+    let chart = chart.to_str().unwrap();
+    let first = apply_as.replace("auto", "true");
+    let install = ["install", "pillion", chart, "--namespace", "pillion-system", "--create-namespace", &first];
+    helm_on(&cluster, &install, &json!({}));
+    write_bundles(&client, &cluster).await;
+    let conversion = async || {
+        let definition = stored(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", DEFINITION).await;
+        definition["spec"]["conversion"]["strategy"].clone()
+    };
+    let upgrade = ["upgrade", "pillion", chart, "--namespace", "pillion-system", apply_as];
+    let policies = json!({"kubewarden": {"enabled": true}});
+    let refused = run_helm_on(&cluster, &upgrade, &policies);
+    let message = String::from_utf8(refused.stderr).unwrap();
+    let patch = message.split_once("--patch '").unwrap().1.split_once('\'').unwrap().0;
+    let definitions: Api<DynamicObject> = {
+        let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        Api::all_with(client.clone(), &pinned_kind(&client, &kind).await.unwrap().0)
+    };
+    let patch: Patch<Value> = Patch::Merge(serde_json::from_str(patch).unwrap());
+    definitions.patch(DEFINITION, &PatchParams::default(), &patch).await.unwrap();
+    helm_on(&cluster, &upgrade, &policies);
+    assert_eq!(conversion().await, "None");
+    let force = if apply_as.ends_with("auto") { "--force-conflicts" } else { apply_as };
+    let mut forced = upgrade;
+    forced[5] = force;
+    helm_on(&cluster, &forced, &json!({"kubewarden": {"enabled": false}}));
+    assert_eq!(conversion().await, "Webhook");
 }
 
 /// Of two releases, the first one made the definition, and the other one leaves it alone.
