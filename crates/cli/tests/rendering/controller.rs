@@ -143,3 +143,22 @@ fn the_namespace_of_the_bundle_has_the_right_to_write_it(#[case] namespace: &str
     let writing: Vec<&String> = roles.iter().filter(writes_config_maps).collect();
     assert_eq!(writing, [role], "{roles:?}");
 }
+
+/// A second Role of the same name would replace the first when both are applied.
+#[rstest]
+fn no_object_is_rendered_twice(#[values("pillion-system", "kruise-system", "kube-system")] system: &str) {
+    let mut settings = merging();
+    settings["systemNamespace"] = system.into();
+    settings["patchPodMetadataWhitelist"] = Value::Null;
+    let every = "*,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner,sidecarset-rollout";
+    let rendered = controller(&settings, &["--token-namespaces", "shop,pillion-system", "--controllers", every]);
+    let all = titles(&rendered);
+    let different: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(different.len(), all.len(), "{all:?}");
+    let granted = |place: &str| {
+        let role = rendered.documents.iter().filter(|document| document.title() == format!("Role {place}"));
+        role.map(|document| document.object["rules"].to_string()).collect::<String>()
+    };
+    assert!(granted("pillion-system/pillion-controller").contains("leases"));
+    assert!(granted(&format!("{system}/pillion-controller")).contains("controllerrevisions"));
+}

@@ -52,14 +52,22 @@ pub fn documents(
     if place == Some(home) {
         at_home.extend_from_slice(&bundle);
     }
+    let in_system = grants(Scope::System);
+    let is_at_home = needs.system_namespace == home;
+    if is_at_home {
+        // A second Role of the same name would replace the first.
+        at_home.extend_from_slice(&in_system);
+    }
     all.extend(access::documents(RBAC, of(instance, Some(home), about), &at_home));
     if let Some(place) = place.filter(|place| *place != home) {
         let about = "The compiled SidecarSets, in the namespace of settings.bundleRef.";
         all.extend(access::documents(RBAC, of(&bundle_name, Some(place), about), &bundle));
     }
-    let about = "What is read in the systemNamespace of the settings.";
-    let system = of(instance, Some(&needs.system_namespace), about);
-    all.extend(access::documents(RBAC, system, &grants(Scope::System)));
+    if !is_at_home {
+        let about = "What is read in the systemNamespace of the settings.";
+        let system = of(instance, Some(&needs.system_namespace), about);
+        all.extend(access::documents(RBAC, system, &in_system));
+    }
     for namespace in options.token_namespaces.iter().collect::<BTreeSet<_>>() {
         let about = "Tokens for isolated sidecars of this namespace.";
         let tokens = of(&tokens_name, Some(namespace.as_str()), about);
