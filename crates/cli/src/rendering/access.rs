@@ -55,7 +55,13 @@ impl Grant {
         self
     }
 
-    fn to_value(&self) -> Value {
+    /// Returns the reason for the rule.
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+
+    /// Returns the rule as an entry of `rules`.
+    pub fn to_value(&self) -> Value {
         let mut rule = json!({"apiGroups": [self.group], "resources": self.resources, "verbs": self.verbs});
         if let Some(rule) = rule.as_object_mut().filter(|_| !self.names.is_empty()) {
             rule.insert("resourceNames".to_owned(), json!(self.names));

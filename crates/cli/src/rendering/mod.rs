@@ -1,12 +1,13 @@
 //! Renders the manifests that a cluster needs to run Pillion from one settings file: for Kubewarden ([`kubewarden`]) or
-//! with Pillion's own server ([`standalone`]); the controllers ([`controller`]); and the SidecarSet definition
-//! ([`crd`]).
+//! with Pillion's own server ([`standalone`]); the controllers ([`controller`]); the SidecarSet definition ([`crd`]);
+//! and the data of the Helm chart ([`chart`]).
 //!
 //! The output depends only on settings and options, so the same input yields the same bytes. It can be applied
 //! repeatedly: it has no times, no empty lists, and no values that the API server would write differently.
 
 pub mod access;
 pub mod answers;
+pub mod chart;
 pub mod controller;
 pub mod crd;
 pub mod document;

@@ -1,7 +1,7 @@
 //! Renders the controllers and their roles.
 
-mod guard;
-mod rights;
+pub(super) mod guard;
+pub(super) mod rights;
 
 use std::collections::BTreeSet;
 

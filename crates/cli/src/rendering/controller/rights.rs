@@ -37,36 +37,31 @@ pub fn documents(
     let about =
         "What the controllers read and write in every namespace. None of it lets them grant more than they hold.";
     let mut everywhere = grants(Scope::Cluster);
-    let why = "Events about objects, which kubectl describe shows.";
-    everywhere.push(Grant::new("events.k8s.io", &["events"], &["create", "patch"], why));
+    everywhere.push(events());
     let mut all = access::documents(RBAC, of(instance, None, about), &everywhere);
 
     let about = "In the controllers' own namespace: the Lease of the leader, and the compiled SidecarSets.";
-    let why = "The leader among the replicas.";
-    let mut at_home = vec![
-        Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
-        Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], why).of(&[&options.name]),
-    ];
+    let mut at_home = Vec::from(leases(&options.name));
     let bundle = grants(Scope::Bundle);
     let place = needs.bundle.as_ref().map(|bundle| bundle.namespace.as_str());
     if place == Some(home) {
         at_home.extend_from_slice(&bundle);
     }
-    let in_system = grants(Scope::System);
-    let is_at_home = needs.system_namespace == home;
-    if is_at_home {
-        // A second Role of the same name would replace the first.
-        at_home.extend_from_slice(&in_system);
+    // One Role has one name: a second one would replace the first.
+    let system = grants(Scope::System);
+    let is_system_elsewhere = needs.system_namespace != home;
+    if !is_system_elsewhere {
+        at_home.extend_from_slice(&system);
     }
     all.extend(access::documents(RBAC, of(instance, Some(home), about), &at_home));
     if let Some(place) = place.filter(|place| *place != home) {
         let about = "The compiled SidecarSets, in the namespace of settings.bundleRef.";
         all.extend(access::documents(RBAC, of(&bundle_name, Some(place), about), &bundle));
     }
-    if !is_at_home {
+    if is_system_elsewhere {
         let about = "What is read in the systemNamespace of the settings.";
-        let system = of(instance, Some(&needs.system_namespace), about);
-        all.extend(access::documents(RBAC, system, &in_system));
+        let access = of(instance, Some(&needs.system_namespace), about);
+        all.extend(access::documents(RBAC, access, &system));
     }
     for namespace in options.token_namespaces.iter().collect::<BTreeSet<_>>() {
         let about = "Tokens for isolated sidecars of this namespace.";
@@ -85,16 +80,33 @@ pub fn documents(
     all
 }
 
+/// Returns the rule for events, which every process of controllers needs.
+pub fn events() -> Grant {
+    let why = "Events about objects, which kubectl describe shows.";
+    Grant::new("events.k8s.io", &["events"], &["create", "patch"], why)
+}
+
+/// Returns the rules for the Lease of this name, which every process of controllers needs.
+pub fn leases(name: &str) -> [Grant; 2] {
+    [
+        Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
+        Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], "The leader among the replicas.")
+            .of(&[name]),
+    ]
+}
+
+/// Whether a right includes another one to the same objects.
+pub fn includes(one: &Right, other: &Right) -> bool {
+    let objects = |right: &Right| (right.scope.clone(), right.group, right.resources, right.names);
+    objects(one) == objects(other) && other.verbs.iter().all(|verb| one.verbs.contains(verb))
+}
+
 /// Returns the rights of the running controllers. Of two rights to the same objects, the one that includes the other
 /// stays.
-fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
+pub fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
     let situation = Situation { reads_whitelist: needs.reads_whitelist };
     let mut all: Vec<Right> = Vec::new();
     for right in running.iter().flat_map(|name| name.rights(&situation)) {
-        let includes = |one: &Right, other: &Right| {
-            let objects = |right: &Right| (right.scope.clone(), right.group, right.resources, right.names);
-            objects(one) == objects(other) && other.verbs.iter().all(|verb| one.verbs.contains(verb))
-        };
         if all.iter().any(|known| includes(known, &right)) {
             continue;
         }
@@ -106,7 +118,8 @@ fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
     all
 }
 
-fn grant(right: &Right) -> Grant {
+/// Returns a right as a rule of a role.
+pub fn grant(right: &Right) -> Grant {
     Grant::new(right.group, right.resources, right.verbs, right.why).of(right.names)
 }
 

@@ -1,0 +1,71 @@
+{{/* Refuses values that contradict each other. Each message names the value and what to do. */}}
+{{- define "pillion.check" -}}
+{{- $name := include "pillion.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]{0,42}[a-z0-9])?$" $name) -}}
+{{- fail (printf "the name %q is not possible: objects and labels start with it. Set fullnameOverride to a name of at most 44 lower-case letters, digits and '-' that begins with a letter" $name) -}}
+{{- end -}}
+{{- with .Values.settings -}}
+{{- if .role -}}
+{{- fail "settings.role is set; remove it: the chart gives the asserting twin its role" -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.optOutLabel -}}
+{{- if not (regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$" .Values.optOutLabel) -}}
+{{- fail (printf "optOutLabel is %q, which is no label; write KEY=VALUE, such as pillion.dev/injection=disabled" .Values.optOutLabel) -}}
+{{- end -}}
+{{- end -}}
+{{- include "pillion.checkServer" . -}}
+{{- include "pillion.checkKubewarden" . -}}
+{{- include "pillion.checkController" . -}}
+{{- end -}}
+
+{{- define "pillion.checkServer" -}}
+{{- $certificates := .Values.server.certificates -}}
+{{- $issuer := default dict $certificates.issuer -}}
+{{- if and .Values.kubewarden.enabled (ne $certificates.source "self-signed") -}}
+{{- fail (printf "kubewarden.enabled is true, and server.certificates.source is %q: with Kubewarden there is no server of Pillion, and the certificate would not be used. Leave out server.certificates, or set kubewarden.enabled to false" $certificates.source) -}}
+{{- end -}}
+{{- if not $certificates.secretName -}}
+{{- fail "server.certificates.secretName is empty; name the Secret with the certificate, or leave the value out" -}}
+{{- end -}}
+{{- if and (eq $certificates.source "files") (eq $certificates.secretName "pillion-serve-tls") (not $certificates.caBundle) -}}
+{{- fail "server.certificates.source is files, and neither secretName nor caBundle is set: the API server could not trust the certificate. Set server.certificates.secretName to your Secret with tls.crt and tls.key, and server.certificates.caBundle to the CA that signed it, PEM (--set-file server.certificates.caBundle=ca.crt)" -}}
+{{- end -}}
+{{- if and $certificates.caBundle (ne $certificates.source "files") -}}
+{{- fail (printf "server.certificates.caBundle is set, and server.certificates.source is %q, which writes caBundle itself. Remove caBundle, or set the source to files" $certificates.source) -}}
+{{- end -}}
+{{- if and $certificates.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $certificates.caBundle)) -}}
+{{- fail "server.certificates.caBundle has no certificate in PEM; use --set-file server.certificates.caBundle=ca.crt" -}}
+{{- end -}}
+{{- if and (or $issuer.kind $issuer.name) (ne $certificates.source "cert-manager") -}}
+{{- fail (printf "server.certificates.issuer is set, and server.certificates.source is %q. Set the source to cert-manager, or remove the issuer" $certificates.source) -}}
+{{- end -}}
+{{- if ne (empty $issuer.kind) (empty $issuer.name) -}}
+{{- fail "server.certificates.issuer needs both kind and name, such as ClusterIssuer and internal; leave out both for an issuer with a CA of its own" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "pillion.checkKubewarden" -}}
+{{- with .Values.kubewarden -}}
+{{- if and .module (not (regexMatch (ternary "^(registry|https?|file)://[^[:space:]]+$" "^[^[:space:]]+$" (contains "://" .module)) .module)) -}}
+{{- fail (printf "kubewarden.module is %q; write registry://REGISTRY/NAME:TAG, or a URL with https, http or file" .module) -}}
+{{- end -}}
+{{- if and (not .enabled) (or .module .policyServer (ne .mode "protect")) -}}
+{{- fail "kubewarden.module, kubewarden.policyServer or kubewarden.mode is set, and kubewarden.enabled is false: the values would have no effect. Set kubewarden.enabled to true, or remove them" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "pillion.checkController" -}}
+{{- $gates := default dict (default dict .Values.settings).featureGates -}}
+{{- with .Values.controller -}}
+{{- if and .tokenNamespaces (not $gates.SidecarSetServiceAccountInjection) -}}
+{{- fail "controller.tokenNamespaces is set, and identities are off: no sidecar has a token. Set settings.featureGates.SidecarSetServiceAccountInjection to true, or remove controller.tokenNamespaces" -}}
+{{- end -}}
+{{- range $item := .controllers -}}
+{{- if eq (trimPrefix "-" $item) "sidecarset-rollout" -}}
+{{- fail (printf "controller.controllers has %q; use controller.rollouts.enabled, which is the switch for rollouts" $item) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

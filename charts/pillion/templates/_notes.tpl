@@ -1,0 +1,22 @@
+{{/* What NOTES.txt says about the SidecarSet definition of the cluster. */}}
+{{- define "pillion.notesAboutDefinition" -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "sidecarsets.apps.kruise.io" -}}
+{{- if and .Values.crds.install $there (not (include "pillion.hasDefinition" .)) }}
+
+The cluster has a SidecarSet definition that this release did not make, of OpenKruise or of another release. It was left
+alone. Of OpenKruise's definition, the fields of identities are pruned: use the annotations (docs/identities.md).
+{{- end }}
+{{- if and (not $there) (not .Values.crds.install) }}
+
+crds.install is false, and the cluster has no SidecarSet definition: only settings.sidecarSets are injected.
+{{- end }}
+{{- with dig "spec" "conversion" "webhook" "clientConfig" "service" dict $there }}
+{{- if and .name (not (include "pillion.hasDefinition" $)) (not (lookup "v1" "Service" .namespace .name)) }}
+
+WARNING: the definition converts with the Service {{ .namespace }}/{{ .name }}, which is not there: the API server can
+neither list nor change SidecarSets. If OpenKruise was removed, let the API server convert without it:
+
+  kubectl patch customresourcedefinition sidecarsets.apps.kruise.io --type merge --patch '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
+{{- end }}
+{{- end }}
+{{- end -}}

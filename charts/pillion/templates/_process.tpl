@@ -1,0 +1,197 @@
+{{/*
+A process of Pillion in the cluster, the server or controllers: its ServiceAccount, settings, Deployment,
+PodDisruptionBudget and NetworkPolicy. Given are root, state, name, component, values (server or controller), arguments,
+ports (name and number), grace, and volume (a Secret, or nothing).
+*/}}
+{{- define "pillion.process" -}}
+{{- $labels := include "pillion.labels" (dict "root" .root "instance" .name "component" .component) }}
+{{- $selector := include "pillion.selector" (dict "instance" .name "component" .component) }}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+automountServiceAccountToken: false
+---
+# The process reads the settings again when they change, and keeps the old ones where the new ones are invalid: nothing
+# has to be restarted.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .name }}-settings
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+data:
+  settings.yaml: |
+    {{- toYaml .state.settings | nindent 4 }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  replicas: {{ .values.replicas }}
+  selector:
+    matchLabels:
+      {{- $selector | nindent 6 }}
+  strategy:
+    type: RollingUpdate
+    # A new Pod is ready before an old one stops.
+    rollingUpdate:
+      maxSurge: 1
+      maxUnavailable: 0
+  template:
+    metadata:
+      labels:
+        {{- with .values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- $labels | nindent 8 }}
+      {{- with .values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: {{ .name }}
+      automountServiceAccountToken: true
+      {{- with .root.Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.podSecurityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      terminationGracePeriodSeconds: {{ .grace }}
+      {{- with .values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with .values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- range . }}
+        - {{ merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (fromYaml $selector))) | toYaml | nindent 10 | trim }}
+        {{- end }}
+      {{- end }}
+      containers:
+        - name: pillion
+          image: {{ include "pillion.image" .root | quote }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args:
+            {{- range concat .arguments (default list .values.extraArgs) }}
+            - {{ . | quote }}
+            {{- end }}
+          ports:
+            {{- range .ports }}
+            - name: {{ .name }}
+              containerPort: {{ .number }}
+              protocol: TCP
+            {{- end }}
+          startupProbe:
+            {{- include "pillion.probe" (dict "path" "/healthz" "period" 2 "failures" 30) | nindent 12 }}
+          livenessProbe:
+            {{- include "pillion.probe" (dict "path" "/healthz" "period" 10 "failures" 3) | nindent 12 }}
+          readinessProbe:
+            {{- include "pillion.probe" (dict "path" "/readyz" "period" 5 "failures" 2) | nindent 12 }}
+          {{- with .values.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          volumeMounts:
+            # The whole folder is mounted, so that changes reach the process.
+            - name: settings
+              mountPath: /etc/pillion
+              readOnly: true
+            {{- if .secret }}
+            - name: tls
+              mountPath: /etc/pillion-tls
+              readOnly: true
+            {{- end }}
+      volumes:
+        - name: settings
+          configMap:
+            name: {{ .name }}-settings
+        {{- with .secret }}
+        - name: tls
+          secret:
+            secretName: {{ . }}
+        {{- end }}
+{{- if and .root.Values.podDisruptionBudget.enabled (gt (int .values.replicas) 1) }}
+---
+# Drains take one Pod at a time. A Pod that is not ready anyway does not block the drain of a node.
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      {{- $selector | nindent 6 }}
+  unhealthyPodEvictionPolicy: AlwaysAllow
+{{- end }}
+{{- if .root.Values.networkPolicy.enabled }}
+---
+# From anywhere: no selector knows where the API server, the kubelets and Prometheus run.
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- $selector | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+  - ports:
+    {{- range .ports }}
+    - protocol: TCP
+      port: {{ .number }}
+    {{- end }}
+  # The API server, before and behind its Service.
+  egress:
+  - ports:
+    {{- range .root.Values.networkPolicy.apiServerPorts }}
+    - protocol: TCP
+      port: {{ . }}
+    {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A probe: path, period and failures. */}}
+{{- define "pillion.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: health
+periodSeconds: {{ .period }}
+failureThreshold: {{ .failures }}
+{{- end -}}

@@ -1,0 +1,218 @@
+//! The Helm chart renders the objects of `pillion manifest`, and a real API server accepts them.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod chart;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chart::matrix::{self, Case};
+use chart::{folder, helm, normalised, objects, template};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client};
+use pillion_testenv::{Cluster, Options, apply, until};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Returns a case for what `pillion manifest` has no flags.
+fn case(values: Value) -> Case {
+    let mut case = matrix::all().swap_remove(0);
+    case.values = values;
+    case
+}
+
+#[test]
+fn the_chart_renders_what_manifest_renders() {
+    let cases = matrix::all();
+    assert!(cases.len() >= 20);
+    for case in cases {
+        let found = normalised(objects(&case));
+        let wanted = normalised(case.manifest());
+        let titles = |objects: &std::collections::BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(titles(&found), titles(&wanted), "{}", case.name);
+        for (title, wanted) in &wanted {
+            let difference = json_patch::diff(wanted, &found[title]);
+            assert!(difference.0.is_empty(), "{}: {title}: the chart differs by {difference}", case.name);
+        }
+    }
+}
+
+#[test]
+fn lint_finds_nothing() {
+    for case in matrix::all() {
+        let chart = folder();
+        let output = helm(&["lint", "--strict", "--quiet", chart.to_str().unwrap()], &case.values);
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        assert!(output.status.success() && text.trim().is_empty(), "{}: {text}", case.name);
+    }
+}
+
+/// A value without an effect is a promise that the chart does not keep.
+#[test]
+fn every_value_has_an_effect() {
+    let rendered = |values: Value| template(&case(values), &[]);
+    let changed = chart::values::changed();
+    assert!(changed.len() > 60, "{}", changed.len());
+    let without: Vec<String> = changed
+        .into_iter()
+        .filter(|(path, base, changed)| {
+            let base = rendered(base.clone()).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let changed = rendered(changed.clone()).unwrap_or_else(|error| panic!("{path}: {error}"));
+            base == changed
+        })
+        .map(|(path, ..)| path)
+        .collect();
+    assert_eq!(without, [""; 0]);
+}
+
+#[rstest]
+#[case::unknown(json!({"replicas": 3}), "additional properties 'replicas' not allowed")]
+#[case::unknown_setting(json!({"settings": {"sidecarSet": []}}), "additional properties 'sidecarSet' not allowed")]
+#[case::setting_of_another_type(json!({"settings": {"shoots": {"enabled": "yes"}}}), "/settings/shoots/enabled")]
+#[case::no_replicas(json!({"server": {"replicas": 0}}), "/server/replicas': minimum: got 0, want 1")]
+#[case::unknown_source(json!({"server": {"certificates": {"source": "vault"}}}), "'self-signed', 'cert-manager', 'files'")]
+#[case::unknown_part(json!({"without": ["guard"]}), "'guards'")]
+#[case::unknown_controller(json!({"controller": {"controllers": ["tokens"]}}), "'sidecar-tokens'")]
+#[case::role(json!({"settings": {"role": "Assert"}}), "settings.role is set; remove it")]
+#[case::both_ways(
+    json!({"kubewarden": {"enabled": true}, "server": {"certificates": {"source": "files", "secretName": "a"}}}),
+    "kubewarden.enabled is true, and server.certificates.source is \"files\""
+)]
+#[case::files_of_nowhere(json!({"server": {"certificates": {"source": "files"}}}), "Set server.certificates.secretName")]
+#[case::bundle_without_files(
+    json!({"server": {"certificates": {"caBundle": matrix::PEM}}}),
+    "server.certificates.source is \"self-signed\", which writes caBundle itself"
+)]
+#[case::no_certificate(
+    json!({"server": {"certificates": {"source": "files", "secretName": "a", "caBundle": "MA=="}}}),
+    "use --set-file server.certificates.caBundle=ca.crt"
+)]
+#[case::issuer_without_cert_manager(
+    json!({"server": {"certificates": {"issuer": {"kind": "Issuer", "name": "a"}}}}),
+    "Set the source to cert-manager, or remove the issuer"
+)]
+#[case::half_an_issuer(
+    json!({"server": {"certificates": {"source": "cert-manager", "issuer": {"name": "a"}}}}),
+    "server.certificates.issuer needs both kind and name"
+)]
+#[case::no_secret(json!({"server": {"certificates": {"secretName": ""}}}), "server.certificates.secretName is empty")]
+#[case::tokens_without_identities(
+    json!({"controller": {"tokenNamespaces": ["shop"]}}),
+    "Set settings.featureGates.SidecarSetServiceAccountInjection to true"
+)]
+#[case::rollouts_by_name(
+    json!({"controller": {"controllers": ["*", "sidecarset-rollout"]}}), "use controller.rollouts.enabled"
+)]
+#[case::no_label(json!({"optOutLabel": "pillion.dev/injection"}), "write KEY=VALUE, such as pillion.dev/injection=disabled")]
+#[case::long_name(json!({"fullnameOverride": "a".repeat(45)}), "Set fullnameOverride to a name of at most 44")]
+#[case::name_that_begins_with_a_digit(json!({"fullnameOverride": "1st"}), "that begins with a letter")]
+#[case::no_module(json!({"kubewarden": {"enabled": true, "module": "ftp://a"}}), "write registry://REGISTRY/NAME:TAG")]
+#[case::policy_server_without_kubewarden(json!({"kubewarden": {"policyServer": "a"}}), "Set kubewarden.enabled to true")]
+fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
+    let error = template(&case(values), &[]).unwrap_err();
+    assert!(error.contains(message), "{error}");
+}
+
+/// Returns a definition of a kind that accepts any fields.
+fn stand_in(group: &str, version: &str, kind: &str, scope: &str) -> Value {
+    let plural = match kind.to_lowercase() {
+        policy if policy.ends_with('y') => format!("{}ies", policy.trim_end_matches('y')),
+        other => format!("{other}s"),
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": scope,
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+async fn create_namespace(client: &Client, name: &str) {
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
+    let created = Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await;
+    assert!(created.is_ok() || name == "kube-system", "{created:?}");
+}
+
+/// Applies an object as a dry run, and returns what is wrong with it.
+async fn refusal(client: &Client, object: &Value) -> Option<String> {
+    let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+    let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+    let (resource, capabilities) = pinned_kind(client, &kind).await.unwrap();
+    let namespace = object.metadata.namespace.clone().unwrap_or_default();
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => Api::namespaced_with(client.clone(), &namespace, &resource),
+    };
+    let params = PatchParams { field_validation: Some(ValidationDirective::Strict), ..PatchParams::apply("chart") };
+    let name = object.metadata.name.clone().unwrap();
+    api.patch(&name, &params.dry_run(), &Patch::Apply(&object)).await.err().map(|error| error.to_string())
+}
+
+/// Creates the Pods of a Deployment as a dry run, in a namespace that enforces a Pod Security Standard.
+async fn insecurity(client: &Client, deployment: &Value) -> Option<String> {
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["metadata"]["name"] = json!("pod");
+    // Its ServiceAccount is not there in a dry run.
+    pod["spec"]["serviceAccountName"] = json!("default");
+    let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    pods.create(&params, &serde_json::from_value(pod).unwrap()).await.err().map(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn the_api_server_accepts_every_object() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    for (group, version, kind, scope) in [
+        ("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "Cluster"),
+        ("cert-manager.io", "v1", "Certificate", "Namespaced"),
+        ("cert-manager.io", "v1", "Issuer", "Namespaced"),
+        ("monitoring.coreos.com", "v1", "ServiceMonitor", "Namespaced"),
+        ("monitoring.coreos.com", "v1", "PodMonitor", "Namespaced"),
+        ("monitoring.coreos.com", "v1", "PrometheusRule", "Namespaced"),
+    ] {
+        apply(&client, &stand_in(group, version, kind, scope).to_string(), "chart").await.unwrap();
+        let is_served = async || pinned_kind(&client, &GroupVersionKind::gvk(group, version, kind)).await.ok();
+        until("the kind being served", SOON, is_served).await.unwrap();
+    }
+    for namespace in ["pillion-system", "elsewhere", "kruise-system", "bundles", "shop", "news", "kube-system"] {
+        create_namespace(&client, namespace).await;
+        create_account(&client, namespace).await;
+    }
+    let monitored = json!({"monitoring": {
+        "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}}});
+    let mut seen = BTreeSet::new();
+    for case in matrix::all().into_iter().chain([case(monitored)]) {
+        for object in objects(&case) {
+            if !seen.insert(object.to_string()) {
+                continue;
+            }
+            let refusal = refusal(&client, &object).await;
+            assert_eq!(refusal, None, "{}: {object}", case.name);
+            if object["kind"] == "Deployment" {
+                assert_eq!(insecurity(&client, &object).await, None, "{}: {object}", case.name);
+            }
+        }
+    }
+    assert!(seen.len() > 100, "{}", seen.len());
+}
+
+/// Creates the account that Pods have by default. No controller does it in this cluster.
+async fn create_account(client: &Client, namespace: &str) {
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}});
+    apply(client, &account.to_string(), "chart").await.unwrap();
+}
