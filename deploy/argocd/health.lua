@@ -35,7 +35,8 @@ local function text(found)
   return (found.reason or "") .. ": " .. (found.message or "")
 end
 
--- Returns how many Pods the partition keeps. Argo CD has no libraries for strings and numbers here.
+-- Returns how many Pods the partition keeps, or nil if it is no number and no percentage. Argo CD has no libraries for
+-- strings and numbers here.
 local function kept(matched)
   local partition = strategy.partition or 0
   for percent = 0, 100 do
@@ -52,12 +53,18 @@ local function kept(matched)
       return share
     end
   end
-  return tonumber(partition) or 0
+  if type(partition) == "number" then
+    return partition
+  end
+  return nil
 end
 
 local function by_counters()
   local matched, updated = status.matchedPods or 0, status.updatedPods or 0
   local ready = status.updatedReadyPods or 0
+  if kept(matched) == nil then
+    return answer("Degraded", "updateStrategy.partition is neither an integer nor a percentage from 0% to 100%")
+  end
   local numbers = updated .. " of " .. matched .. " Pods are updated, " .. ready .. " of them are ready"
   if strategy.type == "NotUpdate" then
     return answer("Healthy", "updateStrategy.type is NotUpdate; " .. numbers)

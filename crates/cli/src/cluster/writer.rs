@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -210,6 +210,22 @@ impl Writer {
             }
             error => Trouble::of(&error, "create", named(), kind).into(),
         })
+    }
+
+    /// Deletes an object. Returns whether it existed.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or does not allow the request.
+    pub async fn delete(&self, kind: Kind<'_>, namespace: &str, name: &str) -> Result<bool, Trouble> {
+        let failed = |error: &kube::Error| Trouble::of(error, "delete", object(kind, Some(namespace), name), kind);
+        let request = kube::core::Request::new(self.api(kind, Some(namespace)).resource_url());
+        let request = request.delete(name, &DeleteParams::background());
+        let request = request.map_err(|error| failed(&kube::Error::BuildRequest(error)))?;
+        match self.client.request::<Value>(request).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Evicts a Pod, if it still has this uid.

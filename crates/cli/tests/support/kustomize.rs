@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use clap::FromArgMatches as _;
 use pillion::rendering::document::{Document, to_yaml};
 use pillion::rendering::{controller, kubewarden, options, standalone};
 use pillion::yaml::{self, Tree};

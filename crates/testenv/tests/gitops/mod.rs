@@ -25,7 +25,7 @@ pub struct Case {
 fn set(spec: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
-        "metadata": {"name": "set", "uid": "u", "generation": GENERATION},
+        "metadata": {"name": "set", "uid": "u", "resourceVersion": "1", "generation": GENERATION},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "containers": [{"name": "agent", "image": "agent:1"}]},
     });
     json_patch::merge(&mut set["spec"], spec);
@@ -35,7 +35,8 @@ fn set(spec: &Value) -> Value {
 /// Writes a step into the SidecarSet, as the API server does.
 fn written(object: &mut Value, step: Option<Step>) {
     let Some(Step::JsonPatch { operations, .. }) = step else { panic!("nothing to write: {step:?}") };
-    json_patch::patch(object, &serde_json::from_value(operations.into()).unwrap()).unwrap();
+    let patch: json_patch::Patch = serde_json::from_value(operations.into()).unwrap();
+    json_patch::patch(object, &patch).unwrap();
 }
 
 fn latest() -> Latest<'static> {
@@ -45,19 +46,22 @@ fn latest() -> Latest<'static> {
 /// Writes counters and conditions as the controller `sidecarset-rollout` does.
 fn rolled(object: &mut Value, progress: &Progress, counts: Counts) {
     let report = Report { counts: Some((counts, latest())), conditions: progress.conditions().to_vec() };
-    written(object, status::step(object, &report, Timestamp(0)));
+    let step = status::step(object, &report, Timestamp(0));
+    written(object, step);
 }
 
 fn conditioned(object: &mut Value, type_: &str, status: bool, reason: &str) {
     let condition = Condition { type_, status, reason, message: "what is wrong", since: None };
-    written(object, condition::step(object, condition, Timestamp(0)));
+    let step = condition::step(object, condition, Timestamp(0));
+    written(object, step);
 }
 
 /// Returns a SidecarSet in a cluster whose definition drops conditions.
 pub fn by_counters(spec: &Value, counts: Counts) -> Value {
     let mut object = set(spec);
     let report = Report { counts: Some((counts, latest())), conditions: Vec::new() };
-    written(&mut object, status::step(&object, &report, Timestamp(0)));
+    let step = status::step(&object, &report, Timestamp(0));
+    written(&mut object, step);
     object
 }
 

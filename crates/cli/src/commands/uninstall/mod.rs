@@ -1,6 +1,7 @@
 //! `pillion uninstall`: removes from the cluster what would be in the way once Pillion's processes are gone.
 
 mod conversion;
+mod own;
 
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ gets the fields that only the other one has, so that no field is lost. A definit
 OpenKruise's, is not changed.
 merged-objects  merged ServiceAccounts, Roles and RoleBindings lose the finalizers that would keep their namespaces from \
 being deleted. Those that no Pod uses are deleted.
+own-objects     what the processes have made for themselves in their namespace is deleted: the server's Secret with its \
+certificate, the controllers' Leases, and the ConfigMaps with compiled SidecarSets.
 
 Delete the webhook configurations, the server and the controllers first; docs/deploying.md has the steps. The chart runs \
 this command when it is uninstalled.";
@@ -51,9 +54,16 @@ pub struct Args {
     /// The Service of Pillion's server.
     #[arg(long, value_name = "NAME", default_value = "pillion")]
     service_name: String,
-    /// The namespace of this Service.
+    /// The namespace of the installation.
     #[arg(short, long, value_name = "NAME", default_value = "pillion-system")]
     namespace: String,
+    /// The Secret with the server's certificate; "" if the server has not made it.
+    #[arg(long, value_name = "NAME", default_value = "pillion-serve-tls")]
+    tls_secret: String,
+    /// The Leases of the controllers.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(default_value = "pillion-controller,pillion-controller-rollout")]
+    lease: Vec<String>,
     /// Parts to leave out.
     #[arg(long, value_enum, value_name = "PART,...", value_delimiter = ',')]
     without: Vec<Part>,
@@ -68,12 +78,14 @@ pub enum Part {
     Conversion,
     /// Merged ServiceAccounts, Roles and RoleBindings.
     MergedObjects,
+    /// What the processes have made for themselves in their namespace.
+    OwnObjects,
 }
 
 /// Runs `pillion uninstall`.
 ///
 /// # Errors
-/// If there is no cluster, or a part is not done; the other part is done all the same.
+/// If there is no cluster, or a part is not done; the other parts are done all the same.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (runtime, writer) = Writer::new(&args.kubeconfig, MANAGER)?;
     let mut errors = Vec::new();
@@ -89,6 +101,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         match runtime.block_on(release(config)) {
             Ok(text) => writeln!(terminal.out(), "merged objects: {text}")?,
             Err(error) => errors.push(format!("merged objects: {error:#}")),
+        }
+    }
+    if !args.without.contains(&Part::OwnObjects) {
+        let own = own::Own { namespace: &args.namespace, tls_secret: &args.tls_secret, leases: &args.lease };
+        match runtime.block_on(own::delete(&writer, own)) {
+            Ok(lines) => lines.iter().try_for_each(|line| writeln!(terminal.out(), "{line}"))?,
+            Err(error) => errors.push(error.to_string()),
         }
     }
     if !errors.is_empty() {
