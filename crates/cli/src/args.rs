@@ -89,6 +89,10 @@ pub enum Command {
     Rollout(Box<commands::rollout::Args>),
     /// Set a field of the updateStrategy of a SidecarSet.
     Set(Box<commands::set::Args>),
+    /// Prove in a cluster that a Pod gets its sidecar.
+    Probe(Box<commands::probe::Args>),
+    /// Remove what would be in the way once Pillion's processes are gone.
+    Uninstall(Box<commands::uninstall::Args>),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -152,6 +156,8 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("status", long::<commands::status::Args>)
         .mut_subcommand("rollout", long::<commands::rollout::Args>)
         .mut_subcommand("set", long::<commands::set::Args>)
+        .mut_subcommand("probe", long::<commands::probe::Args>)
+        .mut_subcommand("uninstall", long::<commands::uninstall::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -93,6 +93,8 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Status(args) => commands::status::run(args, terminal),
         Command::Rollout(args) => commands::rollout::run(args, terminal),
         Command::Set(args) => commands::set::run(args, terminal),
+        Command::Probe(args) => commands::probe::run(args, terminal),
+        Command::Uninstall(args) => commands::uninstall::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),
         Command::Completions(completions) => {
             let program = std::env::args_os().next();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -186,6 +186,46 @@ impl Writer {
             },
             error => Trouble::of(&error, "patch", named(), kind).into(),
         })
+    }
+
+    /// Returns a new object as the API server would store it. It is validated and admitted, but not stored.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. It is [`WriteError::Ruled`], too, if a webhook does not answer, or the ServiceAccount of a Pod
+    /// does not exist yet.
+    pub async fn dry_run(&self, kind: Kind<'_>, namespace: &str, new: &Value) -> Result<Value, WriteError> {
+        let named = || format!("a {} in namespace {namespace}", kind.1);
+        let params = PostParams { dry_run: true, field_manager: Some(self.manager.clone()) };
+        let request = kube::core::Request::new(self.api(kind, Some(namespace)).resource_url());
+        let request = request.create(&params, new.to_string().into_bytes());
+        let request =
+            request.map_err(|error| Trouble::of(&kube::Error::BuildRequest(error), "create", named(), kind))?;
+        self.client.request::<Value>(request).await.map_err(|error| match error {
+            kube::Error::Api(status)
+                if is_of_admission(&status.message)
+                    || status.message.contains("failed calling webhook")
+                    || status.message.contains("error looking up service account") =>
+            {
+                WriteError::Ruled { object: named(), message: status.message.clone() }
+            }
+            error => Trouble::of(&error, "create", named(), kind).into(),
+        })
+    }
+
+    /// Deletes an object. Returns whether it existed.
+    ///
+    /// # Errors
+    /// The cluster does not answer, or does not allow the request.
+    pub async fn delete(&self, kind: Kind<'_>, namespace: &str, name: &str) -> Result<bool, Trouble> {
+        let failed = |error: &kube::Error| Trouble::of(error, "delete", object(kind, Some(namespace), name), kind);
+        let request = kube::core::Request::new(self.api(kind, Some(namespace)).resource_url());
+        let request = request.delete(name, &DeleteParams::background());
+        let request = request.map_err(|error| failed(&kube::Error::BuildRequest(error)))?;
+        match self.client.request::<Value>(request).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Evicts a Pod, if it still has this uid.

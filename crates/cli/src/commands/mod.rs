@@ -11,6 +11,7 @@ pub mod inject;
 pub mod man;
 pub mod manifest;
 pub mod plan;
+pub mod probe;
 pub mod rollout;
 pub mod run;
 pub mod schema;
@@ -18,6 +19,7 @@ pub mod schema;
 pub mod serve;
 pub mod set;
 pub mod status;
+pub mod uninstall;
 
 use crate::status::Status;
 use crate::terminal::Terminal;

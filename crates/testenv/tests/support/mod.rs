@@ -192,6 +192,27 @@ impl<'a> Installation<'a> {
         apply(&client, &to_yaml(&pointed.collect::<Vec<_>>()).unwrap(), MANAGER).await.unwrap();
     }
 
+    /// Returns the first rendered object of a kind as [`Installation::register`] applies it, without authority.
+    pub fn manifest(&self, kind: &str) -> Value {
+        let mut object = self.documents.iter().find(|document| document.object["kind"] == kind).unwrap().object.clone();
+        let mut places = vec![&mut object];
+        while let Some(place) = places.pop() {
+            match place {
+                Value::Array(items) => places.extend(items),
+                Value::Object(fields) => {
+                    if let Some(service) = fields.get("service").filter(|_| fields.len() == 1) {
+                        let url = format!("{}{}", self.url, service["path"].as_str().unwrap());
+                        *fields = serde_json::Map::from_iter([("url".to_owned(), url.into())]);
+                    } else {
+                        places.extend(fields.values_mut());
+                    }
+                }
+                _ => {}
+            }
+        }
+        object
+    }
+
     /// Waits until the API server calls the webhook for Pods. It applies a new configuration within a second or two.
     pub async fn wait_for_webhooks(&self) {
         let client = self.cluster.admin().await.unwrap();

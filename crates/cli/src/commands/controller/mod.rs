@@ -11,16 +11,16 @@ use kube::Config;
 use pillion_admission::settings::Settings;
 use pillion_controller::effects::Events;
 use pillion_controller::leader::{Candidate, Timings};
-use pillion_controller::merged::Uninstalled;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::readiness::Readiness;
 use pillion_controller::registry::{self, Name};
 use pillion_controller::token_controller::SigningKey;
-use pillion_controller::{Context, client, health, merged};
+use pillion_controller::{Context, client, health};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::options::Options;
+use crate::commands::uninstall;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;
 use crate::daemon::{logging, own_namespace};
@@ -71,7 +71,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Release or delete objects that would block the deletion of namespaces once the controllers are gone.
+    /// Release or delete merged objects, as `pillion uninstall` does beside the rest.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall,
 }
@@ -85,7 +85,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     logging::start(options.log_level, options.log_format);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
     if let Some(What::Uninstall) = args.what {
-        return runtime.block_on(uninstall(terminal));
+        return runtime.block_on(release(terminal));
     }
     let path = options.choice.settings()?;
     let chosen = options.choice.chosen()?;
@@ -107,14 +107,9 @@ fn read_key(path: &std::path::Path) -> anyhow::Result<SigningKey> {
     SigningKey::from_pem(&pem).with_context(|| path.display().to_string())
 }
 
-async fn uninstall(terminal: &mut Terminal) -> anyhow::Result<Status> {
+async fn release(terminal: &mut Terminal) -> anyhow::Result<Status> {
     let config = Config::infer().await.context("no cluster")?;
-    let client = client::client(config, Arc::new(Metrics::new())).context("the cluster cannot be asked")?;
-    // These settings are not read.
-    let context = Context::new(client, watch::channel(Arc::default()).1);
-    let done = merged::uninstall(&context).await?;
-    let Uninstalled { released, deleted, in_use } = done;
-    writeln!(terminal.out(), "{released} objects released, {deleted} deleted, {in_use} still used by Pods")?;
+    writeln!(terminal.out(), "{}", uninstall::release(config).await?)?;
     Ok(Status::Done)
 }
 

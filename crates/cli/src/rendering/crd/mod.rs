@@ -7,7 +7,7 @@ mod descriptions;
 mod structural;
 
 use pillion_sidecarset::tables::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::document::{Document, metadata};
 
@@ -70,6 +70,13 @@ pub fn document(instance: &str, conversion: &Conversion, annotations: &Value) ->
          identities. Where OpenKruise is installed, it takes the place of OpenKruise's.",
         object,
     )
+}
+
+/// Returns the fields of a spec that only one version has, with their schemas: without a webhook that converts, every
+/// version needs them, or the API server drops them.
+pub fn fields_of_one_version(version: &str) -> Map<String, Value> {
+    let table = if version == "v1alpha1" { &SIDECAR_SET_V1ALPHA1 } else { &SIDECAR_SET_V1BETA1 };
+    structural::fields_of_one_version(table)
 }
 
 /// Returns the printer columns (API-3).

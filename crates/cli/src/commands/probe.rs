@@ -1,0 +1,129 @@
+//! `pillion probe`: proves in a cluster that a Pod gets its sidecar.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use pillion_kubernetes::json;
+use pillion_kubernetes::name_validation;
+use serde_json::{Map, Value, json};
+
+use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
+use crate::status::Status;
+use crate::terminal::Terminal;
+use crate::units::Span;
+
+/// The field manager of the request, which stores nothing.
+const MANAGER: &str = "pillion-probe";
+/// The time between two attempts.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const ABOUT: &str = "\
+Ask the cluster for a Pod as a dry run, and check that it gets a sidecar.
+
+The API server admits the Pod like any other, with all webhooks and policies, and stores nothing. So this proves the whole \
+way: the SidecarSet is in the bundle or the settings, the webhook configurations are in place, the API server trusts the \
+server, and the server answers. The Pod has one container and satisfies the restricted Pod Security Standard. The user of \
+the kubeconfig needs the right to create Pods in the namespace. `helm test` runs this command.
+
+Exit codes: 0 the Pod gets the sidecar; 1 it does not within the time limit; 2 for other errors.";
+
+const EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion probe log-agent --namespace shop --label app=web
+  # exits with 2 where there is no cluster
+  pillion probe log-agent -n shop -l app=web -l tier=front --timeout 30s";
+
+/// The arguments of `pillion probe`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// The name of the container that the Pod should get.
+    #[arg(value_name = "CONTAINER")]
+    container: String,
+    /// The namespace of the Pod.
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// A label of the Pod; may be given several times.
+    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// How long to try: a new SidecarSet takes effect after a moment.
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    timeout: Span,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
+    match name_validation::qualified_name(key).or_else(|| name_validation::label_value(value)) {
+        Some(wrong) => Err(wrong.to_owned()),
+        None => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+/// Runs `pillion probe`.
+///
+/// # Errors
+/// If there is no cluster, it does not answer, or does not allow the request.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let (runtime, writer) = Writer::new(&args.kubeconfig, MANAGER)?;
+    let begin = Instant::now();
+    let pod = pod(args);
+    loop {
+        let answer = runtime.block_on(writer.dry_run(Kind("v1", "Pod"), &args.namespace, &pod));
+        let why = match answer {
+            Ok(admitted) if has(&admitted, &args.container) => {
+                writeln!(
+                    terminal.out(),
+                    "a Pod in namespace {} gets the container {}",
+                    args.namespace,
+                    args.container
+                )?;
+                return Ok(Status::Done);
+            }
+            Ok(admitted) => format!(
+                "a Pod in namespace {} does not get the container {}; it has {}",
+                args.namespace,
+                args.container,
+                names(&admitted).join(", ")
+            ),
+            // A new namespace gets its ServiceAccount a moment later, and a server may not be ready yet.
+            Err(WriteError::Ruled { message, .. }) => format!("the cluster refuses the Pod: {message}"),
+            Err(error) => return Err(error).context("the Pod could not be tried"),
+        };
+        if begin.elapsed() + PAUSE > args.timeout.0 {
+            terminal.error(&anyhow::anyhow!("{why}"));
+            return Ok(Status::Refused);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn pod(args: &Args) -> Value {
+    let labels: Map<String, Value> =
+        args.labels.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"generateName": "pillion-probe-", "namespace": args.namespace, "labels": labels},
+        "spec": {
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "probe", "image": "registry.example.com/probe",
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        },
+    })
+}
+
+/// Returns the names of all containers.
+fn names(pod: &Value) -> Vec<&str> {
+    let lists = ["initContainers", "containers"];
+    let containers = lists.into_iter().flat_map(|list| json::items(pod, &["spec", list]));
+    containers.map(|container| json::text(container, &["name"])).collect()
+}
+
+fn has(pod: &Value, container: &str) -> bool {
+    names(pod).contains(&container)
+}
