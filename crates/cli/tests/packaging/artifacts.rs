@@ -293,7 +293,7 @@ fn form(artifact: &Artifact) -> String {
                 question = question.replace(before, after);
                 changed += 1;
             }
-            form += &format!("  - variable: {question}\n\n");
+            form.extend(["  - variable: ", question.as_str(), "\n\n"]);
         }
     }
     assert_eq!(

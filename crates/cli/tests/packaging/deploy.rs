@@ -9,7 +9,7 @@ use pillion_admission::settings::{Role, Settings};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::artifacts::ARTIFACTS;
+use super::artifacts::{ARTIFACTS, Artifact};
 use super::files::{RULE, combinations, objects, text};
 use super::{sorted, yaml};
 
@@ -21,7 +21,7 @@ fn policy(name: &str) -> Value {
 
 /// Returns the metadata of all artifacts.
 fn metadata() -> Vec<Value> {
-    ARTIFACTS.iter().map(|artifact| artifact.metadata()).collect()
+    ARTIFACTS.iter().map(Artifact::metadata).collect()
 }
 
 /// Returns the rules of all artifacts.
