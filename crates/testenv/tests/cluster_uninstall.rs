@@ -56,7 +56,8 @@ async fn sidecar_sets_outlive_the_server_that_converted_them() {
             "namespace": "shop", "customVersion": "v1",
         },
     });
-    create(&sets(&client, NEW), &set).await.unwrap();
+    let is_served = async || create(&sets(&client, NEW), &set).await.ok();
+    until("SidecarSets being served", SOON, is_served).await.unwrap();
     let converted = converted_by("pillion", "pillion-system");
     let helm = PatchParams::apply("helm");
     definitions(&client).patch(crd::NAME, &helm, &Patch::Apply(&converted)).await.unwrap();
