@@ -233,6 +233,19 @@ fn covers(live: &Value, manifest: &Value) -> bool {
     }
 }
 
+/// Returns a manifest with the defaults of the API server, which Argo CD knows for the kinds of Kubernetes.
+async fn with_defaults(api: &kube::Api<kube::api::DynamicObject>, mut manifest: Value) -> Value {
+    if manifest["kind"] == "CustomResourceDefinition" {
+        return manifest;
+    }
+    manifest["metadata"]["name"] = "defaulted".into();
+    let dry = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
+    let defaulted = api.create(&dry, &serde_json::from_value(manifest.clone()).unwrap()).await.unwrap();
+    manifest["webhooks"] = defaulted.data["webhooks"].clone();
+    manifest["metadata"]["name"] = "pillion".into();
+    manifest
+}
+
 /// Returns an object without what every write changes.
 fn content(mut object: Value) -> Value {
     for field in ["managedFields", "resourceVersion"] {
@@ -266,8 +279,8 @@ async fn what_is_written_into_the_cluster_is_no_difference_for_argo_cd() {
         ),
         ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", crd::NAME),
     ] {
-        let manifest = installation.manifest(kind);
         let api = dynamic(&client, &format!("{group}/v1"), kind, plural);
+        let manifest = with_defaults(&api, installation.manifest(kind)).await;
         let has_ca = async || {
             let live = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
             live.to_string().contains("\"caBundle\":\"LS0t").then_some(live)

@@ -8,6 +8,7 @@ use std::process::Command;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use pillion::rendering::crd::{self, Conversion};
+use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};
 use support::{SOON, create, dynamic, program};
@@ -40,7 +41,8 @@ fn uninstall(kubeconfig: &std::path::Path, flags: &[&str]) -> (i32, String, Stri
 #[tokio::test(flavor = "multi_thread")]
 async fn sidecar_sets_outlive_the_server_that_converted_them() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
-    let client = cluster.admin().await.unwrap();
+    // Without the retries of the usual client: the API server answers 429 and 503 while a conversion fails.
+    let client = Faults::none().client(cluster.as_admin().config().await.unwrap()).unwrap();
     let admin = cluster.admin_kubeconfig_file();
     let (code, out, err) = uninstall(&admin, &[]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
@@ -56,7 +58,8 @@ async fn sidecar_sets_outlive_the_server_that_converted_them() {
             "namespace": "shop", "customVersion": "v1",
         },
     });
-    create(&sets(&client, NEW), &set).await.unwrap();
+    let is_served = async || create(&sets(&client, NEW), &set).await.ok();
+    until("SidecarSets being served", SOON, is_served).await.unwrap();
     let converted = converted_by("pillion", "pillion-system");
     let helm = PatchParams::apply("helm");
     definitions(&client).patch(crd::NAME, &helm, &Patch::Apply(&converted)).await.unwrap();

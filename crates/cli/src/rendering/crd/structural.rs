@@ -51,8 +51,16 @@ pub(super) fn of(table: &Table, is_union: bool) -> Value {
     described(json!({"type": "object", "properties": properties}), fields::of_type(table.name))
 }
 
-/// Returns the fields of a spec that only one of the two versions has, with their schemas.
+/// Returns the fields of the spec that only one of the two versions has, with their schemas. `table` is a version.
 pub(super) fn fields_of_one_version(table: &Table) -> Map<String, Value> {
+    let spec = table.fields.iter().find_map(|field| match (field.name, field.kind) {
+        ("spec", Kind::Object(spec)) => Some(spec),
+        _ => None,
+    });
+    spec.map(of_one_version).unwrap_or_default()
+}
+
+fn of_one_version(table: &Table) -> Map<String, Value> {
     let names = ["namespace", "customVersion"].into_iter();
     names.map(|name| (name.to_owned(), documented(json!({"type": "string"}), table.name, name))).collect()
 }
@@ -61,7 +69,7 @@ fn spec(table: &'static Table, is_union: bool) -> Value {
     let mut schema = object(table);
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
     if is_union {
-        properties.extend(fields_of_one_version(table));
+        properties.extend(of_one_version(table));
     }
     // No table has these fields, since no hash and no revision contains them.
     for field in declared::FIELDS {
