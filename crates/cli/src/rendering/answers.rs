@@ -1,7 +1,8 @@
 //! The parts of the module's work: the requests of each part, which of them the API server sends, and the part's
 //! purpose.
 //!
-//! All parts together have the rules of `metadata.yml`; a test compares them.
+//! The metadata of each published artifact (`metadata.yml`, `artifacts/*/metadata.yml`) has the rules of its parts; tests
+//! compare them.
 
 use pillion_identity::names::MERGED_PREFIX;
 use serde_json::{Value, json};

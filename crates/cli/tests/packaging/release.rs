@@ -282,6 +282,7 @@ fn links_of_usage_texts_lead_to_the_repository(
 
 #[test]
 fn a_link_that_leaves_the_repository_is_an_error() {
+    fs::create_dir_all(root().join("target")).unwrap();
     let folder = tempfile::tempdir_in(root().join("target")).unwrap();
     let document = folder.path().join("README.md");
     fs::write(&document, "[up](../../../../README.md)\n").unwrap();

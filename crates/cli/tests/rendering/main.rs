@@ -69,8 +69,12 @@ fn identities() -> Value {
 
 const GRANT: [&str; 3] = ["apiGroups", "resources", "verbs"];
 
+/// Returns the rules and kinds of all artifacts together.
 fn metadata() -> Value {
-    objects("metadata.yml", &text("metadata.yml")).remove(0)
+    let artifacts = ["", "artifacts/assert/", "artifacts/guards/", "artifacts/shoots/", "artifacts/token-secrets/"];
+    let artifacts = artifacts.map(|folder| objects("metadata.yml", &text(&format!("{folder}metadata.yml"))).remove(0));
+    let all = |key: &str| -> Value { artifacts.iter().flat_map(|of| of[key].as_array()).flatten().cloned().collect() };
+    json!({"rules": all("rules"), "contextAwareResources": all("contextAwareResources")})
 }
 
 /// Returns the permissions that the roles of a rendering grant.
