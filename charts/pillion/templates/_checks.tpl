@@ -14,8 +14,13 @@
 {{- fail (printf "optOutLabel is %q, which is no label; write KEY=VALUE, such as pillion.dev/injection=disabled" .Values.optOutLabel) -}}
 {{- end -}}
 {{- end -}}
+{{- $size := len (toYaml .Values.settings) -}}
+{{- if ge $size 1000000 -}}
+{{- fail (printf "settings have %d bytes, and a ConfigMap takes less than 1 MiB; make SidecarSets objects of the cluster, or compile them: pillion bundle --settings" $size) -}}
+{{- end -}}
 {{- include "pillion.checkServer" . -}}
 {{- include "pillion.checkKubewarden" . -}}
+{{- include "pillion.checkDefinition" . -}}
 {{- include "pillion.checkController" . -}}
 {{- end -}}
 
@@ -47,7 +52,7 @@
 
 {{- define "pillion.checkKubewarden" -}}
 {{- with .Values.kubewarden -}}
-{{- if and .module (not (regexMatch "^((registry|https?|file)://)?[^:/[:space:]][^[:space:]]*$" (trimPrefix "file:///" .module))) -}}
+{{- if and .module (not (regexMatch (ternary "^(registry|https?|file)://[^[:space:]]+$" "^[^[:space:]]+$" (contains "://" .module)) .module)) -}}
 {{- fail (printf "kubewarden.module is %q; write registry://REGISTRY/NAME:TAG, or a URL with https, http or file" .module) -}}
 {{- end -}}
 {{- if and (not .enabled) (or .module .policyServer (ne .mode "protect")) -}}
@@ -56,8 +61,21 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Of the conversion's webhook, Helm 4 can only remove the fields that it wrote, and the server wrote caBundle. */}}
+{{- define "pillion.checkDefinition" -}}
+{{- if and .Values.kubewarden.enabled (include "pillion.hasDefinition" .) -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "sidecarsets.apps.kruise.io" -}}
+{{- if dig "spec" "conversion" "webhook" "clientConfig" "caBundle" "" $there -}}
+{{- fail "kubewarden.enabled is true, and the SidecarSet definition still converts with the server of this release, which goes. Run this first, and Helm again: kubectl patch customresourcedefinition sidecarsets.apps.kruise.io --type merge --patch '{\"spec\":{\"conversion\":{\"strategy\":\"None\",\"webhook\":null}}}'" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "pillion.checkController" -}}
 {{- $gates := default dict (default dict .Values.settings).featureGates -}}
+{{- if and .Values.controller.rollouts.enabled (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "controller.rollouts.enabled is true, and the cluster runs Kubernetes %s: the ValidatingAdmissionPolicy that limits the controller needs 1.30. Upgrade the cluster, or set controller.rollouts.enabled to false" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- with .Values.controller -}}
 {{- if and .tokenNamespaces (not $gates.SidecarSetServiceAccountInjection) -}}
 {{- fail "controller.tokenNamespaces is set, and identities are off: no sidecar has a token. Set settings.featureGates.SidecarSetServiceAccountInjection to true, or remove controller.tokenNamespaces" -}}

@@ -88,7 +88,7 @@ spec:
       {{- with .values.topologySpreadConstraints }}
       topologySpreadConstraints:
         {{- range . }}
-        - {{ merge . (dict "labelSelector" (dict "matchLabels" (fromYaml $selector))) | toYaml | nindent 10 | trim }}
+        - {{ merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (fromYaml $selector))) | toYaml | nindent 10 | trim }}
         {{- end }}
       {{- end }}
       containers:

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use pillion_testkit::metrics::Catalogue;
 use rstest::rstest;
 use serde_json::Value;
 
@@ -103,12 +104,17 @@ fn it_serves_reloads_and_drains() {
     let settings = server.folder.path().join("settings.json");
     fs::write(&settings, r#"{"sidecarSets": {}}"#).unwrap();
     let event = server.event("settings not loaded, the ones before stay in use");
+    assert!(server.get("/metrics").1.contains("pillion_settings_current 0\n"));
     assert_eq!(event["level"], "ERROR");
     assert!(event["error"].as_str().unwrap().contains("sidecarSets"), "{event}");
     assert_eq!(server.get("/readyz").0, 200, "the old ones are in use");
     fs::write(&settings, "sidecarSets: []\n").unwrap();
     server.event("settings loaded");
-    assert!(server.get("/metrics").1.contains(r#"pillion_settings_reloads_total{result="rejected"} 1"#));
+    let metrics = server.get("/metrics").1;
+    assert!(metrics.contains(r#"pillion_settings_reloads_total{result="rejected"} 1"#));
+    assert!(metrics.contains("pillion_settings_current 1\n"), "{metrics}");
+    // Alerts and dashboards ask for metrics that are listed.
+    assert_eq!(Catalogue::of_text(&metrics).surprises(&Catalogue::listed("server")), [""; 0]);
 
     server.signal("TERM");
     server.event("draining");

@@ -18,11 +18,13 @@ pub type Readiness = Arc<dyn Fn() -> Report + Send + Sync>;
 /// # Errors
 /// The listener is broken.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, readiness: Readiness) -> std::io::Result<()> {
+    let asked = Arc::clone(&readiness);
     let ready = move || {
-        let answer = ready_answer(&readiness());
+        let answer = ready_answer(&asked());
         async move { answer }
     };
     let scrape = move || {
+        metrics.ready(readiness().problems.is_empty());
         let text = metrics.encoded();
         async move { ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text) }
     };

@@ -19,19 +19,22 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
+use crate::metrics::Raised;
 use crate::wakes::{Keys, Wakes};
 
 /// What the queue knows about a key.
 struct Entry<S> {
     state: S,
     failures: u32,
+    /// Counts in a metric while the last reconciliation has failed.
+    failing: Option<Raised>,
     /// The API server has asked to wait until then.
     not_before: Option<Instant>,
 }
 
 impl<S: Default> Default for Entry<S> {
     fn default() -> Self {
-        Self { state: S::default(), failures: 0, not_before: None }
+        Self { state: S::default(), failures: 0, failing: None, not_before: None }
     }
 }
 
@@ -84,13 +87,14 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
                 active.remove(&key);
                 let after = match result {
                     Ok(done) => {
-                        (entry.failures, entry.not_before) = (0, None);
+                        (entry.failures, entry.failing, entry.not_before) = (0, None, None);
                         if let Done::LookAgain(after) = done { Some(after) } else { None }
                     }
                     Err(failure) => {
                         let delay = jittered(backoff.after(entry.failures)).max(failure.retry_after.unwrap_or_default());
                         entry.not_before = failure.retry_after.map(|after| Instant::now() + after);
                         entry.failures = entry.failures.saturating_add(1);
+                        entry.failing.get_or_insert_with(|| context.metrics.failing(C::NAME));
                         Some(delay)
                     }
                 };

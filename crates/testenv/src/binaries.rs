@@ -52,7 +52,8 @@ impl Binaries {
     }
 }
 
-/// Returns the path of a tool that `testenv/build` builds: `helm`, `kubectl`, `kustomize`, `actionlint`, `glua`.
+/// Returns the path of a tool that `testenv/build` builds: `helm`, `kubectl`, `kustomize`, `actionlint`, `glua`,
+/// `promtool`.
 ///
 /// # Errors
 /// If it is not built. The message says how to build it.

@@ -4,6 +4,7 @@
 mod chart;
 
 use std::collections::BTreeSet;
+use std::process::Output;
 use std::time::Duration;
 
 use chart::matrix::{self, Case};
@@ -19,8 +20,11 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(20);
 
+/// Returns a case for what `pillion manifest` has no flags.
 fn case(values: Value) -> Case {
-    Case { values, ..matrix::all().swap_remove(0) }
+    let mut case = matrix::all().swap_remove(0);
+    case.values = values;
+    case
 }
 
 #[test]
@@ -33,9 +37,8 @@ fn the_chart_renders_what_manifest_renders() {
         let titles = |objects: &std::collections::BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
         assert_eq!(titles(&found), titles(&wanted), "{}", case.name);
         for (title, wanted) in &wanted {
-            let found = &found[title];
-            // No assert_eq: it would print the whole SidecarSet definition.
-            assert!(found == wanted, "{}: {title}\nchart:    {found}\nmanifest: {wanted}", case.name);
+            let difference = json_patch::diff(wanted, &found[title]);
+            assert!(difference.0.is_empty(), "{}: {title}: the chart differs by {difference}", case.name);
         }
     }
 }
@@ -109,11 +112,23 @@ fn every_value_has_an_effect() {
 #[case::no_label(json!({"optOutLabel": "pillion.dev/injection"}), "write KEY=VALUE, such as pillion.dev/injection=disabled")]
 #[case::long_name(json!({"fullnameOverride": "a".repeat(45)}), "Set fullnameOverride to a name of at most 44")]
 #[case::name_that_begins_with_a_digit(json!({"fullnameOverride": "1st"}), "that begins with a letter")]
+#[case::large_settings(
+    json!({"settings": {"bundle": format!("pillion-bundle-3:{}", "a".repeat(1_000_000))}}), "takes less than 1 MiB"
+)]
 #[case::no_module(json!({"kubewarden": {"enabled": true, "module": "ftp://a"}}), "write registry://REGISTRY/NAME:TAG")]
 #[case::policy_server_without_kubewarden(json!({"kubewarden": {"policyServer": "a"}}), "Set kubewarden.enabled to true")]
 fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
     let error = template(&case(values), &[]).unwrap_err();
     assert!(error.contains(message), "{error}");
+}
+
+#[rstest]
+#[case::of_the_chart("1.27.9", json!({}), "chart requires kubeVersion: >=1.28.0-0")]
+#[case::of_rollouts("1.29.9", json!({"controller": {"rollouts": {"enabled": true}}}), "needs 1.30. Upgrade the cluster")]
+fn old_clusters_are_refused(#[case] version: &str, #[case] values: Value, #[case] message: &str) {
+    let error = template(&case(values.clone()), &["--kube-version", version]).unwrap_err();
+    assert!(error.contains(message), "{error}");
+    template(&case(values), &["--kube-version", "1.30.0"]).unwrap();
 }
 
 /// Returns a definition of a kind that accepts any fields.
@@ -206,6 +221,149 @@ async fn the_api_server_accepts_every_object() {
         }
     }
     assert!(seen.len() > 100, "{}", seen.len());
+}
+
+/// Runs Helm on the cluster.
+fn run_helm_on(cluster: &Cluster, arguments: &[&str], values: &Value) -> Output {
+    let kubeconfig = cluster.admin_kubeconfig_file();
+    helm(&[arguments, &["--kubeconfig", kubeconfig.to_str().unwrap()]].concat(), values)
+}
+
+/// Runs Helm on the cluster. It does what it is asked.
+fn helm_on(cluster: &Cluster, arguments: &[&str], values: &Value) {
+    let output = run_helm_on(cluster, arguments, values);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Returns an object of the cluster.
+async fn stored(client: &Client, api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
+    let (group, version) = api_version.split_once('/').unwrap();
+    let (resource, _) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await.unwrap();
+    let api: Api<DynamicObject> = match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
+    serde_json::to_value(api.get(name).await.unwrap()).unwrap()
+}
+
+const DEFINITION: &str = "sidecarsets.apps.kruise.io";
+
+/// Whether the server of a release looks after the SidecarSet definition.
+async fn looks_after_the_definition(client: &Client, namespace: &str, release: &str) -> bool {
+    let deployment = stored(client, "apps/v1", "Deployment", namespace, release).await;
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    arguments.contains(&json!(format!("--custom-resource-definition={DEFINITION}")))
+}
+
+/// The objects that have a `caBundle`, and where.
+const WITH_BUNDLE: [(&str, &str, &str, &str); 2] = [
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "pillion", "/webhooks/0/clientConfig"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITION, "/spec/conversion/webhook/clientConfig"),
+];
+
+/// Writes every `caBundle` as the server does, and returns it.
+async fn write_bundles(client: &Client, cluster: &Cluster) -> Value {
+    let bundle = json!(k8s_openapi::ByteString(cluster.authority_certificate().into_bytes()));
+    for (api_version, kind, name, pointer) in WITH_BUNDLE {
+        let (group, version) = api_version.split_once('/').unwrap();
+        let (resource, _) = pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await.unwrap();
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let change = json!([{"op": "add", "path": format!("{pointer}/caBundle"), "value": bundle}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+    bundle
+}
+
+/// Others write `caBundle`: the server, or cert-manager. An upgrade that took it away would stop all new Pods. Helm 3
+/// merges three ways, as Helm 4 does with `--server-side=false`.
+#[rstest]
+#[case::as_helm_4("--server-side=true", "--server-side=auto")]
+#[case::as_helm_3("--server-side=false", "--server-side=false")]
+#[tokio::test]
+async fn an_upgrade_leaves_alone_what_others_wrote(#[case] install: &str, #[case] upgrade: &str) {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let chart = folder();
+    let chart = chart.to_str().unwrap();
+    let first = ["install", "pillion", chart, "--namespace", "pillion-system", "--create-namespace", install];
+    helm_on(&cluster, &first, &json!({}));
+    let bundle = write_bundles(&client, &cluster).await;
+    // Everything that has a caBundle changes.
+    let values = json!({
+        "failurePolicy": "Ignore", "commonLabels": {"new": "label"}, "server": {"replicas": 3},
+        "settings": {"shoots": {"enabled": true}},
+    });
+    helm_on(&cluster, &["upgrade", "pillion", chart, "--namespace", "pillion-system", upgrade], &values);
+    for (api_version, kind, name, pointer) in WITH_BUNDLE {
+        let stored = stored(&client, api_version, kind, "", name).await;
+        assert_eq!(stored["metadata"]["labels"]["new"], "label", "{kind}");
+        assert_eq!(stored.pointer(&format!("{pointer}/caBundle")), Some(&bundle), "{kind}");
+    }
+    assert!(looks_after_the_definition(&client, "pillion-system", "pillion").await);
+}
+
+/// The definition converts with a webhook only while there is a server.
+#[rstest]
+#[case::as_helm_4("--server-side=auto")]
+#[case::as_helm_3("--server-side=false")]
+#[tokio::test]
+async fn a_release_can_change_its_way(#[case] apply_as: &str) {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let policy = stand_in("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "Cluster");
+    apply(&client, &policy.to_string(), "chart").await.unwrap();
+    let chart = folder();
+    let chart = chart.to_str().unwrap();
+    let first = apply_as.replace("auto", "true");
+    let install = ["install", "pillion", chart, "--namespace", "pillion-system", "--create-namespace", &first];
+    helm_on(&cluster, &install, &json!({}));
+    write_bundles(&client, &cluster).await;
+    let conversion = async || {
+        let definition = stored(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", DEFINITION).await;
+        definition["spec"]["conversion"]["strategy"].clone()
+    };
+    let upgrade = ["upgrade", "pillion", chart, "--namespace", "pillion-system", apply_as];
+    let policies = json!({"kubewarden": {"enabled": true}});
+    let refused = run_helm_on(&cluster, &upgrade, &policies);
+    let message = String::from_utf8(refused.stderr).unwrap();
+    let patch = message.split_once("--patch '").unwrap().1.split_once('\'').unwrap().0;
+    let definitions: Api<DynamicObject> = {
+        let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        Api::all_with(client.clone(), &pinned_kind(&client, &kind).await.unwrap().0)
+    };
+    let patch: Patch<Value> = Patch::Merge(serde_json::from_str(patch).unwrap());
+    definitions.patch(DEFINITION, &PatchParams::default(), &patch).await.unwrap();
+    helm_on(&cluster, &upgrade, &policies);
+    assert_eq!(conversion().await, "None");
+    let force = if apply_as.ends_with("auto") { "--force-conflicts" } else { apply_as };
+    let mut forced = upgrade;
+    forced[5] = force;
+    helm_on(&cluster, &forced, &json!({"kubewarden": {"enabled": false}}));
+    assert_eq!(conversion().await, "Webhook");
+}
+
+/// Of two releases, the first one made the definition, and the other one leaves it alone.
+#[tokio::test]
+async fn a_definition_of_others_is_left_alone() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let chart = folder();
+    let install = |release: &'static str| {
+        let arguments = ["install", release, chart.to_str().unwrap(), "--namespace", release, "--create-namespace"];
+        helm_on(&cluster, &arguments, &json!({}));
+    };
+    install("pillion");
+    let before = stored(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", DEFINITION).await;
+    assert_eq!(before["metadata"]["annotations"]["meta.helm.sh/release-name"], "pillion");
+    install("second");
+    let after = stored(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", DEFINITION).await;
+    assert_eq!(
+        [&after["metadata"]["annotations"], &after["spec"]],
+        [&before["metadata"]["annotations"], &before["spec"]]
+    );
+    assert!(looks_after_the_definition(&client, "pillion", "pillion").await);
+    assert!(!looks_after_the_definition(&client, "second", "second").await);
 }
 
 /// Creates the account that Pods have by default. No controller does it in this cluster.

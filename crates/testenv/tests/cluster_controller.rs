@@ -11,11 +11,12 @@ use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
+use pillion_testkit::metrics::Catalogue;
 use serde_json::{Value, json};
 use support::accounts::name_of;
 use support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 use support::sidecar_sets::{merging, set};
-use support::{Installation, SOON, create, dynamic, names, program};
+use support::{Installation, SOON, create, dynamic, get, names, program};
 
 /// Returns the settings of policy and controllers, which only name the bundle of the cluster's SidecarSets.
 fn settings() -> Value {
@@ -108,7 +109,8 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     controllers.start("one", free_port().unwrap()).await;
     let first = wait("a replica holding the Lease", &controllers, async || holder(&client).await).await;
     assert_eq!(first, "one");
-    controllers.start("two", free_port().unwrap()).await;
+    let port = free_port().unwrap();
+    controllers.start("two", port).await;
     let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     wait("the bundle", &controllers, async || bundles.get_opt("pillion-bundle").await.unwrap()).await;
 
@@ -171,6 +173,30 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     let mounts = |container: usize| names(&pod, &format!("/spec/containers/{container}/volumeMounts"));
     assert!(mounts(1).iter().all(|name| name.starts_with("kube-api-access-")), "{:?}", mounts(1));
     assert!(mounts(0).iter().any(|name| name.starts_with("sidecarset-sa-")), "{:?}", mounts(0));
+
+    // Alerts and dashboards ask for metrics that are listed.
+    let listed = |answer: Option<String>, process: &str| {
+        let answer = answer.unwrap();
+        let (_, text) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!(Catalogue::of_text(text).surprises(&Catalogue::listed(process)), [""; 0]);
+        text.to_owned()
+    };
+    let text = listed(get(port, "/metrics").await, "controller");
+    for line in [
+        "pillion_controller_leader{lease=\"pillion-controller\"} 1",
+        "pillion_controller_ready 1",
+        "pillion_controller_settings_current 1",
+        "pillion_controller_bundle_refused_sidecarsets 0",
+        "pillion_controller_failing{controller=\"merged-serviceaccounts\"} 0",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} is not in:\n{text}");
+    }
+    let renewed = "pillion_controller_bundle_correct_timestamp_seconds{config_map=\"pillion-system/pillion-bundle\"} ";
+    let renewed = text.lines().find_map(|line| line.strip_prefix(renewed));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!(now - renewed.unwrap().parse::<u64>().unwrap() < 150, "{renewed:?}");
+    let text = listed(installation.get("/metrics").await, "server");
+    assert!(text.contains("pillion_settings_current 1\n"), "{text}");
 
     // The API server refused the controllers only grants of permissions that they did not hold yet:
     // kube-controller-manager fills the aggregated role shortly after its creation.

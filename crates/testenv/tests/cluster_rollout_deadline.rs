@@ -20,6 +20,7 @@ use pillion_controller::queue::run;
 use pillion_plan::bundle::stored;
 use pillion_plan::failure::{FAILED, Failed};
 use pillion_testenv::{Cluster, free_port, until};
+use pillion_testkit::metrics::Catalogue;
 use rollout::audit::Upgrade;
 use rollout::{NEW, OLD, Place, REPLICAS};
 use serde_json::{Value, json};
@@ -71,6 +72,10 @@ impl Stage {
         let mut lines = Vec::new();
         for port in self.ports {
             let text = get(port, "/metrics").await.unwrap_or_default();
+            if let Some((_, text)) = text.split_once("\r\n\r\n") {
+                // Alerts and dashboards ask for metrics that are listed.
+                assert_eq!(Catalogue::of_text(text).surprises(&Catalogue::listed("controller")), [""; 0]);
+            }
             let about = |line: &&str| line.starts_with(name) && line.contains(&format!("\"{set}\""));
             lines.extend(text.lines().filter(about).map(str::to_owned));
         }

@@ -14,6 +14,7 @@ pub mod api_server;
 pub mod cluster;
 pub mod conformance;
 pub mod identity;
+pub mod metrics;
 pub mod module;
 pub mod strategies;
 

@@ -34,11 +34,14 @@ impl SettingsFile {
         Ok((Self { path: path.to_owned(), seen, problem: None }, settings))
     }
 
-    /// Sends new settings for as long as the future is polled. Invalid settings only cause a log line.
-    pub async fn watch(mut self, send: watch::Sender<Arc<Settings>>) {
+    /// Sends new settings for as long as the future is polled. Invalid settings only cause a log line. After each look,
+    /// `tell` hears whether the settings in use are those of the file.
+    pub async fn watch(mut self, send: watch::Sender<Arc<Settings>>, tell: impl Fn(bool)) {
         loop {
             tokio::time::sleep(POLL).await;
-            match self.look() {
+            let looked = self.look();
+            tell(looked.is_ok());
+            match looked {
                 Ok(None) => self.problem = None,
                 Ok(Some(settings)) => {
                     tracing::info!(file = %self.path.display(), "settings loaded");

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{Place, Verdict};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Unit;
@@ -15,13 +19,27 @@ use crate::store::{Facets, Store, Subject};
 /// How long to wait for the first Pod that is injected with a version.
 const PATIENCE: Duration = Duration::from_hours(1);
 
+/// The bundle in a ConfigMap: `pillion-system/pillion-bundle`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    config_map: String,
+}
+
+impl Of {
+    fn at(at: &ConfigMapName) -> Self {
+        Self { config_map: format!("{}/{}", at.namespace, at.name) }
+    }
+}
+
 /// The metrics of the bundle. Clones share their values.
 #[derive(Clone)]
-pub(super) struct BundleMetrics {
+pub(crate) struct BundleMetrics {
     delay: Histogram,
     first_injection: Histogram,
     bytes: Gauge,
     refused: Gauge,
+    /// Has one value while there is a bundle to keep.
+    correct: Family<Of, Gauge>,
     edits: Arc<Mutex<Edits>>,
 }
 
@@ -38,10 +56,10 @@ struct Edits {
 }
 
 impl BundleMetrics {
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
         let delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
         let first_injection = Histogram::new(exponential_buckets(0.05, 2.0, 17));
-        let (bytes, refused) = (Gauge::default(), Gauge::default());
+        let (bytes, refused, correct) = (Gauge::default(), Gauge::default(), Family::default());
         metrics.register(|registry| {
             let help = "From a change of a SidecarSet until it is in the bundle";
             registry.register_with_unit("bundle_delay", help, Unit::Seconds, delay.clone());
@@ -51,12 +69,30 @@ impl BundleMetrics {
             let help =
                 "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
             registry.register("bundle_refused_sidecarsets", help, refused.clone());
+            let help = "When the bundle was last seen or made correct, or the controller began to keep it, in seconds since 1970";
+            registry.register_with_unit("bundle_correct_timestamp", help, Unit::Seconds, Family::clone(&correct));
         });
-        Self { delay, first_injection, bytes, refused, edits: Arc::default() }
+        Self { delay, first_injection, bytes, refused, correct, edits: Arc::default() }
+    }
+
+    /// Records that there is a bundle to keep. Its time begins now if it is not known.
+    pub(crate) fn keeps(&self, at: &ConfigMapName, now: Timestamp) {
+        let of = Of::at(at);
+        if self.correct.get(&of).is_none() {
+            self.correct.clear();
+            self.correct.get_or_create(&of).set(now.0);
+        }
+    }
+
+    /// Records that there is no bundle to keep.
+    pub(crate) fn idle(&self) {
+        self.correct.clear();
+        self.bytes.set(0);
+        self.refused.set(0);
     }
 
     /// Follows the edits of SidecarSets, and the versions with which Pods are injected.
-    pub(super) fn follow(&self, store: &Store) {
+    pub(crate) fn follow(&self, store: &Store) {
         let metrics = self.clone();
         store.sidecar_sets().subscribe(move |change| {
             if change.facets().contains(Facets::CONTENT) {
@@ -84,7 +120,15 @@ impl BundleMetrics {
     }
 
     /// Records that the bundle is correct and has this length in bytes; `is_written` tells whether it had to be written.
-    pub(super) fn written(&self, verdicts: &[Verdict], length: usize, is_written: bool) {
+    pub(crate) fn written(
+        &self,
+        at: &ConfigMapName,
+        verdicts: &[Verdict],
+        length: usize,
+        is_written: bool,
+        now: Timestamp,
+    ) {
+        self.correct.get_or_create(&Of::at(at)).set(now.0);
         let refused = verdicts.iter().filter(|verdict| verdict.place != Place::In).count();
         self.bytes.set(i64::try_from(length).unwrap_or(i64::MAX));
         self.refused.set(i64::try_from(refused).unwrap_or(i64::MAX));

@@ -3,7 +3,7 @@
 //! [`pillion_plan::bundle`] decides what to write. If a process stops halfway (a shard without its index, an index
 //! whose old shards still exist), the next process completes the work.
 
-mod metrics;
+pub(crate) mod metrics;
 mod say;
 mod sources;
 
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pillion_bundle::config_map::TEXT_MAX;
+use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
@@ -145,10 +146,12 @@ impl Controller for BundleKeeper {
 
     async fn reconcile(&self, _: &Whole, state: &mut State) -> Result<Done, Failure> {
         let Some(sources) = self.sources() else {
+            self.metrics.idle();
             self.idle(state);
             return Ok(Done::Settled);
         };
         state.is_idle = false;
+        self.metrics.keeps(&sources.place.at, self.context.clock.now());
         if timeout(LISTING, sources.listed()).await.is_err() {
             return Ok(Done::LookAgain(LISTING));
         }
@@ -277,7 +280,7 @@ impl BundleKeeper {
                 inputs.written(name, answer);
             }
             if plan.steps.iter().all(|step| !matches!(step, Step::Create(_))) {
-                let said = self.finish(&plan, &inputs, state).await;
+                let said = self.finish(&sources.place.at, &plan, &inputs, state).await;
                 state.done = Some(inputs);
                 return Ok(Brought { is_new: true, said });
             }
@@ -314,10 +317,10 @@ impl BundleKeeper {
     }
 
     /// Reports the result once the bundle is in its wanted state.
-    async fn finish(&self, plan: &Plan, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
+    async fn finish(&self, at: &ConfigMapName, plan: &Plan, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
         state.look_again = plan.look_again;
         let is_written = plan.steps.iter().any(|step| matches!(step, Step::Apply(_)));
-        self.metrics.written(&plan.verdicts, plan.length, is_written);
+        self.metrics.written(at, &plan.verdicts, plan.length, is_written, self.context.clock.now());
         if is_written {
             let (sets, bytes) = (plan.verdicts.len(), plan.length);
             tracing::info!(controller = Self::NAME, sets, bytes, "the bundle was written");

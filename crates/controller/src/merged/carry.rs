@@ -15,6 +15,11 @@ use crate::problem::{WriteError, WriteProblem};
 use crate::read;
 use crate::store::{resource, whole};
 
+/// The reasons of Events about problems for which there is no notice.
+pub const FORBIDDEN: &str = "Forbidden";
+/// See [`FORBIDDEN`].
+pub const INVALID: &str = "Invalid";
+
 /// The result of carrying out a group.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -94,8 +99,8 @@ impl Stopped {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Write(WriteError { problem: WriteProblem::Escalation(_), .. }) => PERMISSION_CEILING_EXCEEDED,
-            Self::Write(WriteError { problem: WriteProblem::Invalid(_), .. }) => "Invalid",
-            _ => "Forbidden",
+            Self::Write(WriteError { problem: WriteProblem::Invalid(_), .. }) => INVALID,
+            _ => FORBIDDEN,
         }
     }
 }

@@ -278,7 +278,7 @@ impl Reports<'_> {
     /// Reports a text: an Event on each of these SidecarSets that is in the cluster, or on the Namespace if none is.
     async fn tell(&mut self, sets: &[String], reason: &str, text: &str) {
         let Self { controller: MergedAccounts { context, effects, .. }, namespace, name, .. } = *self;
-        if !self.journal.is_news(text) {
+        if !self.journal.is_new_problem(text, || context.metrics.problem(MergedAccounts::NAME, reason)) {
             return;
         }
         effects.problem(Some(name), text);
@@ -295,6 +295,11 @@ impl Reports<'_> {
         }
     }
 }
+
+/// The reasons of Events about problems for which there is no notice.
+#[cfg(test)]
+pub(crate) const REASONS: [&str; 4] =
+    [pillion_plan::condition::PERMISSION_CEILING_EXCEEDED, carry::FORBIDDEN, carry::INVALID, lost::REASON];
 
 /// The action in Events.
 const ACTION: &str = "MergeServiceAccounts";

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::*;
+use crate::metrics::Metrics;
 use crate::rights::{Right, Situation};
 
 /// What the controller under test does and has done.
@@ -77,6 +78,7 @@ impl Controller for Counting {
 struct Running {
     board: Shared,
     wakes: Arc<Mutex<Option<Wakes<u8>>>>,
+    metrics: Arc<Metrics>,
     _task: tokio::task::JoinSet<()>,
 }
 
@@ -85,13 +87,23 @@ impl Running {
         let (board, wakes) = (Arc::new(Mutex::new(board)), Arc::default());
         let nothing = tower::service_fn(async |_: Request<Body>| Ok::<_, std::io::Error>(Response::new(Body::empty())));
         let context = Context::new(Client::new(nothing, "default"), watch::channel(Arc::default()).1);
+        let metrics = Arc::clone(&context.metrics);
         let mut task = tokio::task::JoinSet::new();
         task.spawn(run::<Counting>(context, (Arc::clone(&board), Arc::clone(&wakes))));
-        Self { board, wakes, _task: task }
+        Self { board, wakes, metrics, _task: task }
     }
 
     fn wake(&self, keys: Keys<u8>) {
         self.wakes.lock().unwrap().as_ref().expect("a start").wake(keys);
+    }
+
+    /// The number of keys that fail, as metrics tell it.
+    fn failing(&self) -> Option<String> {
+        let text = self.metrics.encoded();
+        let mut lines = text.lines();
+        lines.find_map(|line| {
+            line.strip_prefix("pillion_controller_failing{controller=\"counting\"} ").map(str::to_owned)
+        })
     }
 
     fn seen(&self) -> Vec<(u8, u32, u64)> {
@@ -140,8 +152,10 @@ async fn a_key_that_goes_while_it_is_reconciled_is_forgotten() {
     let running = Running::start(board(&[1]));
     sleep(Duration::from_millis(250)).await;
     assert_eq!(running.seen().len(), 1);
+    running.board.lock().unwrap().results = BTreeMap::from([(1, vec![Err(Failure::new("no"))])]);
     running.board.lock().unwrap().keys.clear();
     wait(1).await;
+    assert_eq!(running.failing().as_deref(), Some("0"), "it fails no longer");
     assert_eq!(running.board.lock().unwrap().forgotten, [1]);
 }
 
@@ -150,7 +164,10 @@ async fn a_failure_is_retried_with_growing_delays_and_the_others_go_on() {
     let failure = || Err(Failure::new("no"));
     let results = BTreeMap::from([(1, vec![failure(), failure(), failure()])]);
     let running = Running::start(Board { results, ..board(&[1, 2]) });
-    wait(60).await;
+    wait(1).await;
+    assert_eq!(running.failing().as_deref(), Some("1"));
+    wait(59).await;
+    assert_eq!(running.failing().as_deref(), Some("0"));
     let seen = running.seen();
     let times: Vec<u64> = seen.iter().filter(|(key, ..)| *key == 1).map(|(_, _, seconds)| *seconds).collect();
     assert_eq!(times.len(), 4, "{times:?}");

@@ -47,7 +47,7 @@ const STATES: [&str; 4] = ["updated", "updating", "outdated", "not_upgradable"];
 
 /// The result of a write to a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Upgraded,
     Reset,
     /// The API server accepted new cpu and memory.
@@ -91,7 +91,7 @@ impl Outcome {
 }
 
 /// The metrics.
-pub(super) struct RolloutMetrics {
+pub(crate) struct RolloutMetrics {
     pods: Family<InState, Gauge>,
     oldest: Family<Of, Gauge>,
     failed: Family<Failing, Gauge>,
@@ -100,7 +100,7 @@ pub(super) struct RolloutMetrics {
 }
 
 impl RolloutMetrics {
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
         let (pods, oldest, failed, upgrades) =
             (Family::default(), Family::default(), Family::default(), Family::default());
         // From a second to nine hours.
@@ -122,7 +122,7 @@ impl RolloutMetrics {
     }
 
     /// Records the states of the Pods of a SidecarSet.
-    pub(super) fn measured(&self, target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) {
+    pub(crate) fn measured(&self, target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) {
         let mut counts: BTreeMap<&str, i64> = STATES.map(|state| (state, 0)).into();
         let mut oldest: Option<Timestamp> = None;
         for (pod, judged) in pods.iter().zip(judged) {
@@ -148,7 +148,7 @@ impl RolloutMetrics {
     }
 
     /// Records whether the rollout of a SidecarSet has failed, and why.
-    pub(super) fn failed(&self, sidecarset: &str, cause: Option<Cause>) {
+    pub(crate) fn failed(&self, sidecarset: &str, cause: Option<Cause>) {
         for other in Cause::ALL {
             let failing = Failing { sidecarset: sidecarset.to_owned(), reason: other.as_str() };
             if cause == Some(other) {
@@ -160,7 +160,7 @@ impl RolloutMetrics {
     }
 
     /// Removes the states of a SidecarSet that is not rolled out any longer.
-    pub(super) fn forget(&self, sidecarset: &str) {
+    pub(crate) fn forget(&self, sidecarset: &str) {
         self.failed(sidecarset, None);
         for state in STATES {
             self.pods.remove(&InState { sidecarset: sidecarset.to_owned(), state });
@@ -169,7 +169,7 @@ impl RolloutMetrics {
     }
 
     /// Removes everything about a SidecarSet that is deleted.
-    pub(super) fn remove(&self, sidecarset: &str) {
+    pub(crate) fn remove(&self, sidecarset: &str) {
         self.forget(sidecarset);
         for result in Outcome::ALL.map(Outcome::text) {
             self.upgrades.remove(&Written { sidecarset: sidecarset.to_owned(), result });
@@ -177,14 +177,14 @@ impl RolloutMetrics {
     }
 
     /// Counts a write to a Pod.
-    pub(super) fn wrote(&self, sidecarset: &str, outcome: Outcome) {
+    pub(crate) fn wrote(&self, sidecarset: &str, outcome: Outcome) {
         let written = Written { sidecarset: sidecarset.to_owned(), result: outcome.text() };
         self.upgrades.get_or_create(&written).inc();
     }
 
     /// Records how far a SidecarSet is. `since` is when its rollout began, if it has begun; `object` is the SidecarSet
     /// before this is written into its status.
-    pub(super) fn progressed(
+    pub(crate) fn progressed(
         &self,
         since: &mut Option<Timestamp>,
         progress: &Progress,
@@ -200,6 +200,25 @@ impl RolloutMetrics {
             let seconds = u32::try_from(now.0.saturating_sub(since.0)).unwrap_or_default();
             self.durations.observe(f64::from(seconds));
         }
+    }
+}
+
+#[cfg(test)]
+impl RolloutMetrics {
+    /// Gives every series a value.
+    pub(crate) fn fill(&self, sidecarset: &str) {
+        let Self { pods, oldest, failed, upgrades, durations: _ } = self;
+        let sidecarset = sidecarset.to_owned();
+        for state in STATES {
+            pods.get_or_create(&InState { sidecarset: sidecarset.clone(), state }).set(1);
+        }
+        for reason in Cause::ALL.map(Cause::as_str) {
+            failed.get_or_create(&Failing { sidecarset: sidecarset.clone(), reason }).set(1);
+        }
+        for result in Outcome::ALL.map(Outcome::text) {
+            upgrades.get_or_create(&Written { sidecarset: sidecarset.clone(), result }).inc();
+        }
+        oldest.get_or_create(&Of { sidecarset }).set(1);
     }
 }
 

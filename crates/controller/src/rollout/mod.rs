@@ -7,7 +7,7 @@
 mod evict;
 mod fate;
 mod lacking;
-mod metrics;
+pub(crate) mod metrics;
 mod pods;
 mod probe;
 mod recreate;

@@ -16,14 +16,14 @@ struct Answered {
 
 /// The metrics. Clones share their values.
 #[derive(Clone)]
-pub(super) struct TokenMetrics {
+pub(crate) struct TokenMetrics {
     kept: Family<Kind, Gauge>,
     expiry: Gauge,
     requests: Family<Answered, Counter>,
 }
 
 impl TokenMetrics {
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
         let (expiry, requests) = (Gauge::default(), Family::default());
         metrics.register(|registry| {
             let help = "When the first token expires, in seconds since 1970";
@@ -35,13 +35,13 @@ impl TokenMetrics {
     }
 
     /// Counts a request for a token.
-    pub(super) fn requested(&self, is_granted: bool) {
+    pub(crate) fn requested(&self, is_granted: bool) {
         let result = if is_granted { "ok" } else { "error" };
         self.requests.get_or_create(&Answered { result }).inc();
     }
 
     /// Records the number of Secrets, and when the first of their tokens expires.
-    pub(super) fn measured(&self, count: usize, first: Option<Timestamp>) {
+    pub(crate) fn measured(&self, count: usize, first: Option<Timestamp>) {
         self.kept.get_or_create(&Kind { kind: "Secret" }).set(i64::try_from(count).unwrap_or(i64::MAX));
         self.expiry.set(first.map_or(0, |first| first.0));
     }

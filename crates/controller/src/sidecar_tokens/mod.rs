@@ -8,7 +8,7 @@
 
 mod blocked;
 mod memory;
-mod metrics;
+pub(crate) mod metrics;
 mod needs;
 mod report;
 mod requests;
@@ -31,7 +31,7 @@ use blocked::Blocked;
 use memory::{Attempt, Memory};
 use metrics::TokenMetrics;
 use needs::{Needed, needed};
-use report::Trouble;
+pub(crate) use report::Trouble;
 use requests::{Requests, Stopped};
 use watches::{Place, TokenSecrets, accounts_of, is_there};
 
@@ -267,7 +267,8 @@ impl SidecarTokens {
     /// Reports each trouble once, until it is over or changes.
     async fn tell(&self, namespace: &str, account: &str, needed: &Needed, trouble: &Trouble, journal: &mut Journal) {
         let note = trouble.note(account);
-        if journal.is_news(&note) {
+        let raise = || self.context.metrics.problem(Self::NAME, trouble.reason());
+        if journal.is_new_problem(&note, raise) {
             tracing::info!(controller = Self::NAME, namespace, account, reason = trouble.reason(), note);
             self.effects.problem(Some(namespace), note.clone());
             report::publish(&self.context.events, &needed.who(account), trouble.reason(), &note).await;

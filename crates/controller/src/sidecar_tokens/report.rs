@@ -11,7 +11,7 @@ use crate::store::Subject;
 
 /// Why there is no token.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The plan cannot provide a token.
     Lack(Lack),
     /// A Secret of that name exists and is not Pillion's.
@@ -45,7 +45,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Lack(Lack::Missing) => "ServiceAccountMissing",
             Self::Lack(Lack::Terminating) => "ServiceAccountTerminating",

@@ -8,7 +8,7 @@ use crate::admission::AdmissionRequest;
 /// Stands for any unexpected value.
 const OTHER: &str = "other";
 /// The kinds that the policy has rules for.
-const KINDS: [&str; 18] = [
+pub(super) const KINDS: [&str; 18] = [
     "Pod",
     "SidecarSet",
     "Deployment",
@@ -28,7 +28,8 @@ const KINDS: [&str; 18] = [
     "RoleBinding",
     "Secret",
 ];
-const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+/// The operations of admission.
+pub(super) const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
 /// The labels of an answered request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

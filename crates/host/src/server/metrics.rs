@@ -1,5 +1,8 @@
 //! The metrics of the server. Every label has a closed set of values, so clients cannot add any.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,6 +127,7 @@ pub struct Metrics {
     pub(super) connections: Gauge,
     lost_connections: Family<Reason, Counter>,
     reloads: Family<Outcome, Counter>,
+    has_newest_settings: Gauge,
     settings_loaded: Seconds,
     certificate_expiry: Seconds,
     cache_age: Family<Kind, Seconds>,
@@ -158,6 +162,7 @@ impl Metrics {
             connections: Gauge::default(),
             lost_connections: Family::default(),
             reloads: Family::default(),
+            has_newest_settings: Gauge::default(),
             settings_loaded: Seconds::default(),
             certificate_expiry: Seconds::default(),
             cache_age: Family::default(),
@@ -167,6 +172,7 @@ impl Metrics {
             peak_memory: Gauge::default(),
         };
         metrics.register(|registry| metrics.enter(registry));
+        metrics.has_newest_settings.set(1);
         for result in ["loaded", "rejected"] {
             // Alerts on an increase need the series to exist from the start.
             let _ = metrics.reloads.get_or_create(&Outcome { result });
@@ -208,6 +214,11 @@ impl Metrics {
             self.lost_connections.clone(),
         );
         registry.register("pillion_settings_reloads", "Changes of the settings' file", self.reloads.clone());
+        registry.register(
+            "pillion_settings_current",
+            "1 while the settings in use are those of the file, 0 while the file is not valid",
+            self.has_newest_settings.clone(),
+        );
         registry.register(
             "pillion_settings_loaded_timestamp_seconds",
             "When the settings in use were loaded",
@@ -271,6 +282,7 @@ impl Metrics {
     pub fn settings_reloaded(&self, is_loaded: bool) {
         let result = if is_loaded { "loaded" } else { "rejected" };
         self.reloads.get_or_create(&Outcome { result }).inc();
+        self.has_newest_settings.set(i64::from(is_loaded));
     }
 
     pub(super) fn certificate_in_use(&self, expires: SystemTime) {

@@ -14,6 +14,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_admission::settings::Settings;
 use pillion_controller::Context;
+use pillion_controller::metrics::Metrics;
 use pillion_controller::queue::run;
 use pillion_controller::sidecar_tokens::{Options as TokenOptions, SidecarTokens};
 use pillion_identity::names::token_secret;
@@ -65,6 +66,7 @@ pub struct Controller {
     task: JoinHandle<()>,
     ahead: Ahead,
     pub faults: Faults,
+    pub metrics: Arc<Metrics>,
     pub settings: tokio::sync::watch::Sender<Arc<Settings>>,
 }
 
@@ -74,9 +76,10 @@ impl Controller {
         let (ahead, clock) = Ahead::by(ahead);
         let (sender, settings) = tokio::sync::watch::channel(decoded(settings));
         let context = Context { clock, ..Context::new(client, settings) };
+        let metrics = Arc::clone(&context.metrics);
         let namespaces = namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
         let task = tokio::spawn(run::<SidecarTokens>(context, TokenOptions { lifetime: 600, namespaces }));
-        Self { task, ahead, faults, settings: sender }
+        Self { task, ahead, faults, metrics, settings: sender }
     }
 
     /// Sets its clock ahead by this many seconds.

@@ -23,6 +23,10 @@ async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     place.deployment().await;
 
     let note = place.told("Deployment", "TokenSecretNotOurs").await;
+    let problems = |count| {
+        format!("pillion_controller_problems{{controller=\"sidecar-tokens\",reason=\"TokenSecretNotOurs\"}} {count}\n")
+    };
+    assert!(controller.metrics.encoded().contains(&problems(1)), "{}", controller.metrics.encoded());
     assert!(note.contains(&token_secret("logs")) && !note.contains("bWluZQ"), "{note}");
     let sent = controller.faults.count();
     place.poke().await;

@@ -134,6 +134,7 @@ impl Work<'_> {
         let config = Config::infer().await.context("no cluster")?;
         let told = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
+        metrics.leads(&options.lease, false);
         let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
         let readiness = Readiness::default();
         let listener = TcpListener::bind(options.health_listen)
@@ -142,7 +143,8 @@ impl Work<'_> {
         let reporting = readiness.clone();
         tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || reporting.report())));
         let (send, settings) = watch::channel(Arc::new(settings));
-        tokio::spawn(file.watch(send));
+        let told_settings = Arc::clone(&metrics);
+        tokio::spawn(file.watch(send, move |is_current| told_settings.settings_current(is_current)));
 
         let identity = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok();
         let holder = format!("{}_{}", identity.as_deref().unwrap_or("pillion"), std::process::id());
@@ -154,7 +156,7 @@ impl Work<'_> {
                 () = signals.next() => return Ok(Status::Done),
             }
         }
-        metrics.leads(true);
+        metrics.leads(&options.lease, true);
         let events = Events::new(client.clone(), identity);
         let context = Context { events, metrics, ..Context::new(client, settings) };
         readiness.works(Arc::clone(&context.store));

@@ -62,8 +62,7 @@ pub fn files() -> anyhow::Result<Vec<File>> {
 
 fn of_yaml(path: &'static str, about: &str, value: &Value) -> File {
     let text = format!(
-        "# {about}\n# Made from the code of pillion; renew it with: {}\n{}",
-        "PILLION_RENEW=1 cargo test --package pillion --test chart",
+        "# {about}\n# crates/cli/tests/chart.rs compares this file with the code, and renews it with PILLION_RENEW=1.\n{}",
         yaml::document(&Tree::conventional(value))
     );
     File { path, text }

@@ -1,0 +1,104 @@
+use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::time::Timestamp;
+use pillion_plan::merged::Notice;
+use pillion_plan::sidecar_tokens::{Foreign, Lack};
+use pillion_testkit::metrics::{ANY, Catalogue};
+
+use super::*;
+use crate::bundle::metrics::BundleMetrics;
+use crate::merged;
+use crate::registry;
+use crate::rollout::metrics::RolloutMetrics;
+use crate::sidecar_tokens::Trouble;
+use crate::sidecar_tokens::metrics::TokenMetrics;
+
+#[test]
+fn what_happened_can_be_scraped() {
+    let metrics = Metrics::new();
+    metrics.leads("pillion-controller", true);
+    metrics.ready(true);
+    metrics.settings_current(false);
+    metrics.request("watch");
+    metrics.reconciled("merged", "ok", Duration::from_millis(3));
+    let text = metrics.encoded();
+    for line in [
+        "pillion_controller_leader{lease=\"pillion-controller\"} 1",
+        "pillion_controller_ready 1",
+        "pillion_controller_settings_current 0",
+        "pillion_controller_api_requests_total{verb=\"watch\"} 1",
+        "pillion_controller_reconciliations_total{controller=\"merged\",result=\"ok\"} 1",
+        "pillion_controller_reconciliation_seconds_count{controller=\"merged\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_failure_counts_until_it_is_over() {
+    let metrics = Metrics::new();
+    let count = |expected: &str| {
+        let line = format!("pillion_controller_failing{{controller=\"test\"}} {expected}\n");
+        assert!(metrics.encoded().contains(&line), "{line} is not in:\n{}", metrics.encoded());
+    };
+    let (first, second) = (metrics.failing("test"), metrics.failing("test"));
+    count("2");
+    drop(first);
+    count("1");
+    drop(second);
+    count("0");
+}
+
+/// The reasons of the Events about problems, by controller.
+fn reasons() -> Vec<(&'static str, &'static str)> {
+    let (kind, name, sets, why) = ("Role", String::new(), Vec::new(), String::new());
+    let notices = [
+        Notice::Foreign { kind, name: name.clone(), sets: sets.clone() },
+        Notice::AccountLost { name: name.clone(), sets },
+        Notice::Denied { set: name, why: why.clone() },
+        Notice::TooMany { merging: 5 },
+    ];
+    let merged = notices.iter().map(Notice::reason).chain(merged::REASONS);
+    let lacks = [Lack::Missing, Lack::Terminating, Lack::NotAllowed, Lack::SecretTerminating].map(Trouble::Lack);
+    let others = [
+        Trouble::Foreign(Foreign::Label),
+        Trouble::NotGiven,
+        Trouble::NotListed(why.clone()),
+        Trouble::Forbidden(why.clone()),
+        Trouble::Invalid(why),
+    ];
+    let tokens = lacks.iter().chain(&others).map(Trouble::reason);
+    let name = registry::Name::as_str;
+    let merged = merged.map(|reason| (name(registry::Name::MergedServiceAccounts), reason));
+    merged.chain(tokens.map(|reason| (name(registry::Name::SidecarTokens), reason))).collect()
+}
+
+/// Alerts, dashboards and documents are compared with this list.
+#[test]
+fn the_list_of_metrics_is_what_a_scrape_gives() {
+    let metrics = Metrics::new();
+    metrics.leads(ANY, true);
+    for verb in ["watch", "read", "create", "update", "patch", "delete", "other"] {
+        metrics.request(verb);
+    }
+    metrics.reconciled(registry::Name::ServiceAccountToken.as_str(), "waiting", Duration::ZERO);
+    let mut raised = Vec::new();
+    for controller in registry::ALL.iter().map(|name| name.as_str()) {
+        for result in ["ok", "error"] {
+            metrics.reconciled(controller, result, Duration::ZERO);
+        }
+        raised.push(metrics.failing(controller));
+    }
+    raised.extend(reasons().into_iter().map(|(controller, reason)| metrics.problem(controller, reason)));
+    for kind in ["Role", "RoleBinding", "Secret"] {
+        metrics.kept().get_or_create(&Kind { kind }).set(1);
+    }
+    let tokens = TokenMetrics::new(&metrics);
+    tokens.requested(true);
+    tokens.requested(false);
+    tokens.measured(1, None);
+    let at = ConfigMapName { namespace: ANY.to_owned(), name: String::new() };
+    BundleMetrics::new(&metrics).written(&at, &[], 1, true, Timestamp(1));
+    RolloutMetrics::new(&metrics).fill(ANY);
+    let text = metrics.encoded().replace(env!("CARGO_PKG_VERSION"), ANY).replace("\"*/\"", "\"*\"");
+    Catalogue::of_text(&text).is_listed("controller");
+}
