@@ -77,7 +77,7 @@ async fn the_quick_start_with_kubewarden_isolates_the_token_and_leaves_nothing_b
     let token = until("the token of the log agent", SOON, token).await.unwrap();
     assert_eq!(name_of(&cluster, &token).await.unwrap(), AGENT);
 
-    page.run(&["--from", WAY_BACK], async {}).await;
+    page.run(&["--from", WAY_BACK], processes::stop_with_the_chart(&cluster, &["controller"])).await;
     assert_nothing_is_left(&cluster).await;
     let policies = kubewarden::policies(&client).list(&ListParams::default()).await.unwrap().items;
     assert!(policies.is_empty(), "{policies:#?}");
@@ -104,7 +104,7 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
     let token = cluster.token("shop", "log-agent", &bound_to("Pod", &pod)).await.unwrap();
     assert_eq!(name_of(&cluster, &token).await.unwrap(), AGENT);
 
-    page.run(&["--from", WAY_BACK], async {}).await;
+    page.run(&["--from", WAY_BACK], processes::stop_with_the_chart(&cluster, &["server", "controller"])).await;
     assert_nothing_is_left(&cluster).await;
 }
 

@@ -19,6 +19,9 @@ use crate::support::{dynamic, program};
 /// How long `helm install --wait` may take on a busy machine.
 pub const INSTALLED: Duration = Duration::from_mins(5);
 
+/// Seconds that a process gets to end.
+const GRACE: u8 = 10;
+
 /// Waits until helm has finished the installation.
 pub async fn wait_for_helm(cluster: &Cluster) {
     let secrets: Api<Secret> = Api::namespaced(cluster.admin().await.unwrap(), NAMESPACE);
@@ -72,6 +75,19 @@ async fn start(cluster: &Cluster, name: &str, deployment: &str, local: &[String]
     arguments.extend(kept.collect::<Vec<_>>());
     arguments.extend(local);
     cluster.start_program(name, Path::new("/usr/bin/env"), &arguments).await.unwrap();
+}
+
+/// Stops local processes as soon as helm has deleted the Deployments that they stand in for.
+pub async fn stop_with_the_chart(cluster: &Cluster, names: &[&str]) {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.admin().await.unwrap(), NAMESPACE);
+    let are_gone = async || {
+        let left = deployments.list(&ListParams::default()).await.ok()?;
+        left.items.is_empty().then_some(())
+    };
+    until("helm deleting the Deployments", INSTALLED, are_gone).await.unwrap();
+    for name in names {
+        cluster.stop_program(name, GRACE).await.unwrap();
+    }
 }
 
 /// Starts the controllers.
