@@ -83,7 +83,8 @@ fn the_readme_has_every_value() {
     for Documented { path, comment } in rows() {
         let default = path.iter().fold(&values, |value, key| &value[key]);
         assert!(!default.is_null(), "{path:?}");
-        table += &format!("| `{}` | `{default}` | {} |\n", path.join("."), comment.replace('|', "\\|"));
+        let row = format!("| `{}` | `{default}` | {} |\n", path.join("."), comment.replace('|', "\\|"));
+        table.push_str(&row);
     }
     let (start, end) = ("<!-- values -->\n", "<!-- end of values -->");
     let readme = text("charts/pillion/README.md");

@@ -141,9 +141,8 @@ fn rights() -> Value {
     situations.push(("asksAuthors", Needs { asks_authors: true, ..Needs::default() }));
     situations.push(("readsWhitelist", Needs { reads_whitelist: true, ..Needs::default() }));
     let all = |rights: &dyn Fn(&Needs) -> Vec<Grant>| -> Vec<Value> {
-        let of = |(when, needs): &(&str, Needs)| {
-            let described = rights(needs).into_iter().map(|grant| described(&grant, when)).collect::<Vec<_>>();
-            described
+        let of = |(when, needs): &(&str, Needs)| -> Vec<Value> {
+            rights(needs).iter().map(|grant| described(grant, when)).collect()
         };
         situations.iter().flat_map(of).collect()
     };
