@@ -95,7 +95,7 @@ fn servers_are_in_builds_with_their_feature_and_all_other_commands_in_every_buil
     if cfg!(feature = "server") {
         expected.extend(["serve", "controller"]);
     }
-    expected.extend(["plan", "status", "rollout", "set", "schema", "completions", "man"]);
+    expected.extend(["plan", "status", "rollout", "set", "probe", "uninstall", "schema", "completions", "man"]);
     assert_eq!(names, expected);
     let says_what_is_missing =
         command.get_after_help().is_some_and(|help| help.to_string().contains("Not in this build"));

@@ -71,7 +71,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Release or delete merged objects, as `pillion uninstall` does beside the rest.
+    /// Release or delete merged objects, which is one part of the command uninstall.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall,
 }
