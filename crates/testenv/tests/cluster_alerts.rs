@@ -77,7 +77,8 @@ fn a_wrong_rule_fails_its_unit_test() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let (is_passed, text) = promtool(folder.path(), &["test", "rules", "--run=PillionSettingsRejected", UNIT_TESTS]);
+        let (is_passed, text) =
+            promtool(folder.path(), &["test", "rules", "--run=PillionSettingsRejected", UNIT_TESTS]);
         assert!(!is_passed && text.contains("PillionSettingsRejected"), "{text}");
     }
 }

@@ -71,8 +71,7 @@ mod tests {
             let line = format!("pillion_controller_problems{{controller=\"test\",reason=\"Missing\"}} {expected}\n");
             assert!(metrics.encoded().contains(&line), "{line} is not in:\n{}", metrics.encoded());
         };
-        let missing =
-            |journal: &mut Journal| journal.is_new_problem("missing", || metrics.problem("test", "Missing"));
+        let missing = |journal: &mut Journal| journal.is_new_problem("missing", || metrics.problem("test", "Missing"));
         assert!(missing(&mut journal));
         assert!(!missing(&mut journal));
         journal.end(true);
