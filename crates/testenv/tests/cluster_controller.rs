@@ -187,7 +187,6 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         "pillion_controller_ready 1",
         "pillion_controller_settings_current 1",
         "pillion_controller_bundle_refused_sidecarsets 0",
-        "pillion_controller_failing{controller=\"merged-serviceaccounts\"} 0",
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} is not in:\n{text}");
     }

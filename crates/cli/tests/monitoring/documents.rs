@@ -72,7 +72,11 @@ fn every_metric_is_documented_with_its_labels() {
     {
         let text: String = documents.iter().map(|document| text(document)).collect();
         for (name, metric) in names(process) {
-            let row = text.lines().find(|line| line.starts_with('|') && words(line, "").contains(name.as_str()));
+            let is_about = |line: &&str| {
+                let first = line.strip_prefix('|').and_then(|line| line.split('|').next());
+                first.is_some_and(|cell| words(cell, "").contains(name.as_str()))
+            };
+            let row = text.lines().find(is_about);
             let row = row.unwrap_or_else(|| panic!("{documents:?} have no row about {name}"));
             for label in metric.labels.keys().filter(|label| *label != "le") {
                 assert!(row.contains(&format!("`{label}`")), "the row about {name} does not name the label {label}");
