@@ -1,5 +1,5 @@
 //! What deploy/argocd and deploy/flux say: how healthy SidecarSets are, and which differences are none.
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod gitops;
 mod support;

@@ -31,7 +31,7 @@ pub struct Metric {
 pub struct Catalogue(pub BTreeMap<String, Metric>);
 
 impl Catalogue {
-    /// Reads a text in the format of OpenMetrics.
+    /// Reads a text in the format of `OpenMetrics`.
     pub fn of_text(text: &str) -> Self {
         let (mut kinds, mut helps) = (BTreeMap::new(), BTreeMap::new());
         let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! SidecarSets with the statuses that controllers write, and what GitOps tools should make of them.
+//! SidecarSets with the statuses that controllers write, and what tools such as Argo CD should make of them.
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
