@@ -10,10 +10,11 @@ mod tree;
 use std::fs;
 use std::process::{Command, Output};
 
-use files::{objects, root, text};
+use files::{objects, text};
 use pillion_admission::settings::Settings;
 use rstest::rstest;
 use serde_json::{Map, Value};
+use tree::root;
 
 /// Returns the block with these lines, in a language, behind a comment.
 fn block(comment: &str, language: &str, lines: &str) -> String {

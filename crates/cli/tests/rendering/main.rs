@@ -73,7 +73,8 @@ const GRANT: [&str; 3] = ["apiGroups", "resources", "verbs"];
 fn metadata() -> Value {
     let artifacts = ["", "artifacts/assert/", "artifacts/guards/", "artifacts/shoots/", "artifacts/token-secrets/"];
     let artifacts = artifacts.map(|folder| objects("metadata.yml", &text(&format!("{folder}metadata.yml"))).remove(0));
-    let all = |key: &str| -> Value { artifacts.iter().flat_map(|of| of[key].as_array()).flatten().cloned().collect() };
+    let all =
+        |key: &str| -> Value { artifacts.iter().filter_map(|of| of[key].as_array()).flatten().cloned().collect() };
     json!({"rules": all("rules"), "contextAwareResources": all("contextAwareResources")})
 }
 
