@@ -316,6 +316,7 @@ fn integers_are_rounded_away_from_zero(#[case] text: &str, #[case] units: Option
 #[case("1000.5Ki", "1024512")]
 #[case("1023.9999Ki", "1Mi")]
 #[case("0.1Ki", "103")]
+#[case("778.178352862Gi", "835562644000")]
 #[case("34917580799m", "34917581")]
 #[case("-0.5", "-1")]
 #[case("1e-3", "1")]
@@ -356,7 +357,12 @@ proptest! {
                 let printed = quantity.to_string();
                 let again = q(&printed);
                 prop_assert_eq!(&again, &quantity);
-                prop_assert_eq!(again.to_string(), printed);
+                // As in Kubernetes, a binary quantity that 1,024 does not divide has no suffix, and reads back as a
+                // decimal one, which may be printed with a suffix.
+                let has_suffix = printed.ends_with(|last: char| last.is_ascii_alphabetic());
+                if has_suffix || quantity.format() != Format::BinarySi {
+                    prop_assert_eq!(again.to_string(), printed);
+                }
             }
         }
     }
