@@ -4,6 +4,7 @@
 //! The metadata of each published artifact (`metadata.yml`, `artifacts/*/metadata.yml`) has the rules of its parts; tests
 //! compare them.
 
+use pillion_host::paths;
 use pillion_identity::names::MERGED_PREFIX;
 use serde_json::{Value, json};
 
@@ -123,6 +124,15 @@ impl Part {
     /// Whether the part can change an object. The API server calls the other parts after all mutating webhooks.
     pub fn mutates(self) -> bool {
         matches!(self, Self::Pods | Self::Sidecarsets | Self::TokenSecrets)
+    }
+
+    /// Returns the path of the server for the requests.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Assert => paths::ASSERT,
+            part if part.mutates() => paths::MUTATE,
+            _ => paths::VALIDATE,
+        }
     }
 
     /// Whether the part covers new Pods, outside the excluded namespaces.

@@ -27,7 +27,7 @@ fn every_alert_says_how_bad_it_is_and_what_to_do() {
             assert!(text.len() > 20 && !text.contains('\n'), "{name}: {text}");
         }
         assert!(!string(&rule["annotations"]["summary"]).ends_with('.'), "{name}");
-        // What happens, and the remedy.
+        // A description has at least two sentences: the problem and the remedy.
         let description = string(&rule["annotations"]["description"]);
         assert!(description.ends_with('.') && description.contains(". "), "{name}: {description}");
     }

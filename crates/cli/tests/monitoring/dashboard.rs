@@ -37,7 +37,7 @@ fn every_panel_asks_for_what_exists() {
     }
 }
 
-/// What is measured and never shown is of no use, apart from what alerts and other figures are made of.
+/// Each metric has a panel, unless an alert or another figure is calculated from it.
 #[test]
 fn every_metric_is_on_the_dashboard() {
     let text = super::text(DASHBOARD);

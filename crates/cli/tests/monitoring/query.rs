@@ -8,7 +8,7 @@ use promql_parser::parser::{self, Expr, LabelModifier, VectorSelector};
 
 /// The labels that Prometheus adds to each series of a Pod.
 const TARGET: [&str; 7] = ["container", "endpoint", "instance", "job", "namespace", "pod", "service"];
-/// What Prometheus itself records about alerts.
+/// The series that Prometheus itself records about alerts.
 const RECORDED: &str = "ALERTS";
 
 /// The metrics that queries may use.

@@ -78,7 +78,7 @@ pub enum Part {
     Conversion,
     /// Merged ServiceAccounts, Roles and RoleBindings.
     MergedObjects,
-    /// What the processes have made for themselves in their namespace.
+    /// Objects in the installation's namespace that its processes have created for their own use.
     OwnObjects,
 }
 

@@ -13,7 +13,7 @@ pub struct Fact {
     pub name: &'static str,
     /// The path of the setting.
     path: &'static [&'static str],
-    /// What about the setting.
+    /// The state of the setting that makes the fact hold.
     is: Is,
 }
 

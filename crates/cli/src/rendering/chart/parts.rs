@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_host::paths;
 use serde_json::{Value, json};
 
 use super::super::access::{self, Grant, WATCHED};
@@ -115,18 +114,13 @@ fn part(needed: &Needed) -> Value {
         .iter()
         .map(|(read, when)| json!({"apiVersion": read.kind().0, "kind": read.kind().1, "if": when.to_value()}))
         .collect();
-    let path = match part {
-        Part::Assert => paths::ASSERT,
-        part if part.mutates() => paths::MUTATE,
-        _ => paths::VALIDATE,
-    };
     json!({
         "name": part.name(),
         "about": part.about(),
         "if": needed.when.to_value(),
         "mutates": part.mutates(),
         "aboutPods": part.is_about_pods(),
-        "path": path,
+        "path": part.path(),
         "reads": reads,
         "rules": part.rules().iter().map(|rule| rule.to_value()).collect::<Vec<_>>(),
         "matchConditions": conditions,

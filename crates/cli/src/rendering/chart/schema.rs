@@ -9,7 +9,7 @@ use crate::schema;
 
 /// The schema of the values except `settings`.
 const OWN: &str = include_str!("values.schema.yaml");
-/// Where the schema of the settings has its definitions, and where draft 7 has them.
+/// The start of references to definitions: in the schema of the settings, and in draft 7.
 const DEFINITIONS: (&str, &str) = ("#/$defs/", "#/definitions/");
 
 /// Returns the schema as text.

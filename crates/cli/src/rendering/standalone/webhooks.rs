@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use pillion_host::paths;
 use serde_json::{Value, json};
 
 use super::super::answers::Part;
@@ -67,15 +66,10 @@ fn configuration(
 
 fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     let common = &options.common;
-    let path = match part {
-        Part::Assert => paths::ASSERT,
-        part if part.mutates() => paths::MUTATE,
-        _ => paths::VALIDATE,
-    };
     let mut webhook = json!({
         "name": format!("{}.pillion.dev", part.name()),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(options, path),
+        "clientConfig": client_config(options, part.path()),
         "failurePolicy": common.failure_policy(part).name(),
         "matchPolicy": "Equivalent",
         "rules": super::super::rules(part),
