@@ -2,14 +2,15 @@
 //! `cluster_uninstall` runs them on a real one.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+mod support;
+
 use std::sync::{Arc, Mutex};
 
 use pillion::rendering::crd::{self, Conversion};
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::api_server::write_kubeconfig;
+use support::{http, pillion};
 
 /// What the API server has, and how it answers.
 #[derive(Clone, Default)]
@@ -32,32 +33,18 @@ struct ApiServer {
 
 impl ApiServer {
     fn start(state: State) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let shared = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&stream.unwrap(), &shared));
-            }
-        });
+        let address = http::start(move |request, body| answer(&mut shared.lock().unwrap(), request, body));
         let folder = tempfile::tempdir().unwrap();
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-            "users": [{"name": "c", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        });
-        std::fs::write(folder.path().join("config"), config.to_string()).unwrap();
+        write_kubeconfig(folder.path(), &address);
         Self { state, folder }
     }
 
     /// Runs the command. Returns its exit code and its output.
     fn run(&self, args: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("pillion"));
-        let output = command.args(args).arg("--kubeconfig").arg(self.folder.path().join("config")).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        let run = pillion(self.folder.path(), &[args, &["--kubeconfig", "kubeconfig"]].concat(), "");
+        (run.code, run.out, run.err)
     }
 
     fn uninstall(&self) -> (i32, String, String) {
@@ -69,30 +56,6 @@ impl ApiServer {
     }
 }
 
-fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut first = String::new();
-        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
-        let (mut header, mut length) = (String::new(), 0);
-        while reader.read_line(&mut header).ok()? > 2 {
-            if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            header.clear();
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let (status, answer) = answer(&mut state.lock().unwrap(), &first, &body);
-        let answer = answer.to_string();
-        let head = format!(
-            "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            answer.len()
-        );
-        (&*stream).write_all([head, answer].concat().as_bytes()).ok()?;
-    }
-}
-
 fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
     let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
     (code, status)
@@ -100,7 +63,7 @@ fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
 
 fn answer(state: &mut State, request: &str, body: &[u8]) -> (u16, Value) {
     let method = request.split(' ').next().unwrap();
-    state.requests.push(request.trim_end().to_owned());
+    state.requests.push(request.to_owned());
     if method == state.forbidden {
         return refused(403, "Forbidden", "no");
     }

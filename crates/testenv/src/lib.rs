@@ -31,6 +31,7 @@
 mod binaries;
 mod certificates;
 mod cluster;
+mod definition;
 mod error;
 pub mod faults;
 mod identity;
@@ -46,6 +47,7 @@ mod webhook;
 
 pub use binaries::tool;
 pub use cluster::Cluster;
+pub use definition::stand_in;
 pub use error::Error;
 pub use identity::Identity;
 pub use manifest::apply;

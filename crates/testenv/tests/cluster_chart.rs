@@ -14,7 +14,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirecti
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client};
-use pillion_testenv::{Cluster, Options, apply, until};
+use pillion_testenv::{Cluster, Options, apply, stand_in, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -131,26 +131,6 @@ fn old_clusters_are_refused(#[case] version: &str, #[case] values: Value, #[case
     template(&case(values), &["--kube-version", "1.30.0"]).unwrap();
 }
 
-/// Returns a definition of a kind that accepts any fields.
-fn stand_in(group: &str, version: &str, kind: &str, scope: &str) -> Value {
-    let plural = match kind.to_lowercase() {
-        policy if policy.ends_with('y') => format!("{}ies", policy.trim_end_matches('y')),
-        other => format!("{other}s"),
-    };
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group, "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{
-                "name": version, "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
-}
-
 async fn create_namespace(client: &Client, name: &str) {
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap();
@@ -189,15 +169,16 @@ async fn insecurity(client: &Client, deployment: &Value) -> Option<String> {
 async fn the_api_server_accepts_every_object() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let client = cluster.admin().await.unwrap();
-    for (group, version, kind, scope) in [
-        ("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "Cluster"),
-        ("cert-manager.io", "v1", "Certificate", "Namespaced"),
-        ("cert-manager.io", "v1", "Issuer", "Namespaced"),
-        ("monitoring.coreos.com", "v1", "ServiceMonitor", "Namespaced"),
-        ("monitoring.coreos.com", "v1", "PodMonitor", "Namespaced"),
-        ("monitoring.coreos.com", "v1", "PrometheusRule", "Namespaced"),
+    for (api_version, kind, scope) in [
+        ("policies.kubewarden.io/v1", "ClusterAdmissionPolicy", "Cluster"),
+        ("cert-manager.io/v1", "Certificate", "Namespaced"),
+        ("cert-manager.io/v1", "Issuer", "Namespaced"),
+        ("monitoring.coreos.com/v1", "ServiceMonitor", "Namespaced"),
+        ("monitoring.coreos.com/v1", "PodMonitor", "Namespaced"),
+        ("monitoring.coreos.com/v1", "PrometheusRule", "Namespaced"),
     ] {
-        apply(&client, &stand_in(group, version, kind, scope).to_string(), "chart").await.unwrap();
+        apply(&client, &stand_in(api_version, kind, scope).to_string(), "chart").await.unwrap();
+        let (group, version) = api_version.split_once('/').unwrap();
         let is_served = async || pinned_kind(&client, &GroupVersionKind::gvk(group, version, kind)).await.ok();
         until("the kind being served", SOON, is_served).await.unwrap();
     }
@@ -311,7 +292,7 @@ async fn an_upgrade_leaves_alone_what_others_wrote(#[case] install: &str, #[case
 async fn a_release_can_change_its_way(#[case] apply_as: &str) {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let client = cluster.admin().await.unwrap();
-    let policy = stand_in("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "Cluster");
+    let policy = stand_in("policies.kubewarden.io/v1", "ClusterAdmissionPolicy", "Cluster");
     apply(&client, &policy.to_string(), "chart").await.unwrap();
     let chart = folder();
     let chart = chart.to_str().unwrap();

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
-use life::{NAMESPACE, Release, create_merged, everything, of_release, older_chart, stand_in};
+use life::{NAMESPACE, Release, create_merged, everything, of_release, older_chart};
 use pillion::rendering::crd;
-use pillion_testenv::{Cluster, Options, apply, point_at, until};
+use pillion_testenv::{Cluster, Options, apply, point_at, stand_in, until};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 use support::{SOON, create, dynamic};
@@ -236,9 +236,9 @@ async fn the_definition_of_openkruise_is_left_alone() {
 async fn a_release_changes_between_kubewarden_and_a_server() {
     let cluster = Cluster::start(Options::new().nodes(1)).await.unwrap();
     let client = cluster.admin().await.unwrap();
-    let policies = ("policies.kubewarden.io", "v1", "ClusterAdmissionPolicy", "clusteradmissionpolicies");
-    apply(&client, &stand_in(policies).to_string(), "test").await.unwrap();
-    let served = dynamic(&client, "policies.kubewarden.io/v1", policies.2, policies.3);
+    let (api_version, kind) = ("policies.kubewarden.io/v1", "ClusterAdmissionPolicy");
+    apply(&client, &stand_in(api_version, kind, "Cluster").to_string(), "test").await.unwrap();
+    let served = dynamic(&client, api_version, kind, "clusteradmissionpolicies");
     let is_served = async || served.list(&kube::api::ListParams::default()).await.ok();
     until("policies being served", SOON, is_served).await.unwrap();
     let release = Release::new(&cluster);

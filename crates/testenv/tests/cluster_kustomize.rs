@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use kustomize::{FOLDER, Kustomization, all, identity};
 use pillion::manifest::{Source, parse};
-use pillion_testenv::{Cluster, Options, apply, tool};
+use pillion_testenv::{Cluster, Options, apply, stand_in, tool};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 mod kustomize;
 
 /// The kinds of other projects.
-const FOREIGN: [(&str, &str, &str); 3] = [
-    ("policies.kubewarden.io/v1", "ClusterAdmissionPolicy", "clusteradmissionpolicies"),
-    ("cert-manager.io/v1", "Issuer", "issuers"),
-    ("cert-manager.io/v1", "Certificate", "certificates"),
+const FOREIGN: [(&str, &str); 3] = [
+    ("policies.kubewarden.io/v1", "ClusterAdmissionPolicy"),
+    ("cert-manager.io/v1", "Issuer"),
+    ("cert-manager.io/v1", "Certificate"),
 ];
 
 /// Returns what `kustomize build` prints for a folder.
@@ -52,20 +52,9 @@ fn a_build_is_what_is_rendered() {
 }
 
 /// Defines a kind of another project.
-async fn define(client: &Client, (api_version, kind, plural): (&str, &str, &str)) {
-    let (group, version) = api_version.split_once('/').unwrap();
+async fn define(client: &Client, (api_version, kind): (&str, &str)) {
     let scope = if kind.starts_with("Cluster") { "Cluster" } else { "Namespaced" };
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group, "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-            }}}],
-        },
-    });
+    let definition = stand_in(api_version, kind, scope);
     apply(client, &definition.to_string(), "test").await.unwrap();
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::panic, clippy::unwrap_used)] // Each test file uses its part; a panic is how a test fails.
 
 pub mod api_server;
+pub mod http;
 pub mod injection;
 pub mod writable;
 

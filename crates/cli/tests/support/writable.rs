@@ -2,8 +2,6 @@
 //! controllers of evicted Pods create them anew at once.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +9,6 @@ use serde_json::{Value, json};
 
 /// The time of the server's clock.
 pub const NOW: &str = "2026-01-02T03:04:05Z";
-const DATE: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 /// The time at which Pods are created anew.
 const LATER: &str = "2026-01-02T03:04:06Z";
 
@@ -41,8 +38,6 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts a server with these objects, which ends with the test.
     pub fn start(objects: &[Value], edit: impl FnOnce(&mut State)) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
         let mut state = State::default();
         for object in objects {
             state.objects.insert(path(object), object.clone());
@@ -50,11 +45,9 @@ impl ApiServer {
         edit(&mut state);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&stream.unwrap(), &state));
-            }
+        let address = super::http::start(move |request, body| {
+            let body: Value = serde_json::from_slice(body).unwrap_or_default();
+            shared.lock().unwrap().answer(request, &body)
         });
         Self { address, state }
     }
@@ -84,33 +77,6 @@ fn path(object: &Value) -> String {
     };
     let kind = text(&object["kind"]).to_ascii_lowercase();
     format!("/{root}/{version}{namespace}/{kind}s/{}", text(&object["metadata"]["name"]))
-}
-
-fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut first = String::new();
-        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
-        let (mut header, mut length) = (String::new(), 0);
-        while reader.read_line(&mut header).ok()? > 2 {
-            let lower = header.to_ascii_lowercase();
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-            header.clear();
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let request = first.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
-        let (code, answer) = state.lock().unwrap().answer(&request, &body);
-        let answer = answer.to_string();
-        let head = format!(
-            "HTTP/1.1 {code} X\r\nDate: {DATE}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            answer.len()
-        );
-        (&*stream).write_all([head, answer].concat().as_bytes()).ok()?;
-    }
 }
 
 fn status(code: u16, message: &str, details: &Value) -> (u16, Value) {

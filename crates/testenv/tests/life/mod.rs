@@ -16,7 +16,7 @@ use pillion_testenv::{Cluster, apply, free_port, tool, until};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 
-use crate::support::{SOON, dynamic, get, program};
+use crate::support::{SOON, deployments, dynamic, program};
 
 /// The namespace of the release.
 pub const NAMESPACE: &str = "pillion-system";
@@ -25,20 +25,6 @@ const OURS: &str = "app.kubernetes.io/part-of=pillion";
 /// Kinds that come and go by themselves, and what Kubernetes puts into each namespace.
 const OF_KUBERNETES: [&str; 3] =
     ["ConfigMap pillion-system/kube-root-ca.crt", "Event ", "ServiceAccount pillion-system/default"];
-
-/// Returns the definition of a kind of another project: group, version, kind, plural.
-pub fn stand_in((group, version, kind, plural): (&str, &str, &str, &str)) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group, "scope": "Cluster", "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-            }}}],
-        },
-    })
-}
 
 /// Returns a copy of the chart as an older version: without hooks and tests, and with fewer rights.
 pub fn older_chart(chart: &Path) -> tempfile::TempDir {
@@ -206,35 +192,6 @@ impl<'a> Release<'a> {
             .collect()
     }
 
-    /// Writes a kubeconfig of a ServiceAccount of the release.
-    async fn identity(&self, account: &str) -> PathBuf {
-        let identity = self.cluster.as_service_account(NAMESPACE, account).await.unwrap();
-        let file = self.cluster.folder().join(format!("{account}.kubeconfig"));
-        fs::write(&file, identity.kubeconfig()).unwrap();
-        file
-    }
-
-    /// Starts the process of a Deployment with its arguments, except for those that name ports and files of the Pod.
-    async fn start(&self, name: &str, own: &[String]) {
-        let client = self.cluster.admin().await.unwrap();
-        let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-        let deployment = serde_json::to_value(deployments.get(name).await.unwrap()).unwrap();
-        let config_maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, NAMESPACE);
-        let settings = config_maps.get(&format!("{name}-settings")).await.unwrap().data.unwrap();
-        let file = self.cluster.folder().join(format!("{name}.settings"));
-        fs::write(&file, &settings["settings.yaml"]).unwrap();
-        let account = deployment["spec"]["template"]["spec"]["serviceAccountName"].as_str().unwrap();
-        let mut arguments =
-            vec![format!("KUBECONFIG={}", self.identity(account).await.display()), program().display().to_string()];
-        let rendered = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-        let is_local =
-            |flag: &str| ["--settings=", "--listen=", "--health-listen="].iter().any(|local| flag.starts_with(local));
-        arguments.extend(rendered.iter().map(|flag| flag.as_str().unwrap().to_owned()).filter(|flag| !is_local(flag)));
-        arguments.push(format!("--settings={}", file.display()));
-        arguments.extend(own.iter().cloned());
-        self.cluster.start_program(name, Path::new("/usr/bin/env"), &arguments).await.unwrap();
-    }
-
     /// Starts the server, and waits until it is ready.
     pub async fn start_server(&self, scheme: &str) -> Server {
         let (port, health) = (free_port().unwrap(), free_port().unwrap());
@@ -244,26 +201,17 @@ impl<'a> Release<'a> {
             "--drain-delay=0s".to_owned(),
             "--tls-name=127.0.0.1".to_owned(),
         ];
-        self.start("pillion", &own).await;
-        self.ready("pillion", health).await;
+        deployments::start(self.cluster, (NAMESPACE, "pillion"), "pillion", &own).await;
+        deployments::ready(self.cluster, "pillion", health).await;
         Server { url: format!("{scheme}://127.0.0.1:{port}") }
     }
 
     /// Starts the controllers, and waits until they work.
     pub async fn start_controller(&self) {
         let health = free_port().unwrap();
-        self.start("pillion-controller", &[format!("--health-listen=127.0.0.1:{health}")]).await;
-        self.ready("pillion-controller", health).await;
-    }
-
-    async fn ready(&self, name: &str, health: u16) {
-        let ready = async || {
-            self.cluster.still_runs(name).unwrap();
-            get(health, "/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
-        };
-        if let Err(error) = until("the process being ready", SOON, ready).await {
-            panic!("{error}: {:?}\n{}", get(health, "/readyz").await, self.cluster.log(name));
-        }
+        let (name, own) = ("pillion-controller", format!("--health-listen=127.0.0.1:{health}"));
+        deployments::start(self.cluster, (NAMESPACE, name), name, &[own]).await;
+        deployments::ready(self.cluster, name, health).await;
     }
 
     /// Stops server and controllers.
@@ -286,7 +234,7 @@ impl<'a> Release<'a> {
         until("the hook's objects", SOON, applied).await.unwrap();
         assert_eq!(job["spec"]["template"]["spec"]["serviceAccountName"], account);
         let arguments = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-        let kubeconfig = self.identity(account).await;
+        let kubeconfig = deployments::kubeconfig(self.cluster, NAMESPACE, account).await;
         let mut command = Command::new(program());
         command.args(arguments.iter().map(|argument| argument.as_str().unwrap())).env("KUBECONFIG", kubeconfig);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();

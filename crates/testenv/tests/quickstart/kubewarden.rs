@@ -7,11 +7,11 @@ use std::path::Path;
 use k8s_openapi::ByteString;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use pillion_testenv::{Cluster, apply, free_port, until};
+use pillion_testenv::{Cluster, apply, free_port, stand_in};
 use serde_json::{Value, json};
 
-use super::processes::kubeconfig;
-use crate::support::{SOON, dynamic, get, program};
+use crate::support::deployments::{kubeconfig, ready};
+use crate::support::{dynamic, program};
 
 const NAMESPACE: &str = "kubewarden";
 const ACCOUNT: &str = "policy-server";
@@ -24,21 +24,8 @@ pub fn policies(client: &Client) -> Api<DynamicObject> {
 /// Creates what Kubewarden's chart creates: its namespace, the account of its policy server, and the definition of
 /// policies, without its schema.
 pub async fn install(cluster: &Cluster) {
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clusteradmissionpolicies.policies.kubewarden.io"},
-        "spec": {
-            "group": "policies.kubewarden.io", "scope": "Cluster",
-            "names": {
-                "kind": "ClusterAdmissionPolicy", "listKind": "ClusterAdmissionPolicyList",
-                "plural": "clusteradmissionpolicies", "singular": "clusteradmissionpolicy",
-            },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    });
+    let mut definition = stand_in("policies.kubewarden.io/v1", "ClusterAdmissionPolicy", "Cluster");
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
@@ -100,13 +87,7 @@ async fn start(cluster: &Cluster, settings: &Value) -> (String, String) {
         "--cache-max-staleness=0s".to_owned(),
     ];
     cluster.start_program("server", Path::new("/usr/bin/env"), &arguments).await.unwrap();
-    let ready = async || {
-        cluster.still_runs("server").unwrap();
-        get(health, "/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
-    };
-    if let Err(error) = until("the server being ready", SOON, ready).await {
-        panic!("{error}\n{}", cluster.log("server"));
-    }
+    ready(cluster, "server", health).await;
     (format!("https://127.0.0.1:{port}"), fs::read_to_string(file("ca")).unwrap())
 }
 

@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod burst;
 pub mod clock;
 pub mod controllers;
+pub mod deployments;
 pub mod sidecar_sets;
 pub mod webhook;
 

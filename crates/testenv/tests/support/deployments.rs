@@ -1,0 +1,71 @@
+//! The programs of Deployments in the cluster as local processes, with the flags, the settings and the rights that the
+//! cluster's objects give them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use pillion_testenv::{Cluster, until};
+
+use super::{SOON, get, program};
+
+/// Writes a file that only the user can read.
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Writes the kubeconfig of a ServiceAccount. Returns its path.
+pub async fn kubeconfig(cluster: &Cluster, namespace: &str, account: &str) -> PathBuf {
+    let path = cluster.folder().join(format!("{namespace}.{account}.kubeconfig"));
+    write(&path, &cluster.as_service_account(namespace, account).await.unwrap().kubeconfig());
+    path
+}
+
+/// Starts the program of a Deployment under the name `process`. `local` are the flags that differ on this machine.
+pub async fn start(cluster: &Cluster, (namespace, deployment): (&str, &str), process: &str, local: &[String]) {
+    let client = cluster.admin().await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let deployment = serde_json::to_value(deployments.get(deployment).await.unwrap()).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let rendered =
+        pod["containers"][0]["args"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned());
+    let rendered: Vec<String> = rendered.collect();
+
+    let settings = rendered.iter().find_map(|flag| flag.strip_prefix("--settings=")).unwrap();
+    let key = Path::new(settings).file_name().unwrap().to_str().unwrap();
+    let volumes = pod["volumes"].as_array().unwrap();
+    let source = volumes.iter().find_map(|volume| volume["configMap"]["name"].as_str()).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
+    let data = maps.get(source).await.unwrap().data.unwrap_or_default();
+    let file = cluster.folder().join(format!("{process}.settings"));
+    write(&file, &data[key]);
+
+    let mut local = local.to_vec();
+    local.push(format!("--settings={}", file.display()));
+    let is_same = |one: &str, other: &str| one.split('=').next() == other.split('=').next();
+    let kept = rendered.into_iter().filter(|flag| !local.iter().any(|other| is_same(flag, other)));
+    let account = pod["serviceAccountName"].as_str().unwrap();
+    let mut arguments = vec![
+        format!("KUBECONFIG={}", kubeconfig(cluster, namespace, account).await.display()),
+        format!("POD_NAME={process}"),
+        program().display().to_string(),
+    ];
+    arguments.extend(kept.collect::<Vec<_>>());
+    arguments.extend(local);
+    cluster.start_program(process, Path::new("/usr/bin/env"), &arguments).await.unwrap();
+}
+
+/// Waits until a process is ready, as it says on its port for health checks.
+pub async fn ready(cluster: &Cluster, process: &str, health: u16) {
+    let ready = async || {
+        cluster.still_runs(process).unwrap();
+        get(health, "/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
+    };
+    if let Err(error) = until("the process being ready", SOON, ready).await {
+        panic!("{error}: {:?}\n{}", get(health, "/readyz").await, cluster.log(process));
+    }
+}
