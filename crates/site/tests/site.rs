@@ -118,7 +118,11 @@ fn nothing_is_wrong_with_the_small_repository() {
     "- [Three](three.md)\n",
     "docs/SUMMARY.md lists three.md, which does not exist"
 )]
-#[case::a_page_in_two_places("docs/SUMMARY.md", "- [Three](one.md)\n", "docs/SUMMARY.md: Duplicate file in SUMMARY.md: \"one.md\"")]
+#[case::a_page_in_two_places(
+    "docs/SUMMARY.md",
+    "- [Three](one.md)\n",
+    "docs/SUMMARY.md: Duplicate file in SUMMARY.md: \"one.md\""
+)]
 #[case::an_entry_without_a_page("docs/SUMMARY.md", "- [Three]()\n", "docs/SUMMARY.md: \"Three\" has no page")]
 fn what_is_wrong_is_found(#[case] file: &str, #[case] added: &str, #[case] says: &str) {
     let root = repository();
