@@ -114,6 +114,7 @@ deny:
 # `make test` checks the same.
 site:
 	$(CARGO) run --quiet --package pillion-site --locked
+	@echo "target/site/index.html"
 
 # All checks, one after the other, quick ones first. Advisories change independently of the code: `make deny` checks
 # them.
