@@ -28,7 +28,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny site tools clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists.
@@ -109,6 +109,12 @@ e2e-tests: tools annotated-policy.wasm | $(NEEDS_PILLION)
 
 deny:
 	$(CARGO) deny check
+
+# The documentation, as mdBook shows it, in target/site: fails if a link, an anchor, a picture or a code block is wrong.
+# `make test` checks the same.
+site:
+	$(CARGO) run --quiet --package pillion-site --locked
+	@echo "target/site/index.html"
 
 # All checks, one after the other, quick ones first. Advisories change independently of the code: `make deny` checks
 # them.

@@ -68,6 +68,7 @@ fn no_two_modules_import_each_other(
         "pattern",
         "plan",
         "sidecarset",
+        "site",
         "testenv",
         "testkit"
     )]

@@ -163,6 +163,20 @@ fn the_module_is_compared_before_it_is_used() {
     assert_eq!(output, "${{ jobs.module.outputs.digest }}");
 }
 
+/// The job that may publish the site runs no code of the repository, and the job that runs code may publish nothing.
+#[test]
+fn the_site_is_built_without_rights_and_published_without_code() {
+    let jobs = jobs(".github/workflows/site.yml");
+    assert_eq!(jobs["build"]["permissions"], serde_json::json!({"contents": "read"}));
+    assert_eq!(lines(&jobs["build"]), ["make site"]);
+    let folder = steps(&jobs["build"]).find_map(|step| step["with"]["path"].as_str()).unwrap();
+    assert!(text("book.toml").contains(&format!("build-dir = \"{folder}\"")), "{folder}");
+    assert_eq!(jobs["publish"]["permissions"], serde_json::json!({"pages": "write", "id-token": "write"}));
+    assert_eq!(jobs["publish"]["if"], "github.ref == 'refs/heads/main'");
+    assert_eq!(lines(&jobs["publish"]), [""; 0]);
+    assert_eq!(steps(&jobs["publish"]).count(), 1);
+}
+
 /// Only the last job but one makes something public on GitHub, and it waits for all others.
 #[test]
 fn a_release_becomes_public_last() {
