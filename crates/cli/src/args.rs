@@ -81,7 +81,7 @@ pub enum Command {
     /// Keep in the cluster what the policy needs there.
     #[cfg(feature = "server")]
     Controller(Box<commands::controller::Args>),
-    /// Say what the controllers would do.
+    /// Show what the controllers would do.
     Plan(Box<commands::plan::Args>),
     /// Show the SidecarSets of a cluster, and how far their rollouts are.
     Status(Box<commands::status::Args>),
