@@ -228,7 +228,7 @@ fn merged_objects_can_be_given_as_manifests() {
     let without = preview("inject", &(others + &documents(&objects[..2])), &["--as-pods"]);
     assert_eq!(without.code, 1);
     insta::assert_snapshot!(without.err, @r#"
-    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or take them to exist with --assume-service-accounts
+    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or assume that they exist with --assume-service-accounts
     error: web.yaml:1: Deployment shop/web: refused (503): spec.serviceAccountName: RoleBinding "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet; the controller prepares it; try again
     0 injected, 0 unchanged, 1 refused
     "#);
