@@ -43,7 +43,7 @@ Exit codes:
 Environment:
   NO_COLOR, CLICOLOR=0  no colours; CLICOLOR_FORCE=1: colours into pipes, too";
 
-/// Injects sidecars as SidecarSets describe them: previews, explains and checks it, without a cluster.
+/// Gives sidecars their own identity: previews, explains and checks injection by SidecarSets, and runs it in clusters.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, propagate_version = true, arg_required_else_help = true)]
 #[command(max_term_width = COLUMNS, after_help = format!("{MORE}{LACKS}"))]
@@ -81,7 +81,7 @@ pub enum Command {
     /// Keep in the cluster what the policy needs there.
     #[cfg(feature = "server")]
     Controller(Box<commands::controller::Args>),
-    /// Say what the controllers would do.
+    /// Show what the controllers would do.
     Plan(Box<commands::plan::Args>),
     /// Show the SidecarSets of a cluster, and how far their rollouts are.
     Status(Box<commands::status::Args>),

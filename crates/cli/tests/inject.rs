@@ -292,7 +292,7 @@ fn an_assumed_namespace_is_told_once() {
     let text = format!("{POD}---\n{}", POD.replace("name: p", "name: q"));
     let run = run(&[("set.yaml", &selective())], &["--sidecar-sets=set.yaml"], &text);
     insta::assert_snapshot!(run.err, @r#"
-    warning: Namespace shop is in no manifest; it is taken to exist, with no labels but its name; add its manifest, or its labels with --namespace-labels
+    warning: Namespace shop is in no manifest; it is assumed to exist, with no labels but its name; add its manifest, or its labels with --namespace-labels
     Pod shop/p: no SidecarSet is for it
     Pod shop/q: no SidecarSet is for it
     0 injected, 2 unchanged, 0 refused

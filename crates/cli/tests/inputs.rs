@@ -281,38 +281,37 @@ fn sidecar_sets_of_settings_have_lines_too() {
     );
 }
 
-/// The test injects the SidecarSet of the README with the command of the README.
+/// The README's SidecarSet gives the Pod of its command the containers and mounts that the README shows.
 #[test]
-fn the_sidecar_set_of_the_readme_is_injected() {
+fn the_readme_shows_what_its_sidecar_set_does() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let block = |language: &str| {
-        let (_, rest) = readme
-            .split_once("## Try it on your manifests")
-            .unwrap()
-            .1
-            .split_once(&format!("```{language}\n"))
-            .unwrap();
+        let (_, rest) = readme.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0
     };
-    let app = fs::read_to_string(root.join("examples/log-agent/app.yaml")).unwrap();
-    let files = [("sets/log-agent.yaml", block("yaml")), ("app.yaml", app.as_str())];
-    let mut shown = 0;
-    for command in block("sh").lines().filter_map(|line| line.strip_prefix("pillion ")) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("sets")).unwrap();
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
-        }
-        let run = pillion(folder.path(), &command.split_whitespace().collect::<Vec<_>>(), "");
-        assert_eq!(run.code, 0, "{command}: {}", run.err);
-        assert!(
-            run.err.contains("1 injected") || run.out.contains("log-agent") || command.starts_with("check"),
-            "{command}: {}{}",
-            run.out,
-            run.err
-        );
-        shown += 1;
+    // What `kubectl --namespace shop run web --image nginx --labels logs=collect` sends.
+    assert!(block("sh").contains("kubectl --namespace shop run web --image nginx --labels logs=collect"));
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"logs": "collect"}},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}});
+    assert!(block("sh").contains("--set settings.featureGates.SidecarSetServiceAccountInjection=true"));
+    let files = [("pod.json", pod.to_string()), ("settings.json", settings.to_string())];
+    for (name, text) in files.into_iter().chain([("log-agent.yaml", block("yaml").to_owned())]) {
+        fs::write(folder.path().join(name), text).unwrap();
     }
-    assert!(shown > 2);
+    let arguments = ["inject", "pod.json", "--sidecar-sets", "log-agent.yaml", "--settings", "settings.json"];
+    let run = pillion(folder.path(), &[&arguments[..], &["--assume-service-accounts", "-o", "json"]].concat(), "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    let injected: Value = serde_json::from_str(&run.out).unwrap();
+    let shown = injected["spec"]["containers"].as_array().unwrap().iter().map(|container| {
+        let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        let paths: Vec<_> = mounts.map(|mount| mount["mountPath"].as_str().unwrap()).collect();
+        format!("{}: {}", container["name"].as_str().unwrap(), paths.join(" ")).trim_end().to_owned()
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), block("text").lines().collect::<Vec<_>>(), "{injected:#}");
 }

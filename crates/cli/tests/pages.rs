@@ -1,4 +1,4 @@
-//! The quick starts: `tools/run-page` runs their blocks, and their commands name values that exist.
+//! The quick starts and guides: `tools/run-page` runs their blocks, and their commands name values that exist.
 #![cfg(unix)]
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -153,11 +153,43 @@ fn mistakes_in_a_page_exit_with_2(#[case] page: &str, #[case] says: &str) {
     assert!(stderr(&output).starts_with("run-page: page.md:") && stderr(&output).contains(says), "{}", stderr(&output));
 }
 
-/// The words that a page may use behind `needs=`: what the workflow and the test on the cluster know.
-const NEEDS: [&str; 4] = ["kind", "k3d", "kubelet", "network"];
+/// The words that a page may use behind `needs=`: what the workflow and the test on the cluster know. Pages that run here
+/// say `cluster` where they need one.
+const NEEDS: [&str; 5] = ["kind", "k3d", "kubelet", "network", "cluster"];
+
+/// These pages do not need a cluster for all of their blocks. The other blocks run here, with this build's `pillion`.
+#[rstest]
+#[case("try", 6)]
+#[case("guides/own-identity", 7)]
+#[case("guides/refused", 2)]
+fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: usize) {
+    let program = assert_cmd::cargo::cargo_bin!("pillion");
+    let path = std::env::join_paths(
+        std::iter::once(program.parent().unwrap().to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let output = Command::new(root().join("tools/run-page"))
+        .args([&format!("docs/{name}.md"), "--without", "cluster", "--without", "network"])
+        .env("PATH", path.unwrap())
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains(&format!(": {blocks} blocks ran, ")), "{}", stdout(&output));
+}
 
 #[rstest]
-fn the_quick_starts_can_be_run(#[values("quickstart", "quickstart-standalone")] name: &str) {
+fn the_pages_can_be_run(
+    #[values(
+        "quickstart",
+        "quickstart-standalone",
+        "try",
+        "guides/own-identity",
+        "guides/refused",
+        "guides/uninstall"
+    )]
+    name: &str,
+) {
     let page = format!("docs/{name}.md");
     let listed =
         Command::new(root().join("tools/run-page")).args([&page, "--list"]).current_dir(root()).output().unwrap();

@@ -24,7 +24,7 @@ pub struct WriteError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteProblem {
     /// An object of this name exists already. The next plan sees it.
-    #[error("it is there already")]
+    #[error("it exists already")]
     AlreadyExists,
     /// The object has changed since it was observed. The next plan sees its current state.
     #[error("it was changed since it was read")]

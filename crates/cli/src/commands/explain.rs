@@ -29,13 +29,13 @@ const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.
 
 The explanation has every reason, not only the first: each requirement of a selector that a label fails, the namespace, \
-pauses, canaries, and which revision is injected. SidecarSets stand in the order of injection. If they request \
+pauses, canaries, and which revision is injected. SidecarSets are listed in the order of injection. If they request \
 ServiceAccounts, the explanation says which one each gets and where its token comes from, or why it gets none; what the \
 other containers lose; and whether a merged one is ready.
 
 A Pod may be given as a Pod, as a workload that creates it, or as the AdmissionReview or AdmissionRequest that an API \
 server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, from \
---sidecar-sets and from --settings. Controllers and the API server are imitated as by `pillion inject`. If a SidecarSet \
+--sidecar-sets and from --settings. The command imitates controllers and the API server, as `pillion inject` does. If a SidecarSet \
 leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
 With --cluster, objects that are in no manifest come from the cluster of the kubeconfig, its SidecarSets included, as by \

@@ -65,7 +65,7 @@ Show manifests as they are after injection.
 
 All objects are printed, in the same order: Pods and workloads with their sidecars, other objects unchanged. A workload \
 is any object with a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. An AdmissionReview or an \
-AdmissionRequest stands for its object. The sidecars are shown in the template, where applying the output would put \
+AdmissionRequest is replaced by its object. The sidecars are shown in the template, where applying the output would put \
 them; with --as-pods, in the Pod.
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
@@ -80,11 +80,11 @@ settings.bundleRef names, or the custom resources if there is no such ConfigMap.
 cluster's of the same name. Nothing is ever written.
 
 The policy itself decides: the module that a policy server would load runs on the Pod as the server would see it. \
-Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
-containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. Manifests \
-that the API server cannot read are refused, with the line. Imitated values that depend on the cluster, such as the \
-hash in a label, are \"preview\". Templates are printed without imitated values, and Pods without those of the API \
-server. Not imitated are LimitRanges, other webhooks, and later changes of the API server. If --settings is a \
+The command imitates controllers: the labels, the owner and the name that they give a Pod. It imitates the API server: \
+the defaults of containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. \
+Manifests that the API server cannot read are refused, with the line. Imitated values that depend on the cluster, such \
+as the hash in a label, are \"preview\". Templates are printed without imitated values, and Pods without those of the API \
+server. LimitRanges, other webhooks, and later changes of the API server are not imitated. If --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode count: a Pod about which Kubewarden would not ask the policy stays \
 unchanged, and a warning says why. Its matchConditions are ignored. If a SidecarSet leaves its revision to chance, the \
 draw depends on the object's name, so that it is always the same here.
@@ -197,7 +197,7 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
                 let outcome = object::inject(object, preview, shape, args.now)?;
                 for namespace in preview.assumed() {
                     terminal.warn(format_args!(
-                        "Namespace {namespace} is {}; it is taken to exist, with {}",
+                        "Namespace {namespace} is {}; it is assumed to exist, with {}",
                         preview.missing_in(),
                         labels(&args.situation.namespace_labels)
                     ));

@@ -178,21 +178,21 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { namespace, name, is_assumed, missing_in } = self;
         match (names::is_merged(name), is_assumed) {
-            (false, true) => write!(f, "ServiceAccount {namespace}/{name} is taken to exist"),
+            (false, true) => write!(f, "ServiceAccount {namespace}/{name} is assumed to exist"),
             (true, true) => write!(
                 f,
-                "ServiceAccount, Role and RoleBinding {namespace}/{name} are taken to exist as Pillion's controller \
+                "ServiceAccount, Role and RoleBinding {namespace}/{name} are assumed to exist as Pillion's controller \
                  makes them"
             ),
             (false, false) => write!(
                 f,
-                "ServiceAccount {namespace}/{name} is {missing_in}; give it, or take it to exist with \
+                "ServiceAccount {namespace}/{name} is {missing_in}; give it, or assume that it exists with \
                  --assume-service-accounts"
             ),
             (true, false) => write!(
                 f,
                 "the merged ServiceAccount {namespace}/{name}, its Role or its RoleBinding is {missing_in}; give \
-                 all three, or take them to exist with --assume-service-accounts"
+                 all three, or assume that they exist with --assume-service-accounts"
             ),
         }
     }
@@ -237,7 +237,7 @@ mod tests {
         let cluster = accounts(&[account("here")], Assume::Nothing);
         assert_eq!(get(&cluster, ACCOUNT, "here"), Ok(account("here")));
         assert_eq!(get(&cluster, ACCOUNT, "gone"), Err(ClusterError::NotFound));
-        let expected = "ServiceAccount shop/gone is in no manifest; give it, or take it to exist with \
+        let expected = "ServiceAccount shop/gone is in no manifest; give it, or assume that it exists with \
                         --assume-service-accounts";
         assert_eq!(notes(&cluster), [expected]);
         assert_eq!(get(&cluster, ACCOUNT, "gone"), Err(ClusterError::NotFound));
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(get(&cluster, ACCOUNT, "leaving"), Ok(leaving));
         assert_eq!(notes(&cluster), [""; 0]);
         assert_eq!(get(&cluster, ACCOUNT, "gone"), Ok(account("gone")));
-        assert_eq!(notes(&cluster), ["ServiceAccount shop/gone is taken to exist"]);
+        assert_eq!(notes(&cluster), ["ServiceAccount shop/gone is assumed to exist"]);
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
         }
         let notes = notes(&cluster);
         let taken = format!(
-            "ServiceAccount, Role and RoleBinding shop/{of_all} are taken to exist as Pillion's controller makes them"
+            "ServiceAccount, Role and RoleBinding shop/{of_all} are assumed to exist as Pillion's controller makes them"
         );
         assert!(notes.contains(&taken), "{notes:?}");
         assert!(notes.iter().any(|note| note.contains(&of_two) && note.contains("in no manifest")), "{notes:?}");

@@ -80,17 +80,17 @@ pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
         grants.push(Grant::new("", &["namespaces"], verbs(Read::Namespace), why));
     }
     if needs.reads(Read::ServiceAccount) {
-        let why = "Whether a sidecar's ServiceAccount is there, is being deleted, and is automounted; the UID that a \
-                   token Secret has to carry. In every namespace with Pods. A ServiceAccount holds no token.";
+        let why = "Whether a sidecar's ServiceAccount exists, is being deleted, and is automounted; the UID for a token \
+                   Secret. In every namespace with Pods. A ServiceAccount contains no token.";
         grants.push(Grant::new("", &["serviceaccounts"], verbs(Read::ServiceAccount), why));
     }
     if needs.reads(Read::Role) {
-        let why = "Whether the merged Role and RoleBinding say what the SidecarSets say, before a Pod runs under the \
-                   merged ServiceAccount. RBAC cannot say \"names that start with sidecarset-merged-\".";
+        let why = "Whether the merged Role and RoleBinding match the SidecarSets, before a Pod runs under the merged \
+                   ServiceAccount. RBAC cannot restrict this to \"names that start with sidecarset-merged-\".";
         grants.push(Grant::new("rbac.authorization.k8s.io", &["roles", "rolebindings"], verbs(Read::Role), why));
     }
     if needs.asks_authors {
-        let why = "Whether the author of a SidecarSet holds the permissions that it hands out, and whether its \
+        let why = "Whether the author of a SidecarSet holds the permissions that it grants, and whether its \
                    ServiceAccount holds too many. Asks, and changes nothing.";
         grants.push(Grant::new("authorization.k8s.io", &["subjectaccessreviews"], &["create"], why));
     }

@@ -145,23 +145,25 @@ impl Part {
         match self {
             Self::Pods => "Injects the SidecarSets of the settings into Pods, and gives them their ServiceAccounts.",
             Self::Assert => {
-                "The asserting twin. Webhooks that run later than the injecting one can hand the tokens of sidecars to \
-                 other containers. This one validates and sees the Pod as it will be stored: it refuses the Pod where \
-                 a container that is no owner holds a token, or an owner lacks its own. It judges by the same settings."
+                "The asserting twin. Webhooks that run after the injecting policy can give the tokens of sidecars to \
+                 other containers. This policy sees the Pod as it will be stored. It refuses the Pod if a container \
+                 other than an owner has such a token, or if an owner lacks its token. It needs the same settings."
             }
             Self::Sidecarsets => {
                 "Defaults, hashes and validates SidecarSets that people write into the cluster, and asks whether their \
-                 authors hold what they hand out. Conflicts are looked for among the SidecarSets of the settings."
+                 authors hold the permissions that they grant. It looks for conflicts with the SidecarSets of the \
+                 settings."
             }
             Self::Guards => {
-                "Refuses what would steal or undo an identity: debug containers that reach for a sidecar's token, \
-                 templates that name a merged ServiceAccount, merged objects that are not of the controller's making, \
-                 the deletion of ServiceAccounts in use. It changes nothing, so it validates, and sees what others have made of an \
-                 object. It is apart from the others, so that no Pod waits for it."
+                "Refuses requests that would steal or undo an identity: debug containers that could get a sidecar's \
+                 token, templates that name a merged ServiceAccount, merged objects that the controller did not create, \
+                 the deletion of ServiceAccounts in use. It changes nothing, so it can be a validating policy, which \
+                 sees an object after all changes. It is a policy of its own, so that no Pod waits for it."
             }
             Self::TokenSecrets => {
-                "Token Secrets of the old kind: refuses those whose ServiceAccount is merged or not there, and writes \
-                 its UID into the others, so that they do not become tokens of a later ServiceAccount of the same name."
+                "Checks Secrets with tokens that do not expire. It refuses them if the ServiceAccount is merged or does \
+                 not exist. It writes the ServiceAccount's UID into the others, so that they do not become tokens of a \
+                 later ServiceAccount of the same name."
             }
             Self::Shoots => {
                 "Rules for the ServiceAccount tokens of the clusters that Gardener runs. It changes nothing."

@@ -86,7 +86,7 @@ pub(crate) const TYPES: [(&str, &str); 16] = [
     ("SidecarContainerUpgradeStrategy", "How a container is replaced by its next version."),
     ("ShareVolumePolicy", "Whether a sidecar gets the volumes of the Pod's own containers."),
     ("TransferEnvVar", "Variables that are copied from a container of the Pod."),
-    ("SourceContainerNameSource", "Where the name of the source container stands in the Pod."),
+    ("SourceContainerNameSource", "The field of the Pod that contains the name of the source container."),
     ("ResourcesPolicy", "Resources that are computed from those of the Pod's own containers."),
     ("ResourcesExpr", "The expressions of limits and of requests."),
     ("ResourceExpr", "Expressions of one kind of resources."),
@@ -190,7 +190,7 @@ const FIELDS: [Field; 72] = [
     field(
         "SidecarContainer",
         "podInjectPolicy",
-        "Whether it stands before or after the Pod's own containers. Absent: before; init containers after.",
+        "Whether it is placed before or after the Pod's own containers. Absent: before; init containers after.",
     )
     .values(Values::Known(&PLACES)),
     field("SidecarContainer", "upgradeStrategy", "How it is replaced by its next version."),
@@ -208,7 +208,7 @@ const FIELDS: [Field; 72] = [
     ),
     field("ShareVolumePolicy", "type", "`enabled` or `disabled`.").values(Values::Known(&SHARE)),
     field("TransferEnvVar", "sourceContainerName", "The container of the Pod."),
-    field("TransferEnvVar", "sourceContainerNameFrom", "Where its name stands in the Pod."),
+    field("TransferEnvVar", "sourceContainerNameFrom", "The field of the Pod that contains its name."),
     field("TransferEnvVar", "envName", "One variable."),
     field("TransferEnvVar", "envNames", "Several variables."),
     field(

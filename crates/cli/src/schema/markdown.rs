@@ -18,7 +18,7 @@ pub fn reference() -> String {
     for (name, schema) in members("") {
         let table = match name {
             "featureGates" => gates(),
-            "serviceAccounts" => format!("{}\n### What nobody may grant\n\n{}", service_accounts(), deny_permissions()),
+            "serviceAccounts" => format!("{}\n### Denied permissions\n\n{}", service_accounts(), deny_permissions()),
             _ => String::new(),
         };
         // Writing to a String cannot fail.
@@ -53,7 +53,7 @@ pub fn gates() -> String {
 pub fn service_accounts() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for (name, schema) in members("serviceAccounts") {
-        let default = if name == DENIED { "[these](#what-nobody-may-grant)".to_owned() } else { default(schema) };
+        let default = if name == DENIED { "[these](#denied-permissions)".to_owned() } else { default(schema) };
         row(&mut out, &[&format!("`{name}`"), &kind(schema), &default, description(schema)]);
     }
     out

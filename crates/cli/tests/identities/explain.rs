@@ -59,7 +59,7 @@ fn explain_tells_of_a_merged_account_whether_it_is_ready() {
                  asks for ServiceAccount metrics (SidecarsOnly, Merge)
     "#);
     insta::assert_snapshot!(missing.err, @"
-    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or take them to exist with --assume-service-accounts
+    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or assume that they exist with --assume-service-accounts
     ");
 }
 

@@ -146,7 +146,7 @@ fn an_account_that_is_not_given_is_refused_and_stderr_tells_of_the_flag() {
     let run = preview("inject", &set("agent", "  serviceAccountName: log-agent\n"), &[]);
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     insta::assert_snapshot!(run.err, @r#"
-    warning: ServiceAccount shop/log-agent is in no manifest; give it, or take it to exist with --assume-service-accounts
+    warning: ServiceAccount shop/log-agent is in no manifest; give it, or assume that it exists with --assume-service-accounts
     error: web.yaml:1: Deployment shop/web: refused (403): SidecarSet "agent": spec.serviceAccountName: ServiceAccount "log-agent" does not exist in namespace "shop"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip
     0 injected, 0 unchanged, 1 refused
     "#);
@@ -159,7 +159,7 @@ fn accounts_are_assumed_where_asked_and_stderr_says_which() {
     let run = preview("inject", &others, &["--assume-service-accounts", "--as-pods", "-o", "json"]);
     assert_eq!(run.code, 0, "{}", run.err);
     insta::assert_snapshot!(run.err, @"
-    warning: ServiceAccount shop/log-agent is taken to exist
+    warning: ServiceAccount shop/log-agent is assumed to exist
     Deployment shop/web: injected agent/agent, metrics/metrics, with the ServiceAccounts agent/log-agent, metrics/log-agent
     1 injected, 0 unchanged, 0 refused
     ");
@@ -190,9 +190,9 @@ fn merged_objects_are_assumed_as_the_controller_makes_them_and_templates_are_not
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.contains("+      serviceAccountName: sidecarset-merged-c1c364c813e3611b\n"), "{}", run.out);
     insta::assert_snapshot!(run.err, @r#"
-    warning: ServiceAccount shop/log-agent is taken to exist
-    warning: ServiceAccount shop/metrics is taken to exist
-    warning: ServiceAccount, Role and RoleBinding shop/sidecarset-merged-c1c364c813e3611b are taken to exist as Pillion's controller makes them
+    warning: ServiceAccount shop/log-agent is assumed to exist
+    warning: ServiceAccount shop/metrics is assumed to exist
+    warning: ServiceAccount, Role and RoleBinding shop/sidecarset-merged-c1c364c813e3611b are assumed to exist as Pillion's controller makes them
     warning: Deployment shop/web: the output is not for kubectl apply: "sidecarset-merged-c1c364c813e3611b" is a merged ServiceAccount, which belongs to Pods, and the policy refuses templates that name it; apply the manifest as it was
     Deployment shop/web: injected agent/agent, metrics/metrics, with the ServiceAccounts agent/sidecarset-merged-c1c364c813e3611b, metrics/sidecarset-merged-c1c364c813e3611b
     1 injected, 0 unchanged, 0 refused
@@ -228,7 +228,7 @@ fn merged_objects_can_be_given_as_manifests() {
     let without = preview("inject", &(others + &documents(&objects[..2])), &["--as-pods"]);
     assert_eq!(without.code, 1);
     insta::assert_snapshot!(without.err, @r#"
-    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or take them to exist with --assume-service-accounts
+    warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or assume that they exist with --assume-service-accounts
     error: web.yaml:1: Deployment shop/web: refused (503): spec.serviceAccountName: RoleBinding "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet; the controller prepares it; try again
     0 injected, 0 unchanged, 1 refused
     "#);

@@ -271,8 +271,8 @@ fn accounts_are_assumed_without_a_cluster(#[case] module: &str) {
     let given = run.response()["auditAnnotations"]["injected-serviceaccounts"].clone();
     let merged = "sidecarset-merged-c1c364c813e3611b";
     assert_eq!(given, format!("agent/{merged},metrics/{merged}"), "{}{}", run.out, run.err);
-    assert!(run.err.contains("ServiceAccount shop/log-agent is taken to exist\n"), "{}", run.err);
-    let notes = "ServiceAccount, Role and RoleBinding shop/sidecarset-merged-c1c364c813e3611b are taken to exist as \
+    assert!(run.err.contains("ServiceAccount shop/log-agent is assumed to exist\n"), "{}", run.err);
+    let notes = "ServiceAccount, Role and RoleBinding shop/sidecarset-merged-c1c364c813e3611b are assumed to exist as \
                  Pillion's controller makes them";
     assert!(run.err.contains(notes), "{}", run.err);
 }

@@ -66,10 +66,10 @@ impl Trouble {
             Self::Lack(lack) => lack.to_string(),
             Self::Foreign(foreign) => {
                 format!(
-                    "a Secret of this name is there that is not Pillion's: {foreign}; it is left alone, delete or rename it"
+                    "Pillion did not create the Secret of this name, and does not change it: {foreign}; delete or rename it"
                 )
             }
-            Self::NotGiven => "this namespace is none of those in which the controller may keep tokens".to_owned(),
+            Self::NotGiven => "the controller may not keep tokens in this namespace".to_owned(),
             Self::NotListed(why) => format!("the Secrets cannot be watched: {why}"),
             Self::Forbidden(why) | Self::Invalid(why) => why.clone(),
         };

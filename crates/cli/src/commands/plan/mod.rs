@@ -28,16 +28,16 @@ use crate::tuning::{Choice, Tuning};
 use crate::yaml::{self, Tree};
 
 const ABOUT: &str = "\
-Say what `pillion controller` would do, without doing it.
+Show what `pillion controller` would do, without doing it.
 
 Given manifests, the plan is for a cluster that contains only them. It lists the merged ServiceAccounts, Roles and \
 RoleBindings, the Secrets with tokens and the ConfigMaps with the bundle to be made, and the problems that prevent some. \
-Below an object to be changed stand the fields that differ; the values in Secrets are not shown. With --cluster, the \
+Below an object to be changed are the fields that differ; values of Secrets are not shown. With --cluster, the \
 plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this shows the effect of a new \
 SidecarSet. Nothing is ever written.
 
 Each controller reconciles each of its keys once, as it would after a start, on a simulation of the cluster that takes \
-the writes. What would follow is shown with --waves.
+the writes. --waves shows what would follow.
 
 SidecarSets among the manifests are added to the policy's own, as elsewhere; if the settings have a bundleRef, they \
 count as objects of the cluster. The plan does not know which requests the API server would refuse, such as grants of \

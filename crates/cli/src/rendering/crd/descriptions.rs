@@ -18,7 +18,7 @@ pub(super) const URLS: &str = "Refused: permissions in a namespace cannot name U
 
 /// Type, field, description.
 const FIELDS: [(&str, &str, &str); 35] = [
-    ("SidecarContainer", "command", "Stands in for the image's entrypoint."),
+    ("SidecarContainer", "command", "Replaces the image's entrypoint."),
     ("SidecarContainer", "args", "Arguments of the command."),
     ("SidecarContainer", "workingDir", "Where the command is started; absent: as the image says."),
     ("SidecarContainer", "ports", "Ports on which it listens."),
@@ -44,13 +44,13 @@ const FIELDS: [(&str, &str, &str); 35] = [
     ("LabelSelectorRequirement", "values", "The values, for `In` and `NotIn`."),
     ("LocalObjectReference", "name", "The name of the Secret, in the namespace of each Pod."),
     ("ObjectFieldSelector", "apiVersion", "`v1`, which is also the default."),
-    ("ObjectFieldSelector", "fieldPath", "Where it stands in the Pod."),
+    ("ObjectFieldSelector", "fieldPath", "The path of the field in the Pod."),
     ("SidecarSetStatus", "observedGeneration", "The generation that the controller has seen."),
     ("SidecarSetStatus", "matchedPods", "How many Pods it was injected into."),
     ("SidecarSetStatus", "updatedPods", "How many of them have its latest version."),
     ("SidecarSetStatus", "readyPods", "How many of them are ready."),
     ("SidecarSetStatus", "updatedReadyPods", "How many of them have its latest version and are ready."),
     ("SidecarSetStatus", "latestRevision", "The ControllerRevision of its latest version."),
-    ("SidecarSetStatus", "conditions", "What Pillion's controller says of it."),
+    ("SidecarSetStatus", "conditions", "The conditions that Pillion's controller writes."),
     ("SidecarSetStatus", "collisionCount", "How often the name of a revision was taken already."),
 ];
