@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 const BLOCK: usize = 100;
 /// The factor of the rolling hash.
 const FACTOR: u64 = 37;
-/// What a character has become when it leaves the window.
-const LEAVING: u64 = FACTOR.wrapping_pow(BLOCK as u32);
+/// The factor of a character that leaves the window: [`FACTOR`] to the power of [`BLOCK`].
+const LEAVING: u64 = FACTOR.wrapping_pow(100);
 /// Stands for the end of the text.
 const END: u64 = 0xffff;
 
