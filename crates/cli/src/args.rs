@@ -93,7 +93,7 @@ pub enum Command {
     Probe(Box<commands::probe::Args>),
     /// Remove what would be in the way once Pillion's processes are gone.
     Uninstall(Box<commands::uninstall::Args>),
-    /// Print the JSON Schema of the policy's settings.
+    /// Print the JSON Schema of settings, policies or SidecarSets.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
     Completions(commands::completions::Args),

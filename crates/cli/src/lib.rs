@@ -20,6 +20,7 @@ pub mod files;
 pub mod kinds;
 pub mod manifest;
 pub mod module;
+mod policy_fields;
 pub mod preview;
 pub mod rendering;
 pub mod report;

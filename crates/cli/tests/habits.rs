@@ -25,10 +25,11 @@ const DEPLOYMENT: &str = "test_data/deployment-web.yaml";
 const SETS: &str = "test_data/sidecarset-log-agent.yaml";
 
 /// Commands that end with an exit code other than 0 because of their findings, and these codes.
-const VERDICTS: [(&[&str], i32); 6] = [
+const VERDICTS: [(&[&str], i32); 7] = [
     (&["check", "broken.yaml"], 1),
     (&["check", "-o", "json", "broken.yaml"], 1),
     (&["check", "-o", "github", "broken.yaml"], 1),
+    (&["check", "-o", "sarif", "broken.yaml"], 1),
     (&["explain", "clash.yaml"], 1),
     (&["explain", "-o", "json", "clash.yaml"], 1),
     (&["inject", "clash.yaml"], 1),

@@ -1,7 +1,8 @@
-//! `pillion schema`: the JSON Schema of the settings, for editors and CI.
+//! `pillion schema`: the JSON Schemas of the files that people write, for editors and CI.
 
 use std::io;
 
+use anyhow::bail;
 use clap::ValueEnum;
 
 use crate::schema;
@@ -10,7 +11,8 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "Examples:
   pillion schema
-  pillion schema --sidecar-set
+  pillion schema sidecarset
+  pillion schema policy
   pillion schema -o markdown
 
 An editor with a YAML language server knows the schema of a file by its first line:
@@ -20,12 +22,26 @@ An editor with a YAML language server knows the schema of a file by its first li
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// The file that the schema is for.
+    #[arg(value_enum, default_value_t, value_name = "FILE")]
+    subject: Subject,
     /// The schema of a SidecarSet manifest instead of the settings'.
-    #[arg(long)]
+    #[arg(long, hide = true, conflicts_with = "subject")]
     sidecar_set: bool,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// The policy's settings.
+    #[default]
+    Settings,
+    /// A ClusterAdmissionPolicy or an AdmissionPolicy with the settings in it.
+    Policy,
+    /// A SidecarSet of either version.
+    Sidecarset,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -39,11 +55,21 @@ enum Format {
 
 /// Runs `pillion schema`.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    match (args.output, args.sidecar_set) {
-        (Format::Markdown, true) => write!(terminal.out(), "{}", schema::markdown::sidecar_set())?,
-        (Format::Markdown, false) => write!(terminal.out(), "{}", schema::markdown::reference())?,
-        (Format::Json, is_sidecar_set) => {
-            let schema = if is_sidecar_set { schema::of_sidecar_set() } else { schema::of_settings() };
+    let subject = if args.sidecar_set { Subject::Sidecarset } else { args.subject };
+    match (args.output, subject) {
+        (Format::Markdown, Subject::Sidecarset) => write!(terminal.out(), "{}", schema::markdown::sidecar_set())?,
+        (Format::Markdown, Subject::Settings) => write!(terminal.out(), "{}", schema::markdown::reference())?,
+        (Format::Markdown, Subject::Policy) => {
+            bail!(
+                "there are no tables of a policy, since Kubewarden documents its fields; use -o json, or print the tables of its settings: pillion schema settings -o markdown"
+            )
+        }
+        (Format::Json, subject) => {
+            let schema = match subject {
+                Subject::Settings => schema::of_settings(),
+                Subject::Policy => schema::of_policy(),
+                Subject::Sidecarset => schema::of_sidecar_set(),
+            };
             // Convert to an I/O error, so that callers recognise a closed pipe.
             serde_json::to_writer_pretty(terminal.out(), &schema).map_err(io::Error::from)?;
             writeln!(terminal.out())?;

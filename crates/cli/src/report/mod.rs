@@ -1,9 +1,12 @@
 //! Findings about places of a text, and their formats for people, editors and CI.
 
+mod fingerprint;
 mod github;
 mod json;
 pub mod locate;
 mod place;
+mod rules;
+mod sarif;
 mod text;
 
 #[cfg(test)]
@@ -62,6 +65,8 @@ pub enum Format {
     Json,
     /// Annotations of a GitHub workflow.
     Github,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
 }
 
 /// Writes all findings.
@@ -73,6 +78,7 @@ pub fn write(findings: &[Finding], format: Format, out: &mut dyn Write) -> io::R
         Format::Text => text::write(findings, out),
         Format::Json => json::write(findings, out),
         Format::Github => github::write(findings, out),
+        Format::Sarif => sarif::write(findings, out),
     }
 }
 

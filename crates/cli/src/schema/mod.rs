@@ -1,5 +1,5 @@
-//! The JSON Schema (draft 2020-12) of the policy's settings and of the manifests in them, for editors and CI, and the
-//! Markdown reference made from it. The types that the policy decodes settings into yield the schema of the settings;
+//! The JSON Schema (draft 2020-12) of the policy's settings, of the manifests in them and of the policies that hold them,
+//! for editors and CI, and the Markdown reference made from it. The types that the policy decodes settings into yield the schema of the settings;
 //! the core's tables of fields yield that of the manifests, which stay JSON.
 //!
 //! A schema checks the shape only. Everything that the policy accepts is valid; nearly everything that it rejects while
@@ -9,6 +9,7 @@
 mod definitions;
 pub(crate) mod fields;
 pub mod markdown;
+mod policy;
 
 use std::sync::LazyLock;
 
@@ -17,6 +18,7 @@ use pillion_sidecarset::tables::SIDECAR_SET_V1BETA1;
 use serde_json::Value;
 
 use self::definitions::Definitions;
+pub use self::policy::of_policy;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 

@@ -6,6 +6,7 @@ mod identities;
 mod kubewarden;
 mod policies;
 mod roles;
+mod sarif;
 mod shoots;
 mod support;
 mod twin;

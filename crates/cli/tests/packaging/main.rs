@@ -16,6 +16,7 @@ mod artifacts;
 mod deploy;
 #[path = "../support/files.rs"]
 mod files;
+mod hooks;
 mod identity;
 mod publishing;
 mod release;

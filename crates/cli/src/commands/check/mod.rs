@@ -41,6 +41,7 @@ const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json
   pillion check --settings test_data/settings-log-agent.json -o json
   pillion check examples/identity-isolate
+  pillion check -o sarif examples/identity-isolate > pillion.sarif
   pillion check --warnings-as-errors test_data/settings-log-agent.json
   # exits with 2 where there is no cluster; are its SidecarSets right, with these settings?
   pillion check --cluster --settings test_data/settings-log-agent.json";
@@ -62,8 +63,8 @@ With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, to
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
 module. A document given wins over the cluster's object of the same name. Nothing is ever written.
 
-Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or there was nothing to \
-check.";
+Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
+there was nothing to check.";
 
 /// The arguments of `pillion check`.
 #[derive(Debug, clap::Args)]
@@ -93,6 +94,9 @@ pub struct Args {
     /// Exit with 1 also if there are only warnings.
     #[arg(long, visible_alias = "strict")]
     warnings_as_errors: bool,
+    /// Exit with 0 if there is nothing to check: for hooks that pass files of every kind.
+    #[arg(long)]
+    allow_empty: bool,
     /// Also say which documents were passed over.
     #[arg(short, long)]
     verbose: bool,
@@ -133,7 +137,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
     }
     let has = |severity| findings.iter().any(|finding| finding.severity == severity);
-    if input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
+    if !args.allow_empty && input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
         if args.connection.cluster {
             bail!("there is nothing to check: the cluster has no SidecarSets and no policy of Pillion");
         }

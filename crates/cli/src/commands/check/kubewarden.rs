@@ -2,15 +2,13 @@
 //! kubewarden-controller at `3460bb71`: the definitions in `charts/kubewarden-crds`, and
 //! `api/policies/v1/*_validation.go`.
 
-mod fields;
-
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use self::fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
 use super::documents::{GROUPS, KUBEWARDEN, POLICIES, settings_key};
 use super::subject::Spot;
+use crate::policy_fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
 use crate::report::Finding;
 use crate::schema;
 

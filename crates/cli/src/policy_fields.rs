@@ -1,17 +1,18 @@
-//! The fields of Kubewarden's policies, according to their definitions.
+//! The fields of Kubewarden's policies, according to their definitions. `pillion check` and the schema of policy files
+//! share them.
 
 use std::ops::RangeInclusive;
 
 /// The kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     is_group: bool,
     is_cluster_wide: bool,
 }
 
 impl Kind {
     /// Returns the kind with this name. A misspelt name is classified by the words in it.
-    pub(super) fn of(kind: &str) -> Self {
+    pub(crate) fn of(kind: &str) -> Self {
         let kind = kind.to_lowercase();
         Self { is_group: kind.contains("group"), is_cluster_wide: kind.contains("cluster") }
     }
@@ -33,7 +34,7 @@ enum Owner {
 
 /// The values that a field may have.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Anything: settings are checked elsewhere.
     Any,
     Text,
@@ -54,16 +55,16 @@ pub(super) enum Shape {
 
 /// A field of an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) shape: Shape,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
     owner: Owner,
 }
 
 /// The range of timeouts, in seconds.
-pub(super) const TIMEOUT: RangeInclusive<i64> = 2..=30;
+pub(crate) const TIMEOUT: RangeInclusive<i64> = 2..=30;
 /// The maximum number of `matchConditions`.
-pub(super) const CONDITIONS_MAX: usize = 64;
+pub(crate) const CONDITIONS_MAX: usize = 64;
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -77,7 +78,7 @@ const fn of(owner: Owner, name: &'static str, shape: Shape) -> Field {
 
 impl Field {
     /// Whether a kind has the field.
-    pub(super) fn is_in(&self, kind: Kind) -> bool {
+    pub(crate) fn is_in(&self, kind: Kind) -> bool {
         match self.owner {
             Owner::All => true,
             Owner::Single => !kind.is_group,
@@ -88,7 +89,7 @@ impl Field {
     }
 
     /// Returns the kinds that have the field, for messages.
-    pub(super) fn owners(&self) -> &'static str {
+    pub(crate) fn owners(&self) -> &'static str {
         match self.owner {
             Owner::All => "a policy or a policy group",
             Owner::Single => "a policy with one module, and a member of a policy group,",
@@ -100,7 +101,7 @@ impl Field {
 }
 
 /// The fields of `spec`.
-pub(super) const SPEC: &[Field] = &[
+pub(crate) const SPEC: &[Field] = &[
     all("policyServer", Shape::Text),
     all("mode", Shape::OneOf(&["protect", "monitor"])),
     of(Owner::Single, "module", Shape::Text),

@@ -1,0 +1,85 @@
+//! The kinds of findings, for formats that want each finding to have one.
+
+use pillion_kubernetes::field::Cause;
+
+use super::{Finding, Severity};
+
+/// A kind of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// The id in reports. It never changes.
+    pub id: &'static str,
+    /// What a finding of this kind means, as a sentence.
+    pub means: &'static str,
+    /// What to do, as a sentence.
+    pub help: &'static str,
+}
+
+/// The page that explains errors of fields.
+pub(super) const HELP: &str = "https://github.com/pillion/pillion/blob/main/docs/reference/messages.md";
+
+const UNREADABLE: Rule = Rule {
+    id: "unreadable",
+    means: "A file cannot be read.",
+    help: "Correct the file. A chart or a kustomization has to be rendered first.",
+};
+const UNINTENDED: Rule = Rule {
+    id: "unintended",
+    means: "The policy accepts the input, and its effect is probably not intended.",
+    help: "Read the message, which says what happens and how to change it.",
+};
+const OF_CAUSES: [(Cause, Rule); 9] = [
+    (Cause::Required, rule("required-value", "A value is missing.", "Add the field.")),
+    (
+        Cause::Invalid,
+        rule(
+            "invalid-value",
+            "A value is malformed, not allowed here, or of another JSON type.",
+            "Correct the value as the message says.",
+        ),
+    ),
+    (
+        Cause::NotSupported,
+        rule("unsupported-value", "A value is not one of those that there are.", "Write one that the message lists."),
+    ),
+    (Cause::Duplicate, rule("duplicate-value", "A value is there twice and must be unique.", "Remove or rename one.")),
+    (
+        Cause::NotFound,
+        rule("not-found", "A value names something that is not there.", "Correct the name, or add what it names."),
+    ),
+    (
+        Cause::Forbidden,
+        rule("forbidden", "A value is well formed and may not be set here.", "Do what the message says."),
+    ),
+    (Cause::TooLong, rule("too-long", "A value is too long.", "Shorten it.")),
+    (Cause::TooMany, rule("too-many", "A list has too many items.", "Remove some.")),
+    (Cause::Unknown, rule("unknown-field", "There is no such field.", "Correct the name of the field.")),
+];
+/// A rule of the policy that is no error of a field.
+const REFUSED: Rule = Rule {
+    id: "refused",
+    means: "A rule of the policy or of the API server refuses it.",
+    help: "Do what the message says.",
+};
+
+const fn rule(id: &'static str, means: &'static str, help: &'static str) -> Rule {
+    Rule { id, means, help }
+}
+
+/// Returns all kinds.
+pub(super) fn all() -> impl Iterator<Item = Rule> {
+    OF_CAUSES.into_iter().map(|(_, rule)| rule).chain([REFUSED, UNINTENDED, UNREADABLE])
+}
+
+/// Returns the kind of a finding.
+pub(super) fn of(finding: &Finding) -> Rule {
+    let has_cause = |cause: Cause| finding.message.starts_with(cause.as_str());
+    let of_cause = OF_CAUSES.into_iter().find(|(cause, _)| has_cause(*cause)).map(|(_, rule)| rule);
+    match (finding.severity, of_cause) {
+        (Severity::Warning, _) => UNINTENDED,
+        (Severity::Error, Some(rule)) => rule,
+        // An error of a document has no field.
+        (Severity::Error, None) if finding.path.is_empty() && finding.sidecar_set.is_empty() => UNREADABLE,
+        (Severity::Error, None) => REFUSED,
+    }
+}
