@@ -10,8 +10,8 @@ use crate::report::Finding;
 
 /// The controller that writes the Secrets of mode `Isolate`.
 const TOKENS: &str = "sidecar-tokens";
-/// The argument that names the controllers of a Deployment.
-const ARGUMENT: &str = "--controllers=";
+/// The option that names the controllers of a Deployment.
+const OPTION: &str = "controllers";
 
 /// Returns warnings about SidecarSets in mode `Isolate` with tokens for other audiences, if the files run Pillion's
 /// controllers without the one that writes these tokens. Files without any controller say nothing about it (AUD-7).
@@ -24,7 +24,7 @@ pub(super) fn without_tokens(subjects: &[&Subject<'_>], documents: &[Document]) 
         Declared::of(&subject.prepared).is_ok_and(|set| set.mode == Mode::Isolate && !set.tokens.is_empty())
     };
     let message = format!("no controller here is {TOKENS}, which requests these tokens: Pods wait for their Secret");
-    let remedy = "render the controllers with --token-namespaces=<namespaces of the Pods>, or use SidecarsOnly";
+    let remedy = "render them with pillion manifest controller --token-namespaces=<namespaces>, or use SidecarsOnly";
     let warning = |subject: &&Subject<'_>| subject.spot.warning(path(MODE).as_str(), message.clone(), remedy);
     subjects.iter().filter(needs).map(warning).collect()
 }
@@ -40,5 +40,6 @@ fn controllers(object: &Value) -> Vec<&str> {
     if !args.contains(&"controller") {
         return Vec::new();
     }
-    args.iter().filter_map(|arg| arg.strip_prefix(ARGUMENT)).flat_map(|names| names.split(',')).collect()
+    let options = args.iter().filter_map(|arg| arg.strip_prefix("--")?.split_once('='));
+    options.filter(|(option, _)| *option == OPTION).flat_map(|(_, names)| names.split(',')).collect()
 }
