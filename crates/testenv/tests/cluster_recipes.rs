@@ -15,7 +15,6 @@ use kube::api::{Patch, PatchParams, PostParams};
 use pillion_identity::names::{self, MOUNT_PATH};
 use pillion_testenv::{Cluster, Options, apply};
 use pillion_testkit::module::workspace;
-use rstest::rstest;
 use serde_json::{Value, json};
 use support::accounts::bound_to;
 use support::kubelet::{now, token_directory};
@@ -108,7 +107,7 @@ impl Found {
 
     /// Returns a token with the same audience that another account of the namespace got.
     async fn of_another_account(&self) -> String {
-        let wanted = TokenRequestSpec { audiences: self.bearer.audiences.clone(), ..TokenRequestSpec::default() };
+        let wanted = TokenRequestSpec { audiences: Some(self.bearer.audiences.clone()), ..TokenRequestSpec::default() };
         self.cluster.token(NAMESPACE, "default", &wanted).await.unwrap()
     }
 }
@@ -128,7 +127,7 @@ async fn fill_secret(cluster: &Cluster, set: &Value) {
     let mut files = json!({"token": cluster.token(NAMESPACE, &account, &bound_to("Secret", &secret)).await.unwrap()});
     for token in set["spec"]["serviceAccountTokens"].as_array().unwrap() {
         let wanted = TokenRequestSpec {
-            audiences: vec![text(&token["audience"])],
+            audiences: Some(vec![text(&token["audience"])]),
             expiration_seconds: Some(token["expirationSeconds"].as_i64().unwrap_or(3600)),
             ..bound_to("Secret", &secret)
         };
