@@ -278,6 +278,7 @@ fn commands_that_a_document_shows_work(
     #[files("../../docs/deploying.md")]
     #[files("../../docs/migration.md")]
     #[files("../../docs/identities.md")]
+    #[files("../../docs/guides/cloud-identities.md")]
     #[files("../../docs/serve.md")]
     #[files("../../deploy/README.md")]
     #[files("../../examples/*/README.md")]

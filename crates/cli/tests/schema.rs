@@ -36,6 +36,16 @@ fn settings_with(spec: &Value) -> Value {
     json!({ "sidecarSets": [set(spec)] })
 }
 
+/// Returns the spec of a SidecarSet with this entry of `serviceAccountTokens`.
+fn with_token(token: &Value) -> Value {
+    json!({"serviceAccountName": "a", "serviceAccountTokens": [token]})
+}
+
+fn many_tokens(count: usize) -> Vec<Value> {
+    let token = |index| json!({"audience": format!("vault-{index}"), "path": format!("t{index}")});
+    (0..count).map(token).collect()
+}
+
 #[test]
 fn both_schemas_are_schemas() {
     for schema in [schema::of_settings(), schema::of_sidecar_set()] {
@@ -84,11 +94,20 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 }}))]
 #[case::identities(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set(&json!({
     "serviceAccountName": "a", "serviceAccountMode": "isolate", "behaviorWhenServiceAccountInjection": "MERGE",
-    "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], "resourceNames": null}]
+    "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], "resourceNames": null}],
+    "serviceAccountTokens": [
+        {"audience": "sts.amazonaws.com", "path": "aws-token", "expirationSeconds": 86_400},
+        {"audience": "//iam.googleapis.com/projects/1/x", "path": ".vault_token.1", "expirationSeconds": null}
+    ]
 }))]}))]
 #[case::identities_of_nothing(json!({"sidecarSets": [set(&json!({
-    "serviceAccountName": null, "serviceAccountMode": "", "behaviorWhenServiceAccountInjection": null, "serviceAccountPermissions": null
+    "serviceAccountName": null, "serviceAccountMode": "", "behaviorWhenServiceAccountInjection": null, "serviceAccountPermissions": null,
+    "serviceAccountTokens": null
 }))]}))]
+#[case::audiences(json!({"serviceAccounts": {
+    "allowedAudiences": ["vault", "//iam.googleapis.com/*"], "apiServerAudiences": [], "maxTokenExpirationSeconds": 7200
+}}))]
+#[case::audiences_of_nothing(json!({"serviceAccounts": {"allowedAudiences": null, "maxTokenExpirationSeconds": null}}))]
 #[case::shoots(json!({"shoots": {"enabled": true, "migration": "Deny", "managedIssuer": null, "pathPrefixes": ["spec.kubernetes.kubeAPIServer", "a"]}}))]
 fn what_can_be_decoded_is_valid(#[case] settings: Value) {
     Settings::decode(settings.clone()).unwrap();
@@ -112,6 +131,9 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[case::allowed_everywhere_by_mistake(json!({"serviceAccounts": {"allowed": [{"names": ["a"]}]}}))]
 #[case::allowed_nothing(json!({"serviceAccounts": {"allowed": [{"names": ["a"], "namespaces": []}]}}))]
 #[case::allowed_by_name_only(json!({"serviceAccounts": {"allowed": ["a"]}}))]
+#[case::audiences_as_a_text(json!({"serviceAccounts": {"allowedAudiences": "vault"}}))]
+#[case::a_lifetime_as_a_text(json!({"serviceAccounts": {"maxTokenExpirationSeconds": "2h"}}))]
+#[case::a_lifetime_below_nothing(json!({"serviceAccounts": {"maxTokenExpirationSeconds": -1}}))]
 #[case::an_empty_namespace(json!({"serviceAccounts": {"protectedNamespaces": [""]}}))]
 #[case::a_driver_without_a_name(json!({"serviceAccounts": {"trustedCsiDrivers": [""]}}))]
 #[case::no_user(json!({"serviceAccounts": {"controllerUser": ""}}))]
@@ -162,6 +184,26 @@ fn what_cannot_be_decoded_is_not_valid(#[case] settings: Value) {
 #[case::idv6_an_empty_name(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": [""]}
 ]}))]
+#[case::aud2_no_audience(with_token(&json!({"path": "t"})))]
+#[case::aud2_an_empty_audience(with_token(&json!({"audience": "", "path": "t"})))]
+#[case::aud2_a_space_in_an_audience(with_token(&json!({"audience": "a vault", "path": "t"})))]
+#[case::aud2_a_long_audience(with_token(&json!({"audience": "v".repeat(513), "path": "t"})))]
+#[case::aud2_no_path(with_token(&json!({"audience": "vault"})))]
+#[case::aud2_a_folder(with_token(&json!({"audience": "vault", "path": "a/t"})))]
+#[case::aud2_out_of_the_folder(with_token(&json!({"audience": "vault", "path": ".."})))]
+#[case::aud2_two_dots(with_token(&json!({"audience": "vault", "path": "..data"})))]
+#[case::aud2_one_dot(with_token(&json!({"audience": "vault", "path": "."})))]
+#[case::aud2_the_token(with_token(&json!({"audience": "vault", "path": "token"})))]
+#[case::aud2_the_authority(with_token(&json!({"audience": "vault", "path": "ca.crt"})))]
+#[case::aud2_the_namespace(with_token(&json!({"audience": "vault", "path": "namespace"})))]
+#[case::aud2_a_long_path(with_token(&json!({"audience": "vault", "path": "t".repeat(254)})))]
+#[case::aud2_nine_minutes(with_token(&json!({"audience": "vault", "path": "t", "expirationSeconds": 599})))]
+#[case::aud2_longer_than_the_api_server_accepts(
+    with_token(&json!({"audience": "vault", "path": "t", "expirationSeconds": (1_u64 << 32) + 1}))
+)]
+#[case::aud2_unknown_field(with_token(&json!({"audience": "vault", "path": "t", "expirationSecond": 600})))]
+#[case::aud2_no_list(json!({"serviceAccountName": "a", "serviceAccountTokens": {"audience": "vault", "path": "t"}}))]
+#[case::aud2_seventeen_tokens(json!({"serviceAccountName": "a", "serviceAccountTokens": many_tokens(17)}))]
 fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
     let mut settings = settings_with(&spec);
     settings["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
@@ -253,7 +295,7 @@ fn defaults_of_the_schema_are_those_of_the_policy() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 10 + 3 + 16 + 4);
+    assert_eq!(seen, 10 + 3 + 18 + 4);
 }
 
 /// The policy accepts every choice that the schema names, and no other spelling.

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 
 use pillion_admission::pod::{Context, PodRequest};
 use pillion_admission::pod_identity::{self, Identities};
-use pillion_identity::decision::{Asking, Decision, Token};
+use pillion_identity::audience::AudienceToken;
+use pillion_identity::decision::{Asking, Decision, Grant, Token};
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
+use pillion_identity::rules::Rules;
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
 use pillion_inject::matching::{self, Query, Sources};
@@ -63,6 +65,25 @@ pub struct Identity {
     pub on_conflict: OnConflict,
     /// The result.
     pub result: Given,
+    /// What the names of the volume and the Secret with its tokens are derived from (AUD-4); absent without a volume.
+    pub credential: Option<String>,
+    /// What the set asks for besides: tokens for other audiences.
+    pub logins: Vec<Login>,
+}
+
+/// A token of the set's own ServiceAccount for an audience other than the API server (AUD-1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The service that accepts the token: `aud`.
+    pub audience: String,
+    /// Who the service takes the sidecars for: `sub`.
+    pub subject: String,
+    /// The path of the token in the containers of the set.
+    pub file: String,
+    /// The lifetime that is requested, in seconds.
+    pub expiration_seconds: u64,
+    /// Why the containers do not get the token; absent if they get it.
+    pub not_given: Option<String>,
 }
 
 /// The result of a request for an identity.
@@ -121,12 +142,15 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     let Asked { query, accounts_in } = asked;
     // Invalid fields are a reason to refuse the Pod, and are reported as such.
     let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
-    let each = |result: &dyn Fn(&Asking) -> Given| {
+    let each = |decision: Option<&Decision>, result: &dyn Fn(&Asking) -> Given| {
         let mut identities = BTreeMap::new();
         for set in &asking {
             let Asking { sidecar_set, account, declared } = set;
-            let (mode, on_conflict) = (declared.mode, declared.on_conflict);
-            let identity = Identity { account: account.clone(), mode, on_conflict, result: result(set) };
+            let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
+            let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
+            let logins = logins(set, grant, &result, accounts_in, context.rules);
+            let credential = grant.map(credential);
+            let identity = Identity { account: account.clone(), mode, on_conflict, result, credential, logins };
             identities.insert(sidecar_set.clone(), identity);
         }
         identities
@@ -135,7 +159,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         return (None, BTreeMap::new());
     }
     if !context.gates.service_account_injection {
-        return (None, each(&|_| Given::GateOff));
+        return (None, each(None, &|_| Given::GateOff));
     }
     let original = match pod_identity::account(query.pod.as_value()) {
         "" => "default",
@@ -151,7 +175,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     };
     let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
         told.merged = not_ready(&asking, accounts_in, context.lookup, outcome);
-        return (Some(told), each(&|_| Given::Withheld));
+        return (Some(told), each(None, &|_| Given::Withheld));
     };
     let account = pod_identity::account(&settled.pod);
     told.account = Some(account.to_owned());
@@ -167,7 +191,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         told.is_shared = decision.account.is_some() && !is_off;
     }
     told.exposed = pod_identity::exposed(&settled.pod, &decision, &owners);
-    (Some(told), each(&|set| given(set, &decision)))
+    (Some(told), each(Some(&decision), &|set| given(set, &decision)))
 }
 
 /// Admission's intermediate results for an accepted Pod.
@@ -203,6 +227,37 @@ fn given(set: &Asking, decision: &Decision) -> Given {
     }
     let skipped = why(&decision.skipped).map(Given::Skipped);
     skipped.or_else(|| why(&decision.kept).map(Given::Kept)).unwrap_or(Given::Automounted)
+}
+
+/// AUD-4: returns what the names of the volume and the Secret of a grant are derived from.
+fn credential(grant: &Grant) -> String {
+    let own = Some(grant.sidecar_set.as_str()).filter(|_| !grant.audiences.is_empty());
+    names::credential(&grant.account, own)
+}
+
+/// Returns the tokens for other audiences that a set asks for, and why its containers do not get them.
+fn logins(set: &Asking, grant: Option<&Grant>, result: &Given, namespace: &str, rules: &Rules) -> Vec<Login> {
+    let not_given = |token: &AudienceToken| match result {
+        _ if grant.is_some_and(|grant| grant.audiences.contains(token)) => None,
+        Given::Skipped(why) | Given::Kept(why) => Some(why.clone()),
+        Given::GateOff => Some("the feature gate SidecarSetServiceAccountInjection is off".to_owned()),
+        Given::Withheld => {
+            let objection = rules.objects_to(token).map(|objection| objection.problem);
+            Some(objection.unwrap_or_else(|| "the Pod is refused".to_owned()))
+        }
+        // AUD-6
+        Given::Token(..) | Given::Automounted => {
+            Some("the Pod runs under a merged ServiceAccount, which has no tokens for other audiences".to_owned())
+        }
+    };
+    let login = |token: &AudienceToken| Login {
+        audience: token.audience.clone(),
+        subject: format!("system:serviceaccount:{namespace}:{}", set.account),
+        file: format!("{}/{}", names::MOUNT_PATH, token.path),
+        expiration_seconds: token.expiration_seconds,
+        not_given: not_given(token),
+    };
+    set.declared.tokens.iter().map(login).collect()
 }
 
 /// Returns the SidecarSets that share the Pod's account, ascending.

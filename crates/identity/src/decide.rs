@@ -56,10 +56,10 @@ impl<'a> Resolved<'a> {
         matches!(self.target, Target::Merged(_)).then_some(self.shared.as_slice())
     }
 
-    /// Returns the accounts whose token comes from a Secret (TOK-1), in the order of the sets.
-    pub fn isolated(&self) -> impl Iterator<Item = &'a str> {
+    /// Returns the sets whose tokens come from a Secret (TOK-1, AUD-4), in their order.
+    pub fn isolated(&self) -> impl Iterator<Item = &'a Asking> {
         let of_pod = self.target.name();
-        self.isolated.iter().map(|set| set.account.as_str()).filter(move |account| of_pod != Some(*account))
+        self.isolated.iter().copied().filter(move |set| of_pod != Some(set.account.as_str()))
     }
 }
 
@@ -207,8 +207,15 @@ fn settle(
     let explicit = takes_over || is_for_all || app.mounts_nothing(automounts);
     for set in shared {
         let sidecar_set = set.sidecar_set.clone();
-        match runs_as.clone().filter(|_| explicit) {
-            Some(account) => decision.grants.push(Grant { sidecar_set, account, token: Token::OfPod }),
+        let mut audiences = set.declared.tokens.clone();
+        // AUD-6: a token for another audience speaks for the set's own account.
+        if !audiences.is_empty() && runs_as.as_ref() != Some(&set.account) {
+            audiences.clear();
+            decision.without_audiences.push(sidecar_set.clone());
+        }
+        // The volume that the API server mounts has no token for another audience (AUD-3).
+        match runs_as.clone().filter(|_| explicit || !audiences.is_empty()) {
+            Some(account) => decision.grants.push(Grant { sidecar_set, account, token: Token::OfPod, audiences }),
             None => decision.automounted.push(sidecar_set),
         }
     }
@@ -216,7 +223,12 @@ fn settle(
     for set in isolated {
         // If the Pod runs under the account itself, use the kubelet's token: it is better than a Secret.
         let token = if runs_as.as_ref() == Some(&set.account) { Token::OfPod } else { Token::OfSecret };
-        decision.grants.push(Grant { sidecar_set: set.sidecar_set.clone(), account: set.account.clone(), token });
+        decision.grants.push(Grant {
+            sidecar_set: set.sidecar_set.clone(),
+            account: set.account.clone(),
+            token,
+            audiences: set.declared.tokens.clone(),
+        });
     }
     decision.account = runs_as.filter(|_| swaps);
 }
@@ -267,7 +279,7 @@ fn reason(set: &Asking, code: Code, problem: String, remedy: &str) -> Reason {
     Reason::new(code, FIELD, problem, remedy).about(&set.sidecar_set)
 }
 
-/// Checks the protected namespaces (E1), the allowed accounts (IDV-5) and mode `Pod` (E3).
+/// Checks the protected namespaces (E1), the allowed accounts (IDV-5), mode `Pod` (E3) and the audiences (AUD-5).
 fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
     let refused = |problem, remedy| Some(reason(set, Code::Forbidden, problem, remedy));
     if rules.protects(namespace) {
@@ -285,7 +297,8 @@ fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
         let problem = format!("mode Pod would give the app the permissions of \"{}\"", set.account);
         return refused(problem, "use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode");
     }
-    None
+    let objection = set.declared.tokens.iter().find_map(|token| rules.objects_to(token))?;
+    Some(reason(set, Code::Forbidden, objection.problem, objection.remedy))
 }
 
 /// E6: the reason to refuse a Pod whose merged account belongs to other sets.

@@ -1,5 +1,6 @@
 //! The identities that the sidecars of a Pod request and get (IDP-7).
 
+use super::audience::AudienceToken;
 use super::declared::Declared;
 
 /// A SidecarSet that is injected into the Pod and names an account.
@@ -31,6 +32,8 @@ pub struct Grant {
     pub account: String,
     /// Where the token comes from.
     pub token: Token,
+    /// The tokens for other audiences. A set that has some mounts a volume of its own (AUD-3).
+    pub audiences: Vec<AudienceToken>,
 }
 
 /// The identities of a Pod and its sidecars.
@@ -50,4 +53,6 @@ pub struct Decision {
     pub skipped: Vec<(String, String)>,
     /// SidecarSets that get no identity because the Pod keeps its own (`onAppServiceAccount`), each with the reason.
     pub kept: Vec<(String, String)>,
+    /// SidecarSets that get the identity of a merged account, and so none of their tokens for other audiences (AUD-6).
+    pub without_audiences: Vec<String>,
 }

@@ -10,6 +10,7 @@ use pillion_kubernetes::strings;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use super::audience::{self, AudienceToken};
 use super::names;
 
 /// How the sidecars get their identity (IDF-5).
@@ -69,6 +70,8 @@ pub struct Declared {
     pub permissions: Vec<PolicyRule>,
     /// How the sidecars get the identity (IDF-4).
     pub mode: Mode,
+    /// The tokens for audiences other than the API server, in the order of the set (AUD-1).
+    pub tokens: Vec<AudienceToken>,
 }
 
 /// A field of the spec, and the annotation that replaces it if the CRD of the cluster prunes the field.
@@ -90,8 +93,10 @@ pub const PERMISSIONS: Field =
     Field { name: "serviceAccountPermissions", annotation: "pillion.dev/service-account-permissions" };
 /// The mode.
 pub const MODE: Field = Field { name: "serviceAccountMode", annotation: "pillion.dev/service-account-mode" };
-/// The four fields that IDV-1 covers.
-pub const FIELDS: [Field; 4] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE];
+/// The tokens for other audiences (AUD-1).
+pub const TOKENS: Field = Field { name: "serviceAccountTokens", annotation: "pillion.dev/service-account-tokens" };
+/// The fields that IDV-1 covers.
+pub const FIELDS: [Field; 5] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE, TOKENS];
 
 impl Declared {
     /// Reads the fields of a SidecarSet and the annotations that replace them.
@@ -104,7 +109,8 @@ impl Declared {
         let declared = Self {
             on_conflict: choice(set, CONFLICT, &mut errors),
             mode: choice(set, MODE, &mut errors),
-            permissions: rules_of(set, &mut errors),
+            permissions: list_of(set, PERMISSIONS, read_rules, &mut errors),
+            tokens: list_of(set, TOKENS, audience::read, &mut errors),
             service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
         };
         if errors.is_empty() { Ok(declared) } else { Err(errors) }
@@ -123,11 +129,19 @@ impl Declared {
                     CONFLICT.name, PERMISSIONS.name
                 ));
             }
-        } else if !self.permissions.is_empty() {
-            errors.push(FieldError::forbidden(
-                path(PERMISSIONS),
-                "permissions belong to a ServiceAccount; set spec.serviceAccountName",
-            ));
+            if self.on_conflict == OnConflict::Merge && self.mode != Mode::Isolate && !self.tokens.is_empty() {
+                warnings.push(format!(
+                    "spec.{}: a Pod that runs under a merged ServiceAccount gets none of these tokens; mode Isolate gives them in any case",
+                    TOKENS.name
+                ));
+            }
+        } else {
+            for (field, is_there) in [(PERMISSIONS, !self.permissions.is_empty()), (TOKENS, !self.tokens.is_empty())] {
+                if is_there {
+                    let detail = "this belongs to a ServiceAccount; set spec.serviceAccountName";
+                    errors.push(FieldError::forbidden(path(field), detail));
+                }
+            }
         }
         if self.on_conflict == OnConflict::Refuse && !self.permissions.is_empty() {
             warnings.push(format!("spec.{} is only used where spec.{} is Merge", PERMISSIONS.name, CONFLICT.name));
@@ -275,7 +289,7 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath<'_>, errors: &mut Vec<FieldErr
     }
 }
 
-/// Whether this is the path of one of the four fields. Tables of fields do not contain them, since neither hashes nor
+/// Whether this is the path of one of these fields. Tables of fields do not contain them, since neither hashes nor
 /// revisions do.
 pub fn is_field(path: &str) -> bool {
     path.strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
@@ -320,29 +334,35 @@ fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<F
     })
 }
 
-fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
-    let in_spec = set.spec(&[PERMISSIONS.name]).filter(|value| !value.is_null());
-    let annotation = set.annotation(PERMISSIONS.annotation);
+/// Reads a list from its field, or else from its annotation.
+fn list_of<T>(
+    set: &SidecarSet,
+    field: Field,
+    read: impl FnOnce(&Value, &FieldPath<'_>) -> Result<Vec<T>, Vec<FieldError>>,
+    errors: &mut Vec<FieldError>,
+) -> Vec<T> {
+    let in_spec = set.spec(&[field.name]).filter(|value| !value.is_null());
+    let annotation = set.annotation(field.annotation);
     let in_annotation = if annotation.is_empty() {
         None
     } else {
-        let Ok(rules) = json::parse(annotation.as_bytes()) else {
-            let detail = "must be a JSON list of PolicyRules";
-            errors.push(FieldError::new(annotation_path(PERMISSIONS), Cause::Invalid, detail));
+        let Ok(list) = json::parse(annotation.as_bytes()) else {
+            let detail = format!("must be a JSON list, as in spec.{}", field.name);
+            errors.push(FieldError::new(annotation_path(field), Cause::Invalid, detail));
             return Vec::new();
         };
-        Some(rules)
+        Some(list)
     };
-    let (rules, at) = match (in_spec, &in_annotation) {
-        (Some(rules), Some(other)) if rules != other => {
-            errors.push(disagreement(PERMISSIONS));
+    let (list, at) = match (in_spec, &in_annotation) {
+        (Some(list), Some(other)) if list != other => {
+            errors.push(disagreement(field));
             return Vec::new();
         }
-        (Some(rules), _) => (rules, path(PERMISSIONS)),
-        (None, Some(rules)) => (rules, annotation_path(PERMISSIONS)),
+        (Some(list), _) => (list, path(field)),
+        (None, Some(list)) => (list, annotation_path(field)),
         (None, None) => return Vec::new(),
     };
-    read_rules(rules, &FieldPath::new(&at)).unwrap_or_else(|found| {
+    read(list, &FieldPath::new(&at)).unwrap_or_else(|found| {
         errors.extend(found);
         Vec::new()
     })

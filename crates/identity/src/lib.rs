@@ -1,6 +1,6 @@
 //! ServiceAccounts of sidecars (docs/spec/identities.md).
 //!
-//! * [`declared`]: the fields of a SidecarSet. [`changes`]: the fields that an update changes. [`author`]: whether the
+//! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the fields that an update changes. [`author`]: whether the
 //!   author may change them. [`rules`]: the cluster's settings. [`decide`]: the identity that a Pod gets.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
@@ -8,6 +8,7 @@
 //! * [`guards`] judge requests of other users that could circumvent it.
 #![forbid(unsafe_code)]
 
+pub mod audience;
 pub mod author;
 pub mod changes;
 pub mod conflicts;

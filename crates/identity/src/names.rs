@@ -52,19 +52,30 @@ fn joined(names: &[&str], separator: &str) -> String {
     Vec::from_iter(names.iter().copied().collect::<BTreeSet<_>>()).join(separator)
 }
 
-/// Returns the name of the Secret with the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod
-/// (TOK-1).
-pub fn token_secret(service_account: &str) -> String {
+/// What the names of a Secret and a volume with tokens are derived from (TOK-1, AUD-4): the name of the ServiceAccount,
+/// and, if the SidecarSet has tokens for other audiences, a line feed and the name of the set. No name contains a line
+/// feed, so no account's own objects have such a name.
+pub fn credential(service_account: &str, sidecar_set: Option<&str>) -> String {
+    let mut text = service_account.to_owned();
+    if let Some(set) = sidecar_set {
+        text.push('\n');
+        text.push_str(set);
+    }
+    text
+}
+
+/// Returns the name of the Secret with the tokens of isolated sidecars, in the namespace of the Pod (TOK-1), from its
+/// [`credential`].
+pub fn token_secret(credential: &str) -> String {
     let mut name = TOKEN_SECRET_PREFIX.to_owned();
-    name.push_str(&short_hash(service_account));
+    name.push_str(&short_hash(credential));
     name
 }
 
-/// Returns the name of the volume through which the owners of a ServiceAccount get its token (TOK-1). A Pod has one for
-/// each account.
-pub fn token_volume(service_account: &str) -> String {
+/// Returns the name of the volume through which sidecars get their tokens (TOK-1), from its [`credential`].
+pub fn token_volume(credential: &str) -> String {
     let mut name = TOKEN_VOLUME_PREFIX.to_owned();
-    name.push_str(&short_hash(service_account));
+    name.push_str(&short_hash(credential));
     name
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use crate::audience::AudienceToken;
 use crate::glob::Glob;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::rbac::{self, Atom};
@@ -41,6 +42,16 @@ const PROTECTED_NAMESPACES: [&str; 7] = [
     "kubewarden",
     "cattle-kubewarden-system",
     "suse-sec-adm-controller",
+];
+
+/// The audiences that API servers accept by default: the issuer of kubeadm and of most distributions, and the names of
+/// the Service `kubernetes`.
+const API_SERVER_AUDIENCES: [&str; 5] = [
+    "https://kubernetes.default",
+    "https://kubernetes.default.*",
+    "kubernetes.default",
+    "kubernetes.default.*",
+    "kubernetes",
 ];
 
 /// What happens if an identity cannot be given.
@@ -82,24 +93,24 @@ pub enum Judgement {
 /// What happens to an ephemeral container that could get a sidecar's token.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-enum Objection {
+enum Reaction {
     /// The container is refused.
     Deny,
     /// The container is accepted with a warning.
     Warn,
 }
 
-impl From<Objection> for Judgement {
-    fn from(objection: Objection) -> Self {
-        match objection {
-            Objection::Deny => Self::Deny,
-            Objection::Warn => Self::Warn,
+impl From<Reaction> for Judgement {
+    fn from(reaction: Reaction) -> Self {
+        match reaction {
+            Reaction::Deny => Self::Deny,
+            Reaction::Warn => Self::Warn,
         }
     }
 }
 
-fn objection<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judgement, D::Error> {
-    Objection::deserialize(deserializer).map(Into::into)
+fn reaction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judgement, D::Error> {
+    Reaction::deserialize(deserializer).map(Into::into)
 }
 
 /// An entry of `allowed`. It has both lists, and neither is empty: an entry that forgets one should not allow everything.
@@ -127,6 +138,19 @@ pub struct Rules {
     /// gets it in a namespace that the `namespaces` of that entry match. Globs of `*` and `?`.
     // IDV-5
     pub allowed: Vec<Allowed>,
+    /// Globs of the audiences for which a SidecarSet may ask for tokens (`spec.serviceAccountTokens`). The list is empty
+    /// by default, so no SidecarSet may.
+    // AUD-5
+    pub allowed_audiences: Vec<Glob>,
+    /// Globs of the audiences that the API server itself accepts (`--api-audiences`, else its issuer). No SidecarSet may
+    /// ask for a token with such an audience: its containers have a token for the API server already. Your list
+    /// replaces this one.
+    // AUD-5
+    pub api_server_audiences: Vec<Glob>,
+    /// The longest lifetime that a SidecarSet may ask for in `spec.serviceAccountTokens`, in seconds. `null` means that
+    /// only the API server limits it.
+    // AUD-5
+    pub max_token_expiration_seconds: Option<u64>,
     /// A Pod in one of these namespaces is refused if a SidecarSet that matches it names an account. A SidecarSet that
     /// names one of these namespaces is refused; one that may match them gets a warning. Your list replaces this one.
     // E1
@@ -177,8 +201,8 @@ pub struct Rules {
     pub legacy_token_exempt: Vec<Glob>,
     /// What happens to an ephemeral container that could get a sidecar's token.
     // E7
-    #[serde(deserialize_with = "objection")]
-    #[cfg_attr(feature = "schema", schemars(with = "Objection"))]
+    #[serde(deserialize_with = "reaction")]
+    #[cfg_attr(feature = "schema", schemars(with = "Reaction"))]
     pub ephemeral_containers: Judgement,
     /// The only user who may create, change and delete merged ServiceAccounts, Roles and RoleBindings.
     #[serde(deserialize_with = "checked::<_, User>")]
@@ -196,6 +220,9 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             allowed: Vec::new(),
+            allowed_audiences: Vec::new(),
+            api_server_audiences: API_SERVER_AUDIENCES.iter().filter_map(|glob| glob.parse().ok()).collect(),
+            max_token_expiration_seconds: None,
             protected_namespaces: PROTECTED_NAMESPACES.map(str::to_owned).into(),
             on_missing: Otherwise::Deny,
             on_conflict: Otherwise::Deny,
@@ -213,6 +240,15 @@ impl Default for Rules {
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
         }
     }
+}
+
+/// Why a token for an audience is not allowed (AUD-5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// The problem, naming the audience.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: &'static str,
 }
 
 /// The limit for comparing namespaces with globs: bytes of the namespaces times bytes of the globs.
@@ -259,6 +295,31 @@ impl Rules {
     /// IDV-5: whether this account may be injected in some namespace.
     pub(crate) fn allows_anywhere(&self, account: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| glob.matches(account)))
+    }
+
+    /// AUD-5: returns why no SidecarSet may have this token, if there is a reason.
+    pub fn objects_to(&self, token: &AudienceToken) -> Option<Objection> {
+        let AudienceToken { audience, expiration_seconds, .. } = token;
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(audience));
+        if any(&self.api_server_audiences) {
+            return Some(Objection {
+                problem: format!("the audience \"{audience}\" is one of the API server"),
+                remedy: "remove the entry and use the file \"token\", or correct serviceAccounts.apiServerAudiences",
+            });
+        }
+        if !any(&self.allowed_audiences) {
+            return Some(Objection {
+                problem: format!("the audience \"{audience}\" is not allowed"),
+                remedy: "add it to serviceAccounts.allowedAudiences",
+            });
+        }
+        let most = self.max_token_expiration_seconds.filter(|most| expiration_seconds > most)?;
+        Some(Objection {
+            problem: format!(
+                "the token for \"{audience}\" would live {expiration_seconds} seconds, and {most} are allowed"
+            ),
+            remedy: "lower expirationSeconds, or raise serviceAccounts.maxTokenExpirationSeconds",
+        })
     }
 
     /// Whether `legacyTokenSecrets` does not apply to this Secret.

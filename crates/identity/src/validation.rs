@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use super::author;
 use super::changes;
-use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
+use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode, TOKENS};
 use super::names;
 use super::paths::{self, Place};
-use super::rules::Rules;
+use super::rules::{Objection, Rules};
 use super::tokens::volumes::{self, Given};
 
 /// The name of the feature gate.
@@ -98,11 +98,23 @@ pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
                 "use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode",
             ));
         }
+        check_audiences(set, &declared, rules, &mut findings);
         check_volumes(set, rules, &mut findings.invalid);
         findings.invalid.append(&mut misplaced(set));
         check_secrets(set, &mut findings.invalid);
     }
     (declared, findings)
+}
+
+/// AUD-5: checks the audiences and lifetimes of the tokens.
+fn check_audiences(set: &SidecarSet, declared: &Declared, rules: &Rules, findings: &mut Findings) {
+    let path = declared::path(TOKENS);
+    let path = FieldPath::new(&path);
+    for (index, token) in declared.tokens.iter().enumerate() {
+        if let Some(Objection { problem, remedy }) = rules.objects_to(token) {
+            findings.refused.push(refusal(set, path.index(index).to_string(), problem, remedy));
+        }
+    }
 }
 
 /// E1, IDV-5: checks the namespaces in which the account would be used.

@@ -146,7 +146,7 @@ impl<'a> Demands<'a> {
             return Demand::default();
         };
         let merged = resolved.merged().map(|sets| ascending(sets.iter().map(|set| set.sidecar_set.as_str())));
-        Demand { merged, isolated: ascending(resolved.isolated()) }
+        Demand { merged, isolated: ascending(resolved.isolated().map(|set| set.account.as_str())) }
     }
 
     /// Returns the request of the set of this name, if Pods of the namespace can match the set and it would merge its

@@ -266,7 +266,12 @@ fn e6_a_pod_that_no_set_matches_may_not_name_a_merged_account() {
 #[case::unprivileged(json!({"containers": [{"name": "app", "securityContext": {"privileged": false}}]}), &[])]
 fn tok9_tokens_that_others_can_read(#[case] spec: Value, #[case] warnings: &[&str]) {
     let owners: Owners = [("logs".to_owned(), vec!["agent".to_owned()])].into_iter().collect();
-    let grant = Grant { sidecar_set: "logs".to_owned(), account: "x".to_owned(), token: Token::OfSecret };
+    let grant = Grant {
+        sidecar_set: "logs".to_owned(),
+        account: "x".to_owned(),
+        token: Token::OfSecret,
+        audiences: Vec::new(),
+    };
     let decision = Decision { grants: vec![grant], ..Decision::default() };
     assert_eq!(exposed(&pod(spec.clone()), &decision, &owners), warnings);
     assert_eq!(exposed(&pod(spec), &Decision::default(), &owners), [""; 0], "without a token there is nothing to read");

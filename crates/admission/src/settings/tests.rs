@@ -267,6 +267,7 @@ fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[ca
 fn every_rule_for_service_accounts_is_decoded() {
     let decoded = Settings::decode(json!({"serviceAccounts": {
         "allowed": [{"namespaces": ["team-*"], "names": ["log-agent"]}],
+        "allowedAudiences": ["vault*"], "apiServerAudiences": ["https://issuer"], "maxTokenExpirationSeconds": 7200,
         "protectedNamespaces": ["kube-system"],
         "onMissing": "Skip", "onConflict": "Skip", "onAppServiceAccount": "Isolate",
         "allowPodMode": true, "strictExistence": true, "protectDefault": true, "protectInUse": true,
@@ -282,6 +283,9 @@ fn every_rule_for_service_accounts_is_decoded() {
         decoded.service_accounts,
         Rules {
             allowed: vec![Allowed { namespaces: vec![glob("team-*")], names: vec![glob("log-agent")] }],
+            allowed_audiences: vec![glob("vault*")],
+            api_server_audiences: vec![glob("https://issuer")],
+            max_token_expiration_seconds: Some(7200),
             protected_namespaces: vec!["kube-system".to_owned()],
             on_missing: Otherwise::Skip,
             on_conflict: Otherwise::Skip,

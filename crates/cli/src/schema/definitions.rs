@@ -2,12 +2,13 @@
 
 use std::ptr;
 
-use pillion_identity::declared;
+use pillion_identity::{audience, declared};
+use pillion_kubernetes::text::LENGTH_MAX;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Map, Value, json};
 
-use super::fields::{self, POLICY_RULE, Values};
+use super::fields::{self, POLICY_RULE, TOKEN, Values};
 
 /// The name of the type of `spec`, the same in both versions.
 const SPEC: &str = "SidecarSetSpec";
@@ -16,6 +17,14 @@ const SPEC: &str = "SidecarSetSpec";
 const QUANTITY: &str = r"^\s*[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?\s*$";
 /// The texts that Go reads as a time. A pattern cannot check that the day exists.
 const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$";
+
+/// The audiences of tokens: printable ASCII characters (AUD-2).
+const AUDIENCE: &str = "^[!-~]+$";
+/// The names of files with tokens: keys of a Secret, which are not `.` and do not start with `..` (AUD-2).
+const FILE: &str = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*)$";
+/// The longest name of such a file, and the files that the directory has in any case (AUD-2).
+const FILE_MAX: usize = 253;
+const FILES: [&str; 3] = ["token", "ca.crt", "namespace"];
 
 /// The type definitions that a schema refers to, each once.
 #[derive(Default)]
@@ -81,10 +90,14 @@ impl Definitions {
         if schema.name == SPEC {
             // No table has these fields, since no hash and no revision contains them.
             for field in declared::FIELDS {
-                let kind = if field.name == declared::PERMISSIONS.name {
-                    json!({"type": ["array", "null"], "items": policy_rule()})
-                } else {
-                    text()
+                let kind = match field.name {
+                    name if name == declared::PERMISSIONS.name => {
+                        json!({"type": ["array", "null"], "items": policy_rule()})
+                    }
+                    name if name == declared::TOKENS.name => {
+                        json!({"type": ["array", "null"], "items": token(), "maxItems": audience::TOKENS_MAX})
+                    }
+                    _ => text(),
                 };
                 properties.insert(field.name.to_owned(), documented(kind, schema.name, field.name));
             }
@@ -180,6 +193,22 @@ fn policy_rule() -> Value {
     let urls = ("nonResourceURLs".to_owned(), json!({"type": ["array", "null"], "maxItems": 0}));
     let properties: Map<String, Value> = lists.chain([urls]).collect();
     let required = ["apiGroups", "resources", "verbs"];
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// Returns the schema of an entry of `serviceAccountTokens` (AUD-2).
+fn token() -> Value {
+    let shapes = [
+        ("audience", json!({"type": "string", "maxLength": LENGTH_MAX, "pattern": AUDIENCE})),
+        ("path", json!({"type": "string", "maxLength": FILE_MAX, "pattern": FILE, "not": {"enum": FILES}})),
+        (
+            "expirationSeconds",
+            json!({"type": ["integer", "null"], "minimum": audience::LIFETIME_MIN, "maximum": audience::LIFETIME_MAX}),
+        ),
+    ];
+    let properties: Map<String, Value> =
+        shapes.into_iter().map(|(name, shape)| (name.to_owned(), documented(shape, TOKEN, name))).collect();
+    let required = ["audience", "path"];
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 

@@ -79,7 +79,7 @@ const fn field(owner: &'static str, name: &'static str, text: &'static str) -> F
 }
 
 /// The types that a `SidecarSet` adds to those of Kubernetes, in the order of the reference.
-pub(crate) const TYPES: [(&str, &str); 16] = [
+pub(crate) const TYPES: [(&str, &str); 17] = [
     ("SidecarSet", "Which Pods get which sidecars."),
     ("SidecarSetSpec", "What is injected, and into which Pods."),
     ("SidecarContainer", "A core/v1 Container, and how it is put into a Pod."),
@@ -99,12 +99,15 @@ pub(crate) const TYPES: [(&str, &str); 16] = [
     ),
     ("LabelSelector", "Labels that an object has to have: all of the requirements."),
     (POLICY_RULE, "Permissions: every combination of the groups, resources, names and verbs, as in a Role."),
+    (TOKEN, "A token of the ServiceAccount for one service other than the API server."),
 ];
 
 /// The type of an entry of `serviceAccountPermissions`, which Kubernetes defines in its RBAC group.
 pub(crate) const POLICY_RULE: &str = "PolicyRule";
+/// The type of an entry of `serviceAccountTokens`.
+pub(crate) const TOKEN: &str = "ServiceAccountToken";
 
-const FIELDS: [Field; 72] = [
+const FIELDS: [Field; 76] = [
     field("SidecarSet", "apiVersion", "`apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`."),
     field("SidecarSet", "kind", "`SidecarSet`."),
     field("SidecarSet", "metadata", "Its `name` is letters, digits and dashes, at most 63; it is in no namespace."),
@@ -163,6 +166,12 @@ const FIELDS: [Field; 72] = [
         "SidecarSetSpec",
         "serviceAccountPermissions",
         "What a merged account is granted for this SidecarSet: a list of PolicyRules. Only used with `Merge`.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "serviceAccountTokens",
+        "Tokens of the ServiceAccount for services other than the API server, such as a cloud or Vault: at most 16, each \
+         in a file beside the token of the API server, in this SidecarSet's containers alone. A merged account has none.",
     ),
     field("SidecarContainer", "name", "An RFC 1123 label that no other container of the Pod has."),
     field("SidecarContainer", "image", "The image. Required."),
@@ -290,6 +299,24 @@ const FIELDS: [Field; 72] = [
     field(POLICY_RULE, "resources", "Resources, and subresources as in `pods/log`. Required."),
     field(POLICY_RULE, "verbs", "Verbs. Required."),
     field(POLICY_RULE, "resourceNames", "The only objects that it is for; absent: all."),
+    field(
+        TOKEN,
+        "audience",
+        "The service that accepts the token, as the token's `aud` names it. `serviceAccounts.allowedAudiences` in the \
+         settings must allow it. Required.",
+    ),
+    field(
+        TOKEN,
+        "path",
+        "The name of the file in `/var/run/secrets/kubernetes.io/serviceaccount`: not `token`, `ca.crt` or `namespace`. \
+         Required.",
+    ),
+    field(
+        TOKEN,
+        "expirationSeconds",
+        "The lifetime that is asked for, at least 600. The API server may shorten it. The token is renewed in time.",
+    )
+    .default("3600"),
 ];
 
 #[cfg(test)]
@@ -317,6 +344,7 @@ mod tests {
         collect(&SIDECAR_SET_V1ALPHA1, &mut known);
         known.extend(declared::FIELDS.map(|field| ("SidecarSetSpec", field.name)));
         known.extend(["apiGroups", "resources", "verbs", "resourceNames"].map(|name| (POLICY_RULE, name)));
+        known.extend(["audience", "path", "expirationSeconds"].map(|name| (TOKEN, name)));
         known
     }
 

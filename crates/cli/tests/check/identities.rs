@@ -75,7 +75,7 @@ fn said(settings: &Value) -> Vec<String> {
 ])]
 #[case::idv7_permissions_of_nobody(
     &format!("  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions: [{RULE}]\n"),
-    &["error 10:3 spec.serviceAccountPermissions: Forbidden: permissions belong to a ServiceAccount -> set \
+    &["error 10:3 spec.serviceAccountPermissions: Forbidden: this belongs to a ServiceAccount -> set \
        spec.serviceAccountName"]
 )]
 #[case::mrg3_names_of_what_is_to_be_created(
@@ -136,7 +136,8 @@ fn annotated(annotations: &str, spec: &str) -> String {
     "    pillion.dev/service-account-injected: '{}'\n", "",
     &["warning 6:43 metadata.annotations[pillion.dev/service-account-injected]: nothing reads this annotation -> known \
        are pillion.dev/service-account-name, pillion.dev/service-account-conflict, \
-       pillion.dev/service-account-permissions, pillion.dev/service-account-mode"]
+       pillion.dev/service-account-permissions, pillion.dev/service-account-mode, \
+       pillion.dev/service-account-tokens"]
 )]
 fn annotations_stand_for_fields(#[case] annotations: &str, #[case] spec: &str, #[case] expected: &[&str]) {
     assert_eq!(found(&annotated(annotations, spec)), expected);

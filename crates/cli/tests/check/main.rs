@@ -1,6 +1,7 @@
 //! `pillion check`, as users run it.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod audiences;
 mod beside;
 mod identities;
 mod kubewarden;

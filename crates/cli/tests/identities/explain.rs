@@ -125,6 +125,7 @@ fn explain_tells_machines_the_same() {
         told["sidecarSets"][0]["serviceAccount"],
         json!({
             "name": "log-agent", "mode": "SidecarsOnly", "onConflict": "Refuse", "result": "Token", "message": null,
+            "logins": [],
             "token": {
                 "serviceAccount": "log-agent", "source": "Kubelet", "secret": null,
                 "volume": "sidecarset-sa-b077d031c6eaa197"

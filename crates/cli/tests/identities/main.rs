@@ -1,6 +1,7 @@
 //! ServiceAccounts of sidecars in `pillion inject`, `explain` and `run`, as users run them.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod audiences;
 mod explain;
 mod run;
 #[path = "../support/mod.rs"]

@@ -234,6 +234,7 @@ fn api5_defaults_enums_and_requirements() {
     .spec.namespaceSelector.matchExpressions required ["key","operator"]
     .spec.selector.matchExpressions required ["key","operator"]
     .spec.serviceAccountPermissions required ["verbs"]
+    .spec.serviceAccountTokens required ["audience","path"]
     .spec.updateStrategy.priorityStrategy.orderPriority required ["orderedKey"]
     .spec.updateStrategy.priorityStrategy.weightPriority required ["matchSelector","weight"]
     .spec.updateStrategy.priorityStrategy.weightPriority.matchSelector.matchExpressions required ["key","operator"]
@@ -285,6 +286,11 @@ fn every_field_that_the_policy_knows_is_there() {
     "serviceAccountName": "a", "serviceAccountMode": "isolate", "behaviorWhenServiceAccountInjection": "MERGE",
     "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "nonResourceURLs": ["/x"]}]
 }))]
+#[case::tokens(json!({
+    "serviceAccountName": "a", "serviceAccountTokens": [
+        {"audience": "sts.amazonaws.com", "path": "aws-token", "expirationSeconds": 86_400}, {"audience": "vault", "path": "v"}
+    ]
+}))]
 fn what_openkruise_accepts_is_accepted_and_stored(#[case] spec: Value) {
     let object = set("a", &spec);
     assert_eq!(problems(&object), [""; 0]);
@@ -298,6 +304,11 @@ fn what_openkruise_accepts_is_accepted_and_stored(#[case] spec: Value) {
 #[case::a_scatter_without_a_value(json!({"updateStrategy": {"scatterStrategy": [{"key": "a"}]}}), "value")]
 #[case::a_number_for_a_name(json!({"serviceAccountName": 1}), "/spec/serviceAccountName")]
 #[case::an_object_for_a_list(json!({"containers": {}}), "/spec/containers")]
+#[case::a_token_for_nobody(json!({"serviceAccountTokens": [{"path": "t"}]}), "audience")]
+#[case::a_token_without_a_file(json!({"serviceAccountTokens": [{"audience": "vault"}]}), "path")]
+#[case::a_lifetime_as_a_text(
+    json!({"serviceAccountTokens": [{"audience": "vault", "path": "t", "expirationSeconds": "1h"}]}), "expirationSeconds"
+)]
 fn what_openkruise_refuses_is_refused(#[case] spec: Value, #[case] says: &str) {
     let problems = problems(&set("a", &spec));
     assert!(problems.len() == 1 && problems[0].contains(says), "{problems:?}");

@@ -44,7 +44,13 @@ fn set(name: &str, account: &str, mode: Mode, on_conflict: OnConflict) -> Asking
     Asking {
         sidecar_set: name.to_owned(),
         account: account.to_owned(),
-        declared: Declared { service_account: Some(account.to_owned()), on_conflict, permissions: vec![rule], mode },
+        declared: Declared {
+            service_account: Some(account.to_owned()),
+            on_conflict,
+            permissions: vec![rule],
+            mode,
+            tokens: Vec::new(),
+        },
     }
 }
 

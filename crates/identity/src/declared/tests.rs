@@ -72,18 +72,25 @@ fn idf4_annotations_stand_for_fields() {
         "pillion.dev/service-account-conflict": "Merge",
         "pillion.dev/service-account-permissions": json!([rule()]).to_string(),
         "pillion.dev/service-account-mode": "Isolate",
+        "pillion.dev/service-account-tokens": json!([{"audience": "vault", "path": "vault"}]).to_string(),
     });
     let fields = json!({
         "serviceAccountName": "log-agent",
         "behaviorWhenServiceAccountInjection": "Merge",
         "serviceAccountPermissions": [rule()],
         "serviceAccountMode": "Isolate",
+        "serviceAccountTokens": [{"audience": "vault", "path": "vault"}],
     });
     let expected = Declared {
         service_account: Some("log-agent".to_owned()),
         on_conflict: OnConflict::Merge,
         permissions: vec![serde_json::from_value(rule()).unwrap()],
         mode: Mode::Isolate,
+        tokens: vec![AudienceToken {
+            audience: "vault".to_owned(),
+            path: "vault".to_owned(),
+            expiration_seconds: 3600,
+        }],
     };
     assert_eq!(Declared::of(&set(json!({}), annotations.clone())).unwrap(), expected);
     assert_eq!(of_spec(fields.clone()), expected);
@@ -95,6 +102,7 @@ fn idf4_annotations_stand_for_fields() {
 #[case::conflict(CONFLICT, json!("Merge"), "Refuse")]
 #[case::permissions(PERMISSIONS, json!([]), "[{}]")]
 #[case::mode(MODE, json!("Pod"), "Isolate")]
+#[case::tokens(TOKENS, json!([]), "[{}]")]
 fn idf4_a_field_and_an_annotation_that_disagree_are_refused(
     #[case] field: Field,
     #[case] value: Value,

@@ -7,7 +7,7 @@ use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::give;
-use super::granted::Granted;
+use super::granted::{Credential, Granted};
 use super::held::{containers, shown};
 use super::reach::{self, Since};
 use super::settle::settle;
@@ -53,17 +53,17 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
 pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let runs_as = account_of(pod);
     let right: BTreeSet<&str> = granted
-        .accounts()
-        .filter(|account| account.token == Token::OfSecret || runs_as == account.name)
-        .filter(|account| volumes.get(&account.volume).is_some_and(|volume| *volume == give::volume_of(account)))
-        .map(|account| account.name)
+        .credentials()
+        .filter(|of| of.token == Token::OfSecret || runs_as == of.account)
+        .filter(|of| volumes.get(&of.volume).is_some_and(|volume| *volume == give::volume_of(of)))
+        .map(|of| of.volume.as_str())
         .collect();
     let mut reasons = Vec::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        for account in granted.of_container(name) {
-            if !right.contains(account.name) || !give::has_token(container, &account.volume) {
-                let problem = format!("sidecar {} lacks the token of \"{}\"", shown(name), account.name);
+        for Credential { account, volume, .. } in granted.of_container(name) {
+            if !right.contains(volume.as_str()) || !give::has_token(container, volume) {
+                let problem = format!("sidecar {} lacks the token of \"{account}\"", shown(name));
                 reasons.push(Reason::forbidden("spec", problem, UNDONE));
             }
         }
@@ -75,12 +75,10 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
 /// reports an owner that is in the Pod but does not mount its volume.
 fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let there: BTreeSet<&str> = containers(pod).map(pod::name).collect();
-    let stray = |account: &&super::granted::Account<'_>| {
-        volumes.get(&account.volume).is_some() && account.owners.is_disjoint(&there)
-    };
-    let refused = |account: &super::granted::Account<'_>| {
-        let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", account.volume);
+    let stray = |of: &&Credential<'_>| volumes.get(&of.volume).is_some() && of.owners.is_disjoint(&there);
+    let refused = |of: &Credential<'_>| {
+        let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", of.volume);
         Reason::forbidden("spec.volumes", problem, UNDONE)
     };
-    granted.accounts().filter(stray).map(refused).collect()
+    granted.credentials().filter(stray).map(refused).collect()
 }

@@ -5,7 +5,7 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
 use serde_json::{Value, json};
 
-use super::granted::{Account, Granted};
+use super::granted::{Credential, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
 use crate::decision::Token;
@@ -15,14 +15,14 @@ use crate::paths::{self, Place};
 /// The lifetime of the kubelet's tokens, in seconds. The API server's ServiceAccount plugin requests the same (SAP-4).
 const LIFETIME: u64 = 3607;
 
-/// Adds the volumes of the granted accounts.
+/// Adds the volumes of the granted tokens.
 ///
 /// Returns a reason for each existing volume that has the name of such a volume but differs from it.
 pub(crate) fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for account in granted.accounts() {
-        let wanted = volume_of(account);
-        match before.get(&account.volume) {
+    for credential in granted.credentials() {
+        let wanted = volume_of(credential);
+        match before.get(&credential.volume) {
             None => {
                 if let Some(volumes) = json::list_mut(spec, "volumes") {
                     volumes.push(wanted);
@@ -30,7 +30,7 @@ pub(crate) fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Gra
             }
             Some(volume) if *volume == wanted => {}
             Some(_) => {
-                let (name, account) = (&account.volume, account.name);
+                let (name, account) = (&credential.volume, credential.account);
                 let problem = format!("the volume \"{name}\" is not the one that holds the token of \"{account}\"");
                 let remedy = "remove it; the name is Pillion's";
                 reasons.push(Reason::forbidden("spec.volumes", problem, remedy));
@@ -44,7 +44,7 @@ pub(crate) fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Gra
 pub(crate) struct Giving<'a> {
     /// The volumes of the Pod before the change.
     pub before: &'a Volumes<'a>,
-    /// The accounts and their owners.
+    /// The tokens and their owners.
     pub granted: &'a Granted<'a>,
     /// Whether this container should keep the token of the Pod's account that the API server mounts.
     pub automounted: &'a dyn Fn(&str) -> bool,
@@ -63,17 +63,17 @@ impl Giving<'_> {
         for list in LISTS {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
                 let name = pod::name(container).to_owned();
-                let mut accounts = self.granted.of_container(&name).peekable();
+                let mut credentials = self.granted.of_container(&name).peekable();
                 let is_automounted = (self.automounted)(&name);
-                if accounts.peek().is_none() && !is_automounted {
+                if credentials.peek().is_none() && !is_automounted {
                     continue;
                 }
                 let mut found = foreign_files(container);
-                for account in accounts {
-                    if account.token == Token::OfSecret && self.runs_as != account.name {
+                for credential in credentials {
+                    if credential.token == Token::OfSecret && self.runs_as != credential.account {
                         reasons.extend(self.of_another(container, list));
                     }
-                    found.extend(container.as_object_mut().map(|c| self.fit(c, account)).unwrap_or_default());
+                    found.extend(container.as_object_mut().map(|c| self.fit(c, credential)).unwrap_or_default());
                 }
                 if is_automounted {
                     found.extend(container.as_object_mut().map(|c| self.fit_automounted(c)).unwrap_or_default());
@@ -88,11 +88,11 @@ impl Giving<'_> {
         reasons
     }
 
-    /// Makes the mount of `account` the only one at the token directory. Returns the problems with other mounts.
-    fn fit(&self, container: &mut Object, account: &Account<'_>) -> Vec<String> {
+    /// Makes the mount of `credential` the only one at the token directory. Returns the problems with other mounts.
+    fn fit(&self, container: &mut Object, credential: &Credential<'_>) -> Vec<String> {
         let Some(mounts) = json::list_mut(container, "volumeMounts") else { return Vec::new() };
-        let wanted = mount_of(&account.volume);
-        let gives_way = |volume: &str| volume == account.volume || self.before.is_automounted(volume);
+        let wanted = mount_of(&credential.volume);
+        let gives_way = |volume: &str| volume == credential.volume || self.before.is_automounted(volume);
         let (is_there, foreign) = fit(mounts, &gives_way, &|_| wanted.clone());
         if !is_there && foreign.is_empty() {
             mounts.push(wanted);
@@ -204,24 +204,30 @@ pub fn has_token(container: &Value, volume: &str) -> bool {
         && foreign_files(container).is_empty()
 }
 
-/// Returns the volume through which owners get the token, the CA certificate and the namespace, as in an automounted
+/// Returns the volume through which owners get their tokens, the CA certificate and the namespace, as in an automounted
 /// volume.
-pub fn volume_of(account: &Account<'_>) -> Value {
-    let token = match account.token {
-        Token::OfPod => json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}),
-        Token::OfSecret => json!({"secret": {
-            "name": names::token_secret(account.name),
-            "items": [{"key": "token", "path": "token"}],
-            "optional": false,
-        }}),
-    };
+///
+/// AUD-3: with the kubelet's tokens, each further one is a source of its own. A Secret is projected whole after its key
+/// `token`: the Pod waits for that key, which is written together with the others, and a changed list of audiences
+/// reaches running Pods.
+pub fn volume_of(credential: &Credential<'_>) -> Value {
+    let mut sources = Vec::new();
+    match credential.token {
+        Token::OfPod => {
+            sources.push(json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}));
+            sources.extend(credential.audiences.iter().map(|token| json!({"serviceAccountToken": token.to_json()})));
+        }
+        Token::OfSecret => {
+            let name = names::token_secret(&credential.id);
+            let items = json!([{"key": "token", "path": "token"}]);
+            sources.push(json!({"secret": {"name": name, "items": items, "optional": false}}));
+            if !credential.audiences.is_empty() {
+                sources.push(json!({"secret": {"name": name, "optional": false}}));
+            }
+        }
+    }
     let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
-    json!({"name": account.volume, "projected": {
-        "defaultMode": 0o644,
-        "sources": [
-            token,
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
-        ],
-    }})
+    sources.push(json!({"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
+    sources.push(json!({"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}}));
+    json!({"name": credential.volume, "projected": {"defaultMode": 0o644, "sources": sources}})
 }

@@ -1,78 +1,85 @@
-//! The containers and accounts of a decision.
+//! The containers of a decision, and the tokens that they get.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_kubernetes::index::index;
-
 use super::Owners;
+use crate::audience::AudienceToken;
 use crate::decision::{Decision, Token};
 use crate::names;
 
-/// An account whose token containers mount.
+/// The token of an account that containers mount through one volume: that of all SidecarSets which name the account, or
+/// that of one SidecarSet with tokens for other audiences (AUD-3).
 #[derive(Clone, Debug)]
-pub struct Account<'a> {
+pub struct Credential<'a> {
     /// The name of the account.
-    pub name: &'a str,
+    pub account: &'a str,
+    /// What the names of the volume and of the Secret are derived from ([`names::credential`]).
+    pub id: String,
     /// The name of the volume through which the owners get the token.
     pub volume: String,
     /// Where the token comes from.
     pub token: Token,
-    /// The names of the containers that mount the token.
+    /// The tokens for other audiences.
+    pub audiences: &'a [AudienceToken],
+    /// The names of the containers that mount the volume.
     pub owners: BTreeSet<&'a str>,
 }
 
-/// The accounts that a decision grants, with their owners.
+/// The credentials that a decision grants, with their owners.
 #[derive(Clone, Debug, Default)]
 pub struct Granted<'a> {
-    accounts: BTreeMap<&'a str, Account<'a>>,
-    by_volume: BTreeMap<String, &'a str>,
-    by_container: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    by_volume: BTreeMap<String, Credential<'a>>,
+    /// The volumes that each container mounts.
+    by_container: BTreeMap<&'a str, BTreeSet<String>>,
 }
 
 impl<'a> Granted<'a> {
-    /// Collects the accounts that `decision` grants to the containers of each set.
+    /// Collects what `decision` grants to the containers of each set.
     pub fn of(decision: &'a Decision, owners: &'a Owners) -> Self {
         let mut granted = Self::default();
         for grant in &decision.grants {
-            let name = grant.account.as_str();
-            let account = granted.accounts.entry(name).or_insert_with(|| Account {
-                name,
-                volume: names::token_volume(name),
+            let own = Some(grant.sidecar_set.as_str()).filter(|_| !grant.audiences.is_empty());
+            let id = names::credential(&grant.account, own);
+            let volume = names::token_volume(&id);
+            let credential = granted.by_volume.entry(volume.clone()).or_insert_with(|| Credential {
+                account: &grant.account,
+                id,
+                volume: volume.clone(),
                 token: grant.token,
+                audiences: &grant.audiences,
                 owners: BTreeSet::new(),
             });
             let containers = owners.get(&grant.sidecar_set).into_iter().flatten().map(String::as_str);
             for container in containers {
-                account.owners.insert(container);
-                granted.by_container.entry(container).or_default().insert(name);
+                credential.owners.insert(container);
+                granted.by_container.entry(container).or_default().insert(volume.clone());
             }
         }
-        granted.by_volume = index(granted.accounts.values().map(|account| (account.volume.clone(), account.name)));
         granted
     }
 
-    /// Returns the accounts, by name.
-    pub fn accounts(&self) -> impl Iterator<Item = &Account<'a>> {
-        self.accounts.values()
+    /// Returns the credentials, by the names of their volumes.
+    pub fn credentials(&self) -> impl Iterator<Item = &Credential<'a>> {
+        self.by_volume.values()
     }
 
-    /// Returns the account of this name.
-    pub fn account(&self, name: &str) -> Option<&Account<'a>> {
-        self.accounts.get(name)
+    /// Returns the credentials of this account.
+    pub fn of_account(&self, account: &str) -> impl Iterator<Item = &Credential<'a>> {
+        self.credentials().filter(move |credential| credential.account == account)
     }
 
-    /// Returns the account whose token the volume of this name holds.
-    pub fn of_volume(&self, volume: &str) -> Option<&Account<'a>> {
-        self.account(self.by_volume.get(volume)?)
+    /// Returns the credential in the volume of this name.
+    pub fn of_volume(&self, volume: &str) -> Option<&Credential<'a>> {
+        self.by_volume.get(volume)
     }
 
-    /// Returns the accounts whose tokens a container gets. More than one is a conflict of SidecarSets.
-    pub fn of_container(&self, container: &str) -> impl Iterator<Item = &Account<'a>> {
-        self.by_container.get(container).into_iter().flatten().filter_map(|account| self.account(account))
+    /// Returns the credentials that a container gets. More than one is a conflict of SidecarSets.
+    pub fn of_container(&self, container: &str) -> impl Iterator<Item = &Credential<'a>> {
+        self.by_container.get(container).into_iter().flatten().filter_map(|volume| self.of_volume(volume))
     }
 
     /// Whether a container may mount the volume of this name.
     pub fn owns(&self, container: &str, volume: &str) -> bool {
-        self.of_volume(volume).is_some_and(|account| account.owners.contains(container))
+        self.of_volume(volume).is_some_and(|credential| credential.owners.contains(container))
     }
 }

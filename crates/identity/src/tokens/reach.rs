@@ -169,8 +169,8 @@ pub(super) fn regained(
     (account, since): (&str, Since),
     with_ours: bool,
 ) -> Vec<Reason> {
-    let ours = granted.account(account).map(|account| account.volume.as_str());
-    let is_ours = |volume: &&Value| ours == Some(pod::name(volume));
+    let ours: BTreeSet<&str> = granted.of_account(account).map(|of| of.volume.as_str()).collect();
+    let is_ours = |volume: &&Value| ours.contains(pod::name(volume));
     let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
     let ever: BTreeSet<&str> = ever.collect();
     let mut reasons = Vec::new();
@@ -183,12 +183,12 @@ pub(super) fn regained(
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
         Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
-    let owners = granted.account(account).map(|account| &account.owners);
+    let owners: BTreeSet<&str> = granted.of_account(account).flat_map(|of| of.owners.iter().copied()).collect();
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
         used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
-        if owners.is_some_and(|owners| owners.contains(name)) {
+        if owners.contains(name) {
             continue;
         }
         if let Some(holder) = volumes::used_by(container).find_map(|volume| holder(Some(name), volume)) {

@@ -71,6 +71,11 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
     for (sidecar_set, why) in decision.skipped.iter().chain(&decision.kept) {
         warnings.push(format!("SidecarSet \"{sidecar_set}\" is injected without its ServiceAccount: {why}"));
     }
+    for sidecar_set in &decision.without_audiences {
+        warnings.push(format!(
+            "SidecarSet \"{sidecar_set}\" is injected without its tokens for other audiences: the Pod runs under a merged ServiceAccount"
+        ));
+    }
     Ok(Settled { pod, warnings })
 }
 

@@ -54,7 +54,7 @@ fn agent() -> Owners {
 }
 
 fn grant(account: &str, token: Token) -> Grant {
-    Grant { sidecar_set: "logs".to_owned(), account: account.to_owned(), token }
+    Grant { sidecar_set: "logs".to_owned(), account: account.to_owned(), token, audiences: Vec::new() }
 }
 
 fn swap() -> Decision {
@@ -489,8 +489,12 @@ fn e18_mounts_and_volumes_are_read_once() {
     }
     let many: Vec<String> = (0..count).map(name).collect();
     let owners: Owners = many.iter().map(|name| (name.clone(), vec![name.clone()])).collect();
-    let grants =
-        many.iter().map(|name| Grant { sidecar_set: name.clone(), account: name.clone(), token: Token::OfSecret });
+    let grants = many.iter().map(|name| Grant {
+        sidecar_set: name.clone(),
+        account: name.clone(),
+        token: Token::OfSecret,
+        audiences: Vec::new(),
+    });
     let decision = Decision { grants: grants.collect(), ..Decision::default() };
     let containers: Vec<Value> = many.iter().map(|name| json!({"name": name})).collect();
     let crowd = json!({"metadata": {}, "spec": {"containers": containers}});

@@ -103,6 +103,32 @@ pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns findings for lists of audiences that allow more than their author may think: a glob of any audience, and an
+/// empty list of the API server's audiences, which replaces the default list (AUD-5).
+pub fn audiences(spot: &Spot<'_>) -> Vec<Finding> {
+    const ALLOWED: &str = "allowedAudiences";
+    const OF_API_SERVER: &str = "apiServerAudiences";
+    let list = |name: &str| json::at(spot.raw, &["serviceAccounts", name]).and_then(Value::as_array);
+    let is_anything =
+        |glob: &Value| glob.as_str().is_some_and(|glob| glob.contains('*') && glob.trim_matches('*') == "");
+    let mut findings = Vec::new();
+    for (index, _) in list(ALLOWED).into_iter().flatten().enumerate().filter(|(_, glob)| is_anything(glob)) {
+        let message = "every audience is allowed: a SidecarSet may get tokens for any service that trusts this cluster";
+        let path = FieldPath::new("serviceAccounts").item(ALLOWED, index).to_string();
+        findings.push(spot.warning(&path, message, "name the audiences of the services that sidecars need"));
+    }
+    if list(OF_API_SERVER).is_some_and(Vec::is_empty) {
+        let message = "no audience counts as one of the API server, so a SidecarSet could get a second token for it";
+        let path = FieldPath::new("serviceAccounts").child(OF_API_SERVER).to_string();
+        findings.push(spot.warning(
+            &path,
+            message,
+            "leave it out for the default list, or name those of your API server",
+        ));
+    }
+    findings
+}
+
 /// Returns a finding for an empty `denyPermissions`, which replaces the default list.
 pub fn denials(spot: &Spot<'_>) -> Vec<Finding> {
     const PATH: &str = "serviceAccounts.denyPermissions";

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion_admission::words::nearest;
-use pillion_identity::declared;
+use pillion_identity::declared::{self, Field};
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -147,11 +147,14 @@ fn name_of(manifest: &Value) -> String {
     json::text(manifest, &["metadata", "name"]).to_owned()
 }
 
-/// Returns candidates for a misspelt key of a permission rule of a SidecarSet. Other errors list the known names
-/// themselves.
+/// Returns candidates for a misspelt key of a permission rule or a token of a SidecarSet. Other errors list the known
+/// names themselves.
 fn siblings(path: &str) -> &'static [&'static str] {
-    if path.contains(&format!("{}[", declared::PERMISSIONS.name)) {
+    let is_below = |field: Field| path.contains(&format!("{}[", field.name));
+    if is_below(declared::PERMISSIONS) {
         &["apiGroups", "resources", "verbs", "resourceNames"]
+    } else if is_below(declared::TOKENS) {
+        &["audience", "path", "expirationSeconds"]
     } else {
         &[]
     }

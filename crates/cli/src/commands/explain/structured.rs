@@ -2,7 +2,7 @@
 
 use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
-use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity};
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
 use pillion_identity::decision::Token;
@@ -90,9 +90,9 @@ fn pod_identity(identity: &PodIdentity) -> Tree {
 }
 
 fn identity(identity: &Identity) -> Tree {
-    let Identity { account, mode, on_conflict, result } = identity;
+    let Identity { account, mode, on_conflict, result, credential, logins } = identity;
     let (token, message) = match result {
-        Given::Token(of, token) => (self::token(of, *token), None),
+        Given::Token(of, token) => (self::token(of, *token, credential.as_deref().unwrap_or_default()), None),
         Given::Skipped(why) | Given::Kept(why) => (none(), Some(why.as_str())),
         Given::Automounted | Given::GateOff | Given::Withheld => (none(), None),
     };
@@ -103,19 +103,32 @@ fn identity(identity: &Identity) -> Tree {
         ("result", text(result.name())),
         ("token", token),
         ("message", optional(message)),
+        ("logins", Tree::List(logins.iter().map(login).collect())),
     ])
 }
 
-fn token(account: &str, token: Token) -> Tree {
+fn login(login: &Login) -> Tree {
+    let Login { audience, subject, file, expiration_seconds, not_given } = login;
+    map([
+        ("audience", text(audience)),
+        ("subject", text(subject)),
+        ("file", text(file)),
+        ("expirationSeconds", Tree::Scalar((*expiration_seconds).into())),
+        ("given", Tree::Scalar(not_given.is_none().into())),
+        ("message", optional(not_given.as_deref())),
+    ])
+}
+
+fn token(account: &str, token: Token, credential: &str) -> Tree {
     let (source, secret) = match token {
         Token::OfPod => ("Kubelet", None),
-        Token::OfSecret => ("Secret", Some(names::token_secret(account))),
+        Token::OfSecret => ("Secret", Some(names::token_secret(credential))),
     };
     map([
         ("serviceAccount", text(account)),
         ("source", text(source)),
         ("secret", optional(secret.as_deref())),
-        ("volume", text(&names::token_volume(account))),
+        ("volume", text(&names::token_volume(credential))),
     ])
 }
 

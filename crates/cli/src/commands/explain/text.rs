@@ -78,8 +78,12 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
             parts(out, &injection.parts, &indent)?;
         }
     }
+    let containers = match &set.decision {
+        Decision::Injected(injection) => injection.parts.containers.as_slice(),
+        _ => &[],
+    };
     match &set.identity {
-        Some(identity) => self::identity::of_set(out, identity, &indent),
+        Some(identity) => self::identity::of_set(out, identity, containers, &indent),
         None => Ok(()),
     }
 }

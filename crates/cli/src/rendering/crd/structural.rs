@@ -73,8 +73,11 @@ fn spec(table: &'static Table, is_union: bool) -> Value {
     }
     // No table has these fields, since no hash and no revision contains them.
     for field in declared::FIELDS {
-        let is_list = field.name == declared::PERMISSIONS.name;
-        let kind = if is_list { json!({"type": "array", "items": policy_rule()}) } else { json!({"type": "string"}) };
+        let kind = match field.name {
+            name if name == declared::PERMISSIONS.name => json!({"type": "array", "items": policy_rule()}),
+            name if name == declared::TOKENS.name => json!({"type": "array", "items": token()}),
+            _ => json!({"type": "string"}),
+        };
         properties.insert(field.name.to_owned(), documented(kind, table.name, field.name));
     }
     schema
@@ -190,6 +193,20 @@ fn policy_rule() -> Value {
     properties.insert("nonResourceURLs".to_owned(), described(texts(), descriptions::URLS));
     let schema = json!({"type": "object", "properties": properties, "required": ["verbs"]});
     described(schema, fields::of_type(fields::POLICY_RULE))
+}
+
+/// Returns the schema of an entry of `serviceAccountTokens`. The webhook checks the values, so that a refusal has a
+/// remedy.
+fn token() -> Value {
+    let kind = |name| match name {
+        "expirationSeconds" => Kind::Int64,
+        _ => Kind::Text,
+    };
+    let properties: Map<String, Value> = fields::described(fields::TOKEN)
+        .map(|field| (field.name().to_owned(), described(typed(kind(field.name())), field.text)))
+        .collect();
+    let schema = json!({"type": "object", "properties": properties, "required": ["audience", "path"]});
+    described(schema, fields::of_type(fields::TOKEN))
 }
 
 fn anything() -> Value {

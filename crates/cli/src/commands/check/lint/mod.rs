@@ -1,6 +1,7 @@
 //! Warnings about input that the policy accepts and that is probably unintended.
 
 mod bundle_ref;
+mod controllers;
 mod fields;
 mod matching;
 mod policy;
@@ -62,12 +63,15 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(identities(judged));
         findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));
+        findings.extend(identity::audiences(&judged.spot));
     }
-    // Nothing is merged while the gate is off.
+    // Nothing is merged, and nothing gets a token, while the gate is off.
     let is_on = |judged: &&Judged<'_>| judged.settings.gates.service_account_injection;
     let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
     let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
-    findings.extend(merging.chain(beside).flat_map(|subject| rights::not_merged(subject, documents)));
+    let naming: Vec<_> = merging.chain(beside).collect();
+    findings.extend(naming.iter().flat_map(|subject| rights::not_merged(subject, documents)));
+    findings.extend(controllers::without_tokens(&naming, documents));
     findings.extend(policy::check(settings));
     findings.extend(rollout::without_deadline(sets, settings));
     findings.extend(size::of_servers(settings));

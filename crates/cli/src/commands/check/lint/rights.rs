@@ -17,15 +17,13 @@ use crate::report::Finding;
 /// Returns warnings about permissions bound to the account of a merging `SidecarSet` that the `SidecarSet` does not
 /// list.
 pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<Finding> {
-    let Ok(Declared { service_account: Some(account), on_conflict: OnConflict::Merge, permissions: listed, mode }) =
-        Declared::of(&subject.prepared)
-    else {
-        return Vec::new();
-    };
+    let Ok(declared) = Declared::of(&subject.prepared) else { return Vec::new() };
+    let Some(account) = declared.service_account else { return Vec::new() };
     // In mode `Isolate` a sidecar has a token of its own, which is never merged.
-    if mode == Mode::Isolate {
+    if declared.on_conflict == OnConflict::Refuse || declared.mode == Mode::Isolate {
         return Vec::new();
     }
+    let listed = declared.permissions;
     let known: Vec<Value> = documents.iter().filter(|document| document.role == Role::Rbac).map(complete).collect();
     let mut namespaces: BTreeSet<&str> =
         known.iter().flat_map(|binding| json::items(binding, &["subjects"])).map(namespace).collect();

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity};
+use pillion_explain::parts::Container;
 use pillion_identity::decision::Token;
 use pillion_identity::declared::OnConflict;
 use pillion_identity::names;
@@ -35,30 +36,39 @@ pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the outcome of the identity that a `SidecarSet` requests.
+/// Writes the outcome of the identity that a `SidecarSet` requests, and the services that its containers can log in to.
 ///
 /// # Errors
 /// If `out` takes no more.
-pub fn of_set(out: &mut dyn Write, identity: &Identity, indent: &str) -> io::Result<()> {
-    let Identity { account, mode, on_conflict, result } = identity;
+pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container], indent: &str) -> io::Result<()> {
+    let Identity { account, mode, on_conflict, result, credential, logins } = identity;
     let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
     let wish = format!("ServiceAccount {account} ({mode:?}{merge})");
-    match outcome(account, result) {
-        Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}"),
-        None => writeln!(out, "{indent}asks for {wish}"),
+    match outcome(account, result, credential.as_deref().unwrap_or_default()) {
+        Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}")?,
+        None => writeln!(out, "{indent}asks for {wish}")?,
     }
+    let names: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
+    let who = if names.is_empty() { "its containers".to_owned() } else { names.join(" and ") };
+    for Login { audience, subject, file, not_given, .. } in logins {
+        match not_given {
+            None => writeln!(out, "{indent}{who} can log in to {audience} as {subject} with {file}")?,
+            Some(why) => writeln!(out, "{indent}{who} cannot log in to {audience}: {why}")?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns the outcome, or `None` if the Pod is refused.
-fn outcome(account: &str, result: &Given) -> Option<String> {
+fn outcome(account: &str, result: &Given, credential: &str) -> Option<String> {
     Some(match result {
         Given::Token(of, token) => {
-            let volume = names::token_volume(of);
+            let volume = names::token_volume(credential);
             let whose = if of == account { "its token".to_owned() } else { format!("a token of {of}") };
             match token {
                 Token::OfPod => format!("{whose} from the kubelet, in volume {volume}"),
                 Token::OfSecret => {
-                    let secret = names::token_secret(of);
+                    let secret = names::token_secret(credential);
                     format!("{whose} from Secret {secret}, without which the Pod does not start, in volume {volume}")
                 }
             }
