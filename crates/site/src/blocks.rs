@@ -69,7 +69,7 @@ fn problem(block: &Block) -> Option<String> {
         }
         "json" => json(&block.text).err(),
         "toml" => block.text.parse::<toml::Table>().err().map(|error| error.message().to_owned()),
-        "yaml" => serde_saphyr::from_multiple::<Value>(&block.text).err().map(|error| error.to_string()),
+        "yaml" => serde_saphyr::from_multiple::<Value>(&block.text).err().map(|error| first_line(&error.to_string())),
         language if LANGUAGES.contains(&language) => None,
         language => return Some(format!("unknown language {language:?}; the documents use {}", LANGUAGES.join(", "))),
     };
@@ -77,10 +77,15 @@ fn problem(block: &Block) -> Option<String> {
     Some(format!("the block is not {}: {error}; correct it, or name another language", block.language))
 }
 
+/// Returns the sentence of a message that goes on with an excerpt.
+fn first_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
 /// Reads one value, or one in each line.
 fn json(text: &str) -> Result<(), String> {
-    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    values.map(|value| value.map(drop).map_err(|error| error.to_string())).collect()
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    values.try_for_each(|value| value.map(drop).map_err(|error| error.to_string()))
 }
 
 #[cfg(test)]
@@ -111,7 +116,11 @@ mod tests {
     #[rstest]
     #[case::no_language("", "a", "has no language")]
     #[case::another_language("yml", "a: b", "unknown language \"yml\"")]
-    #[case::yaml("yaml", "a: b: c\n", "is not yaml")]
+    #[case::yaml(
+        "yaml",
+        "a: b: c\n",
+        "the block is not yaml: line 1 column 5: mapping values are not allowed in this context; correct it, or name another language"
+    )]
     #[case::a_later_document("yaml", "a: b\n---\nc: [d\n", "is not yaml")]
     #[case::json("json", "{\"a\": 1,}", "is not json")]
     #[case::toml("toml", "a = b", "is not toml")]

@@ -17,7 +17,7 @@ use crate::{blocks, pages, summary};
 pub fn build(root: &Path, destination: Option<&Path>) -> Result<Vec<String>> {
     let mut config = Config::from_disk(root.join("book.toml")).context("book.toml")?;
     if let Some(destination) = destination {
-        config.build.build_dir = destination.to_owned();
+        destination.clone_into(&mut config.build.build_dir);
     }
     let mut problems = summary::problems(&root.join(&config.book.src))?;
     problems.extend(blocks::problems(root)?);

@@ -50,7 +50,7 @@ impl Page {
         let tokenizer = Tokenizer::new(Collector::default(), TokenizerOpts::default());
         let input = BufferQueue::default();
         input.push_back(StrTendril::from(html));
-        // A page has no scripts that write into it, so that the tokenizer reads to its end.
+        // It stops early only if the collector asks for a script to run, which it never does.
         let _ = tokenizer.feed(&input);
         tokenizer.end();
         tokenizer.sink.0.into_inner()
