@@ -225,3 +225,69 @@ fn a_hook_runs_as_pre_commit_runs_it(#[case] files: &[(&str, &str)], #[case] cod
         .unwrap();
     assert_eq!(output.status.code(), Some(code), "{}", said(&output));
 }
+
+// --- their guide
+
+const GUIDE: &str = "docs/guides/ci.md";
+
+/// Returns the blocks of a language in the guide.
+fn blocks(language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    text(GUIDE).split(&fence).skip(1).filter_map(|rest| Some(rest.split_once("\n```")?.0.to_owned())).collect()
+}
+
+#[test]
+fn the_guide_shows_every_input_and_no_other() {
+    let action = yaml("action.yml");
+    let guide = text(GUIDE);
+    for (input, of) in action["inputs"].as_object().unwrap() {
+        let default = of["default"].as_str().unwrap();
+        let default = if default.is_empty() { "none".to_owned() } else { format!("`{default}`") };
+        assert!(guide.contains(&format!("\n| `{input}` | {default} | ")), "{input}");
+    }
+    let workflow: Value = serde_saphyr::from_str(&blocks("yaml")[0]).unwrap();
+    let steps = workflow["jobs"]["check"]["steps"].as_array().unwrap();
+    let version = format!("v{}", env!("CARGO_PKG_VERSION"));
+    let own = steps.iter().find(|step| step["uses"] == format!("pillion/pillion@{version}")).unwrap();
+    assert_eq!(own["with"]["version"], version);
+    for input in own["with"].as_object().unwrap().keys() {
+        assert!(action["inputs"][input].is_object(), "the action has no input {input}");
+    }
+    let upload = steps.last().unwrap();
+    assert_eq!(upload["with"]["sarif_file"], action["inputs"]["sarif-file"]["default"]);
+}
+
+#[test]
+fn the_guide_names_hooks_and_schemas_that_exist() {
+    let guide = text(GUIDE);
+    for hook in hooks() {
+        assert!(guide.contains(&format!("| `{}` |", field(&hook, "id"))), "{hook}");
+    }
+    let configuration: Value = serde_saphyr::from_str(&blocks("yaml")[1]).unwrap();
+    assert_eq!(configuration["repos"][0]["rev"], format!("v{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(configuration["repos"][0]["hooks"][0]["id"], hooks()[0]["id"]);
+    let address = "https://raw.githubusercontent.com/pillion/pillion/main/";
+    let named: Vec<&str> =
+        guide.split(address).skip(1).map(|rest| rest.split(['`', '"', '\n']).next().unwrap()).collect();
+    assert!(named.len() > 6);
+    for schema in named {
+        assert!(root().join(schema).is_file(), "{schema}");
+    }
+    serde_json::from_str::<Value>(&blocks("json")[0]).unwrap();
+}
+
+/// The image is the last argument that is not one of pillion's.
+#[test]
+fn commands_of_the_guide_are_understood() {
+    let version = format!("ghcr.io/pillion/pillion:v{}", env!("CARGO_PKG_VERSION"));
+    let mut seen = 0;
+    for block in blocks("sh") {
+        let command = block.split(" > ").next().unwrap();
+        let arguments = command.split_once("pillion ").or(command.split_once(&format!("{version} "))).unwrap().1;
+        let arguments = ["pillion"].into_iter().chain(arguments.split(' ')).map(Into::into);
+        let read = pillion::args::Cli::read(&arguments.collect::<Vec<std::ffi::OsString>>());
+        assert!(read.is_ok(), "{command}: {read:?}");
+        seen += 1;
+    }
+    assert_eq!(seen, 3);
+}
