@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pillion_identity::author;
 use pillion_identity::decide::{self, App};
 use pillion_identity::decision::{Asking, Decision};
-use pillion_identity::declared::{ACCOUNT, Declared, Mode, name_error, path};
+use pillion_identity::declared::{ACCOUNT, Declared, Mode, TOKENS, TOKENS_WITHOUT_ACCOUNT, name_error, path};
 use pillion_identity::names;
 use pillion_identity::rules::Rules;
 pub use pillion_identity::tokens::account_of as account;
@@ -13,6 +13,7 @@ use pillion_identity::tokens::{self, Owners, Settled, Volumes};
 use pillion_identity::validation;
 use pillion_inject::clash;
 use pillion_inject::list::names_in_pod;
+use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
@@ -64,7 +65,12 @@ impl Identities {
                     }
                 }
                 Ok(declared) => {
-                    let Some(account) = declared.service_account.clone() else { continue };
+                    let Some(account) = declared.service_account.clone() else {
+                        if !declared.tokens.is_empty() {
+                            reasons.push(refusal(set.name(), path(TOKENS), TOKENS_WITHOUT_ACCOUNT.to_owned()));
+                        }
+                        continue;
+                    };
                     if let Some(problem) = name_error(&account) {
                         reasons.push(refusal(set.name(), path(ACCOUNT), problem));
                     }
@@ -162,7 +168,7 @@ pub fn owners(sets: &[SidecarSet]) -> Owners {
 /// Whether a Pod has any container of these sets.
 pub fn has_sidecars(pod: &Value, sets: &[SidecarSet]) -> bool {
     let owners = owners(sets);
-    let names: BTreeSet<&str> = owners.values().flatten().map(String::as_str).collect();
+    let names = distinct(owners.values().flatten().map(String::as_str));
     tokens::containers(pod).any(|container| names.contains(pod::name(container)))
 }
 
@@ -192,7 +198,7 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
             ));
         }
     }
-    let owners: BTreeSet<&str> = owners.values().flatten().map(String::as_str).collect();
+    let owners = distinct(owners.values().flatten().map(String::as_str));
     for container in tokens::containers(pod) {
         let name = pod::name(container);
         if json::flag(container, &["securityContext", "privileged"]) && !owners.contains(name) {

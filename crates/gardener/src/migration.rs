@@ -3,8 +3,6 @@
 //! A token names its issuer, and kube-apiserver accepts only the issuer and the accepted issuers. A change away from
 //! the default issuer needs no preparation (W2): Gardener still accepts it.
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::field::FieldErrors;
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -12,6 +10,7 @@ use serde_json::Value;
 use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
 use crate::settings::Migration;
+use pillion_kubernetes::index::distinct;
 
 /// Annotation of a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
 const ACKNOWLEDGED: &str = "pillion.dev/acknowledge-removed-issuer";
@@ -23,10 +22,9 @@ const CHECKLIST: &str = " is removed and its tokens stop working. First: short-l
 pub(super) const TRUST: &str = "the issuer of tokens changes: systems outside the cluster that trust the old one (cloud identities, OIDC clients) read the claim iss and must trust the new issuer, too";
 
 pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migration, judgement: &mut Judgement) {
-    let accepted: BTreeSet<&str> = change.new.accepted.iter().copied().collect();
+    let accepted = distinct(change.new.accepted.iter().copied());
     let accepts = |issuer: &str| change.signer == Signer::Custom(issuer) || accepted.contains(issuer);
-    let acknowledged: BTreeSet<&str> =
-        json::text(annotations, &[ACKNOWLEDGED]).split(',').map(str::trim_ascii).collect();
+    let acknowledged = distinct(json::text(annotations, &[ACKNOWLEDGED]).split(',').map(str::trim_ascii));
     let at = change.at.child("acceptedIssuers");
     let signer_changes = change.signer != change.old_signer;
     if let Signer::Custom(issuer) = change.old_signer

@@ -1,7 +1,5 @@
 //! The tokens of a sidecar's account for audiences other than the API server (AUD-1, AUD-2).
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::text::LENGTH_MAX;
@@ -54,13 +52,14 @@ pub(crate) fn read(tokens: &Value, at: &FieldPath<'_>) -> Result<Vec<AudienceTok
     let mut errors = Vec::new();
     let tokens: Vec<AudienceToken> =
         list.iter().enumerate().map(|(index, token)| read_one(token, &at.index(index), &mut errors)).collect();
-    let (mut audiences, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, token) in tokens.iter().enumerate() {
         let at = at.index(index);
-        for (seen, field, text) in [(&mut audiences, "audience", &token.audience), (&mut paths, "path", &token.path)] {
-            if !text.is_empty() && !seen.insert(text) {
-                errors.push(FieldError::duplicate(at.child(field), text));
-            }
+        let before = || tokens.iter().take(index);
+        if !token.audience.is_empty() && before().any(|other| other.audience == token.audience) {
+            errors.push(FieldError::duplicate(at.child("audience"), &token.audience));
+        }
+        if !token.path.is_empty() && before().any(|other| is_same_file(&other.path, &token.path)) {
+            errors.push(FieldError::duplicate(at.child("path"), &token.path));
         }
     }
     if errors.is_empty() { Ok(tokens) } else { Err(errors) }
@@ -108,6 +107,11 @@ fn audience_error(audience: &str, at: &FieldPath<'_>) -> Option<FieldError> {
     (!is_plain).then(|| FieldError::invalid(at, audience, "use printable ASCII characters without spaces"))
 }
 
+/// Whether two names are those of one file. On nodes with Windows, case does not matter.
+fn is_same_file(name: &str, other: &str) -> bool {
+    name.eq_ignore_ascii_case(other)
+}
+
 /// AUD-2: the file must be in the token directory, and its name must be a valid key of a Secret (core/v1).
 fn path_error(path: &str, at: &FieldPath<'_>) -> Option<FieldError> {
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -117,10 +121,13 @@ fn path_error(path: &str, at: &FieldPath<'_>) -> Option<FieldError> {
         return Some(FieldError::too_long(at, PATH_MAX));
     } else if !path.bytes().all(is_key) || path == "." || path.starts_with("..") {
         "must be the name of a file in the token directory: letters, digits, \"-\", \"_\" and \".\", without folders"
-    } else if RESERVED.contains(&path) {
+    } else if RESERVED.iter().any(|name| is_same_file(name, path)) {
         "is the name of a file that the token directory has already; choose another name"
     } else {
         return None;
     };
     Some(FieldError::invalid(at, path, detail))
 }
+
+#[cfg(test)]
+mod tests;

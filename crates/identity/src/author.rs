@@ -3,7 +3,7 @@
 //! The controller grants the permissions that the author writes. So the author must hold them (ESC-1), some must not be
 //! granted at all (ESC-4), and the author must be able to use the named account anyway (ESC-5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pillion_kubernetes::authorizer::{Author, Authorizer, Question};
@@ -16,6 +16,7 @@ use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 
 use super::declared::{Declared, FIELDS, PERMISSIONS};
 use super::rules::Rules;
+use pillion_kubernetes::index::distinct;
 
 /// The most questions about granted permissions in one request: permissions times namespaces (ESC-3).
 const QUESTIONS_MAX: usize = 256;
@@ -110,7 +111,7 @@ pub fn check(
     let refuse =
         |field: String, problem: String, remedy: &str| Reason::forbidden(field, problem, remedy).about(set.name());
     let everywhere = vec![""];
-    let namespaces: BTreeSet<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
+    let namespaces = distinct(closed_list(set).unwrap_or(everywhere).into_iter());
     let too_many = || {
         vec![refuse(
             path(),
@@ -225,7 +226,7 @@ fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &s
     Reason::forbidden(field, problem.to_owned(), remedy).about(set.name())
 }
 
-/// Whether any of the four fields, or the annotation that stands for one, is set (IDV-1).
+/// Whether any of [`FIELDS`], or the annotation that stands for one, is set (IDV-1).
 pub fn uses_feature(set: &SidecarSet) -> bool {
     FIELDS.iter().any(|field| {
         set.spec(&[field.name]).is_some_and(|value| !value.is_null()) || !set.annotation(field.annotation).is_empty()

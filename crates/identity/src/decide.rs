@@ -1,7 +1,5 @@
 //! Decides which identity the sidecars of a Pod get (IDP-7, TOK-0, IDP-8).
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 
@@ -12,6 +10,7 @@ use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::tokens::Holder;
+use pillion_kubernetes::index::distinct;
 
 /// The account of a Pod before injection. The API server has already filled in `default`.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +154,7 @@ pub fn resolve<'a>(
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    let skipped: BTreeSet<&str> = decision.skipped.iter().map(|(name, _)| name.as_str()).collect();
+    let skipped = distinct(decision.skipped.iter().map(|(name, _)| name.as_str()));
     isolated.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
     shared.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
 

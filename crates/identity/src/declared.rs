@@ -97,6 +97,8 @@ pub const MODE: Field = Field { name: "serviceAccountMode", annotation: "pillion
 pub const TOKENS: Field = Field { name: "serviceAccountTokens", annotation: "pillion.dev/service-account-tokens" };
 /// The fields that IDV-1 covers.
 pub const FIELDS: [Field; 5] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE, TOKENS];
+/// What is wrong with tokens in a SidecarSet that names no account (AUD-2).
+pub const TOKENS_WITHOUT_ACCOUNT: &str = "tokens belong to a ServiceAccount; set spec.serviceAccountName";
 
 impl Declared {
     /// Reads the fields of a SidecarSet and the annotations that replace them.
@@ -136,9 +138,12 @@ impl Declared {
                 ));
             }
         } else {
-            for (field, is_there) in [(PERMISSIONS, !self.permissions.is_empty()), (TOKENS, !self.tokens.is_empty())] {
+            let permissions = "permissions belong to a ServiceAccount; set spec.serviceAccountName";
+            for (field, detail, is_there) in [
+                (PERMISSIONS, permissions, !self.permissions.is_empty()),
+                (TOKENS, TOKENS_WITHOUT_ACCOUNT, !self.tokens.is_empty()),
+            ] {
                 if is_there {
-                    let detail = "this belongs to a ServiceAccount; set spec.serviceAccountName";
                     errors.push(FieldError::forbidden(path(field), detail));
                 }
             }

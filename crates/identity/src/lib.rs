@@ -1,7 +1,8 @@
 //! ServiceAccounts of sidecars (docs/spec/identities.md).
 //!
-//! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the fields that an update changes. [`author`]: whether the
-//!   author may change them. [`rules`]: the cluster's settings. [`decide`]: the identity that a Pod gets.
+//! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the
+//!   fields that an update changes. [`author`]: whether the author may change them. [`rules`]: the cluster's settings.
+//!   [`decide`]: the identity that a Pod gets.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
 //! * [`tokens`] carries the decision out. [`lost`] lists the permissions that merging drops.

@@ -1,7 +1,6 @@
 //! Names of objects and volumes that the policy expects and the controller makes (MRG-1, MRG-7, TOK-1).
 
-use std::collections::BTreeSet;
-
+use pillion_kubernetes::index::distinct;
 use pillion_sidecarset::hash;
 
 /// The prefix of the names of merged ServiceAccounts, Roles and RoleBindings. No other object may use it (E6, IDV-2).
@@ -49,7 +48,7 @@ pub fn is_merged(name: &str) -> bool {
 }
 
 fn joined(names: &[&str], separator: &str) -> String {
-    Vec::from_iter(names.iter().copied().collect::<BTreeSet<_>>()).join(separator)
+    Vec::from_iter(distinct(names.iter().copied())).join(separator)
 }
 
 /// What the names of a Secret and a volume with tokens are derived from (TOK-1, AUD-4): the name of the ServiceAccount,

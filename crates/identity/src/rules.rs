@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::audience::AudienceToken;
 use crate::glob::Glob;
-use pillion_kubernetes::index::index;
+use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::rbac::{self, Atom};
 use pillion_kubernetes::text::{Name, User, all_checked, checked};
 #[cfg(feature = "schema")]
@@ -282,7 +282,7 @@ impl Rules {
         let patterns = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces);
         let (globs, names): (Vec<&Glob>, Vec<&Glob>) = patterns.partition(|glob| glob.as_str().contains(['*', '?']));
         let globs = index(globs.into_iter().map(|glob| (glob.as_str(), glob)));
-        let names: BTreeSet<&str> = names.into_iter().map(Glob::as_str).collect();
+        let names = distinct(names.into_iter().map(Glob::as_str));
         let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
         if bytes.saturating_mul(globs.keys().map(|glob| glob.len()).sum()) > EFFORT_MAX {
             return None;

@@ -1,7 +1,5 @@
 //! Validation of the identity fields (IDV-1, E1, E3, E4), as far as it needs no questions to the cluster.
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
@@ -19,6 +17,7 @@ use super::names;
 use super::paths::{self, Place};
 use super::rules::{Objection, Rules};
 use super::tokens::volumes::{self, Given};
+use pillion_kubernetes::index::distinct;
 
 /// The name of the feature gate.
 const GATE: &str = "SidecarSetServiceAccountInjection";
@@ -133,7 +132,7 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         }
         return;
     };
-    let protected: BTreeSet<&str> = rules.protected_namespaces.iter().map(String::as_str).collect();
+    let protected = distinct(rules.protected_namespaces.iter().map(String::as_str));
     let Some(allowed) = rules.allowed_namespaces(account, &namespaces) else {
         let problem = format!("too many namespaces to compare with serviceAccounts.allowed for \"{account}\"");
         let remedy = "select fewer namespaces, or write fewer and shorter globs";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pillion_kubernetes::field::FieldPath;
-use pillion_kubernetes::index::index;
+use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::outcome::{Code, Reason};
@@ -204,7 +204,7 @@ pub(crate) fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iter
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let names: BTreeSet<&str> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
+    let names = distinct(before.into_iter().flat_map(|list| list.split(',')).chain(sets));
     Vec::from_iter(names).join(",")
 }
 

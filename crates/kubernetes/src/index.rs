@@ -1,6 +1,6 @@
-//! Lookup maps.
+//! Lookup maps and sets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Collects entries into a map. The last entry of a key wins.
 ///
@@ -10,4 +10,11 @@ pub fn index<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K
     let mut index = BTreeMap::new();
     index.extend(entries);
     index
+}
+
+/// Collects items into a set, one by one for the reason that [`index`] has.
+pub fn distinct<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeSet<T> {
+    let mut set = BTreeSet::new();
+    set.extend(items);
+    set
 }

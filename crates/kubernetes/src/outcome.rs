@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 
 use crate::field::FieldError;
+use crate::index::distinct;
 use crate::lookup::Failure;
 
 /// The audit annotation with the `SidecarSet`s that a refusal names, ascending, joined by commas.
@@ -119,7 +120,7 @@ const MESSAGE_MAX: usize = 8 * 1024;
 impl Refusal {
     /// Returns the refusal for `reasons`, or `None` if there are none.
     pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
-        let reasons: BTreeSet<Reason> = reasons.into_iter().collect();
+        let reasons = distinct(reasons);
         (!reasons.is_empty()).then_some(Self(reasons))
     }
 
@@ -157,7 +158,7 @@ impl Refusal {
 
     /// Returns the audit annotations with the `SidecarSet`s and the code.
     fn audit(&self) -> BTreeMap<&'static str, String> {
-        let sets: BTreeSet<&str> = self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
+        let sets = distinct(self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()));
         let mut annotations = BTreeMap::from([(REFUSED_BECAUSE, self.code().name().to_owned())]);
         if !sets.is_empty() {
             annotations.insert(REFUSED_BY, Vec::from_iter(sets).join(","));
@@ -168,7 +169,7 @@ impl Refusal {
 
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
-        Self(BTreeSet::from([reason]))
+        Self(distinct([reason]))
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::index::index;
+use crate::index::{distinct, index};
 use crate::name_validation::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 
 /// The maximum number of combinations. Rules with more are not expanded (ESC-3, E18).
@@ -283,10 +283,7 @@ pub fn normalised<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Po
     for ((group, resource, _, verbs), names) in names {
         resources.entry((group, names, verbs)).or_default().push(resource);
     }
-    let mut grants: Vec<_> =
-        resources.into_iter().map(|((group, names, verbs), resources)| (group, resources, names, verbs)).collect();
-    grants.sort();
-    grants
+    distinct(resources.into_iter().map(|((group, names, verbs), resources)| (group, resources, names, verbs)))
         .into_iter()
         .map(|(group, resources, names, verbs)| {
             let list = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect::<Vec<_>>();

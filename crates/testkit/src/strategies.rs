@@ -243,11 +243,13 @@ pub fn naming_sidecar_sets() -> BoxedStrategy<Vec<Value>> {
         select(vec!["SidecarsOnly", "isolate", "Pod", ""]),
         select(vec!["Refuse", "merge", ""]),
         vec(select(vec![rule, wide]), 0..3),
+        vec((select(vec!["vault", "kubernetes", ""]), select(vec!["vault", "sts", "token", "../x"])), 0..3),
     );
-    let fields = fields.prop_map(|(account, mode, behavior, permissions)| {
+    let fields = fields.prop_map(|(account, mode, behavior, permissions, tokens)| {
+        let token = |(audience, path): &(&str, &str)| json!({"audience": audience, "path": path});
         json!({
             "serviceAccountName": account, "serviceAccountMode": mode, "behaviorWhenServiceAccountInjection": behavior,
-            "serviceAccountPermissions": permissions,
+            "serviceAccountPermissions": permissions, "serviceAccountTokens": tokens.iter().map(token).collect::<Value>(),
         })
     });
     (sidecar_sets(), vec(option::of(fields), 3))

@@ -1,12 +1,14 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use pillion_identity::decision::{Grant, Token};
+use pillion_inject::matching::{self, Query, Sources};
 use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use rstest::rstest;
 use serde_json::json;
 
@@ -153,6 +155,41 @@ fn idc9_identity_is_read_live(#[case] live: Value, #[case] stored: Value, #[case
     assert_eq!(pod["spec"]["serviceAccountName"].as_str(), account);
 }
 
+/// IDC-9: so are the tokens for other audiences.
+#[test]
+fn idc9_aud1_a_revision_is_injected_with_the_tokens_that_the_set_has_now() {
+    let revision = ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "logs-1", "labels": {"kruise.io/sidecarset-name": "logs"}},
+        "data": {"spec": {
+            "containers": [{"name": "agent", "image": "agent:0"}],
+            "serviceAccountTokens": [{"audience": "old", "path": "old"}],
+        }},
+    }))
+    .unwrap();
+    let audiences = |tokens: Value| {
+        let set = set(json!({
+            "serviceAccountName": "x", "serviceAccountTokens": tokens,
+            "injectionStrategy": {"revision": {"revisionName": "logs-1"}},
+        }));
+        let (sets, reasons) = selected(&set, &[revision.clone()]);
+        assert_eq!(messages(reasons), [""; 0]);
+        let identities = Identities::of(&sets, true).unwrap();
+        assert_eq!(sets[0].containers()[0]["image"], "agent:0");
+        identities.asking[0].declared.tokens.iter().map(|token| token.audience.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(audiences(json!([{"audience": "vault", "path": "vault"}])), ["vault"]);
+    assert_eq!(audiences(Value::Null), [""; 0]);
+}
+
+/// Returns the SidecarSet as it is injected into a Pod.
+fn selected(set: &SidecarSet, revisions: &[ControllerRevision]) -> (Vec<SidecarSet>, Vec<Reason>) {
+    let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
+    let object = pod(json!({}));
+    let query = Query { pod: pod::Pod::decode(&object).unwrap(), namespace: "web", uid: "u" };
+    matching::select(&[CompiledSet::of_manifest(set)], query, sources)
+}
+
 /// SAP-9, E9: nothing is added to a Pod that a kubelet already runs, whatever the value of the annotation.
 #[rstest]
 #[case::hash(json!("0123"), true)]
@@ -247,6 +284,52 @@ fn e6_a_pod_that_no_set_matches_may_not_name_a_merged_account() {
             "{outcome:?}"
         );
     }
+}
+
+/// AUD-2: sets that were stored without validation, or under an older policy.
+#[rstest]
+#[case::a_path_elsewhere(
+    json!({"serviceAccountName": "x", "serviceAccountTokens": [{"audience": "vault", "path": "../x"}]}), json!({}),
+    "spec.serviceAccountTokens[0].path: Invalid value: must be the name of a file in the token directory: letters, digits, \"-\", \"_\" and \".\", without folders; correct the SidecarSet"
+)]
+#[case::no_list(
+    json!({"serviceAccountName": "x", "serviceAccountTokens": {"vault": "vault"}}), json!({}),
+    "spec.serviceAccountTokens: Invalid value: must be a list of tokens, found an object; correct the SidecarSet"
+)]
+#[case::in_an_annotation(
+    json!({"serviceAccountName": "x"}),
+    json!({"pillion.dev/service-account-tokens": "[{\"audience\": \"vault\", \"path\": \"token\"}]"}),
+    "metadata.annotations[pillion.dev/service-account-tokens][0].path: Invalid value: is the name of a file that the token directory has already; choose another name; correct the SidecarSet"
+)]
+#[case::no_document(
+    json!({"serviceAccountName": "x"}), json!({"pillion.dev/service-account-tokens": "vault"}),
+    "metadata.annotations[pillion.dev/service-account-tokens]: Invalid value: must be a JSON list, as in spec.serviceAccountTokens; correct the SidecarSet"
+)]
+#[case::another_list_in_the_annotation(
+    json!({"serviceAccountName": "x", "serviceAccountTokens": []}),
+    json!({"pillion.dev/service-account-tokens": "[{\"audience\": \"vault\", \"path\": \"vault\"}]"}),
+    "metadata.annotations[pillion.dev/service-account-tokens]: Invalid value: says something else than spec.serviceAccountTokens; keep one of the two; correct the SidecarSet"
+)]
+#[case::no_account(
+    json!({"serviceAccountTokens": [{"audience": "vault", "path": "vault"}]}), json!({}),
+    "spec.serviceAccountTokens: tokens belong to a ServiceAccount; set spec.serviceAccountName; correct the SidecarSet"
+)]
+#[case::not_allowed(
+    json!({"serviceAccountName": "x", "serviceAccountTokens": [{"audience": "vault", "path": "vault"}]}), json!({}),
+    "spec.serviceAccountName: the audience \"vault\" is not allowed; add it to serviceAccounts.allowedAudiences"
+)]
+fn aud2_stored_sets_with_an_invalid_list_refuse_their_pods(
+    #[case] fields: Value,
+    #[case] annotations: Value,
+    #[case] message: &str,
+    #[values("SidecarsOnly", "Isolate")] mode: &str,
+) {
+    let mut set = set(fields).as_value().clone();
+    set["metadata"]["annotations"] = annotations;
+    set["spec"]["serviceAccountMode"] = json!(mode);
+    let outcome = admitted(&pod(json!({})), &SidecarSet::from_decoded(set), &[], true, &Cluster);
+    let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
+    assert_eq!((refusal.code(), refusal.message()), (Code::Forbidden, format!("SidecarSet \"logs\": {message}")));
 }
 
 /// TOK-9: containers that can read a token without mounting it.

@@ -16,7 +16,7 @@ use crate::words::nearest;
 /// The most entries of a list (E18): reading each takes thousands of instructions.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A JSON value that is read with these rules. No setting is a number.
+/// A JSON value that is read with these rules. Numbers in the settings are natural.
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a>(pub(super) &'a Value);
 
@@ -48,7 +48,10 @@ impl<'de> Deserializer<'de> for Strict<'de> {
         match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(flag) => visitor.visit_bool(*flag),
-            Value::Number(_) => Err(ShapeError::invalid_type(self.unexpected(), &visitor)),
+            Value::Number(number) => match number.as_u64() {
+                Some(number) => visitor.visit_u64(number),
+                None => Err(ShapeError::invalid_type(self.unexpected(), &visitor)),
+            },
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(items) if items.len() > ENTRIES_MAX => Err(ShapeError::too_many()),
             Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Strict))),
@@ -151,6 +154,7 @@ impl Error for ShapeError {
             "a sequence" => "a list".to_owned(),
             "a map" => "an object".to_owned(),
             "a boolean" => "true or false".to_owned(),
+            "u64" => "a whole number that is not negative".to_owned(),
             other => other.to_owned(),
         };
         Self::new(Cause::Type, format!("must be {expected}, found {found}"))

@@ -307,7 +307,7 @@ fn every_rule_for_service_accounts_is_decoded() {
 
 #[rstest]
 #[case::list(json!([]), ": Invalid value: must be an object, found a list")]
-#[case::key(json!({"allowedNames": []}), ".allowedNames: Unknown field: known here: allowed, protectedNamespaces")]
+#[case::key(json!({"allowedNames": []}), ".allowedNames: Unknown field: known here: allowed, allowedAudiences, apiServerAudiences, maxTokenExpirationSeconds")]
 #[case::misspelt(json!({"onmissing": "Skip"}), ".onmissing: Unknown field: did you mean \"onMissing\"?")]
 #[case::choice(
     json!({"onMissing": "skip"}), ".onMissing: Unsupported value: \"skip\": supported values: \"Deny\", \"Skip\""
@@ -318,6 +318,22 @@ fn every_rule_for_service_accounts_is_decoded() {
 )]
 #[case::flag(json!({"protectDefault": "yes"}), ".protectDefault: Invalid value: must be true or false, found a string")]
 #[case::user(json!({"controllerUser": ""}), ".controllerUser: Invalid value: must not be empty; write a name, or leave it out")]
+#[case::aud5_seconds_as_a_text(
+    json!({"maxTokenExpirationSeconds": "7200"}),
+    ".maxTokenExpirationSeconds: Invalid value: must be a whole number that is not negative, found a string"
+)]
+#[case::aud5_a_fraction(
+    json!({"maxTokenExpirationSeconds": 7200.5}),
+    ".maxTokenExpirationSeconds: Invalid value: must be a whole number that is not negative, found a number"
+)]
+#[case::aud5_below_zero(
+    json!({"maxTokenExpirationSeconds": -1}),
+    ".maxTokenExpirationSeconds: Invalid value: must be a whole number that is not negative, found a number"
+)]
+#[case::aud5_an_empty_audience(
+    json!({"allowedAudiences": [""]}),
+    ".allowedAudiences[0]: Invalid value: must not be empty; write a name, or leave it out"
+)]
 #[case::glob_of_namespaces(
     json!({"protectedNamespaces": ["a", "kube-*"]}),
     ".protectedNamespaces[1]: Invalid value: \"kube-*\": is a glob; write each name in full"

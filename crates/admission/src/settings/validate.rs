@@ -7,7 +7,7 @@ use pillion_bundle::Bundle;
 use pillion_identity::declared::Declared;
 use pillion_identity::validation as identity;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
-use pillion_kubernetes::index::index;
+use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::node::Node;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
@@ -144,7 +144,7 @@ fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(path, Cause::Invalid, error.to_string())),
     };
-    let mut names: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
+    let mut names = distinct(sets.iter().map(|set| set.name().to_owned()));
     for set in bundled {
         if !names.insert(set.name().to_owned()) {
             errors.push(FieldError::duplicate(path.key(set.name()), set.name()));

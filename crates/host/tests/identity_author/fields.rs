@@ -82,7 +82,7 @@ fn esc1_annotations_are_asked_about_like_fields() {
     );
     assert_eq!(
         told(&annotated("[{]")),
-        "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: must be a JSON list of PolicyRules"
+        "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: must be a JSON list, as in spec.serviceAccountPermissions"
     );
     let held = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]"#;
     assert_eq!(told(&annotated(held)), "accepted");

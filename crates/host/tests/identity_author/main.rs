@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 mod accounts;
+mod audiences;
 mod fields;
 mod permissions;
 #[path = "../support/mod.rs"]

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod admission;
+mod audiences;
 mod bystanders;
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 
 use admission::{Admission, evaluate};
 use pillion_identity::names;
-use pillion_testkit::identity::{self, Accounts, Expected, Pair, Scenario, pairs, scenario};
+use pillion_testkit::identity::{self, Expected, Pair, Scenario, pairs_with, scenario};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -39,9 +40,9 @@ fn expected(owners: &[(String, String)], mut others: BTreeSet<Pair>) -> BTreeSet
 }
 
 /// Returns the pairs of a Pod. Further tokens of an owner's own account are not counted, whatever their audience.
-fn held(stored: &Value, owners: &[(String, String)], accounts: &Accounts) -> BTreeSet<Pair> {
+fn held(stored: &Value, owners: &[(String, String)], scenario: &Scenario) -> BTreeSet<Pair> {
     let mut held = BTreeSet::new();
-    for pair in pairs(stored, accounts) {
+    for pair in pairs_with(stored, &scenario.accounts, &scenario.secrets()) {
         let is_owner = owners.iter().any(|(container, _)| *container == pair.container);
         held.insert(if is_owner { Pair::new(&pair.container, &pair.account) } else { pair });
     }
@@ -57,7 +58,8 @@ fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
     if let Some(account) = runs_as.as_ref().filter(|_| !hides) {
         injected["spec"]["serviceAccountName"] = account.as_str().into();
     }
-    let mut held = pairs(&identity::admit(&injected, &scenario.accounts).unwrap(), &scenario.accounts);
+    let stored = identity::admit(&injected, &scenario.accounts).unwrap();
+    let mut held = pairs_with(&stored, &scenario.accounts, &scenario.secrets());
     if *hides {
         let is_hidden = |account: &str| account == "default" || names::is_merged(account);
         held.retain(|pair| !is_hidden(&pair.account) || !pair.audience.is_empty());
@@ -87,7 +89,8 @@ fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
     // The pairs.
     let owners = owners(scenario, &admission);
     let wanted = expected(&owners, others(scenario, &admission));
-    prop_assert_eq!(held(&stored, &owners, accounts), wanted, "{}", stored);
+    prop_assert_eq!(held(&stored, &owners, scenario), wanted, "{}", stored);
+    audiences::check(&stored, &admission, scenario)?;
 
     // The rest of the Pod.
     let rest = bystanders::of(&patched, &admission.seen, scenario);
@@ -140,6 +143,10 @@ fn the_properties_are_about_something() {
             Expected::Refused(_) => count("refused"),
             Expected::Admitted { runs_as, hides, identities, skips } => {
                 let merged = runs_as.as_deref().is_some_and(|name| name.starts_with("sidecarset-merged-"));
+                let has_tokens = |name: &&str| {
+                    let set = scenario.sets.iter().find(|set| set.name == *name).unwrap();
+                    set.mode != "Isolate" && !set.tokens.is_empty()
+                };
                 let distinct: BTreeSet<&String> = identities.values().collect();
                 for (what, is_so) in [
                     ("admitted", true),
@@ -150,6 +157,8 @@ fn the_properties_are_about_something() {
                     ("two identities", distinct.len() > 1),
                     ("no identity", identities.is_empty()),
                     ("skipped", *skips),
+                    ("tokens for other audiences", !audiences::given(&admission, &scenario).is_empty()),
+                    ("tokens that a merged account does not get", merged && identities.keys().any(has_tokens)),
                 ] {
                     if is_so {
                         count(what);
@@ -169,6 +178,8 @@ fn the_properties_are_about_something() {
         "two identities",
         "no identity",
         "skipped",
+        "tokens for other audiences",
+        "tokens that a merged account does not get",
     ]
     .into_iter()
     .filter(|what| seen.get(what).copied().unwrap_or_default() < 8)

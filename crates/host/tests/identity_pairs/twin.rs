@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_identity::names;
 use pillion_kubernetes::json;
-use pillion_testkit::identity::{self, Expected, Pair, Scenario, Set, TOKEN_PATH, pairs, plugin, scenario};
+use pillion_testkit::identity::{self, Expected, Pair, Scenario, Set, TOKEN_PATH, pairs_with, plugin, scenario};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -107,8 +107,10 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
         volumes(pod).push(json!({"name": "late", "csi": secret}));
     });
     for (set, account) in identities {
-        let volume_name = names::token_volume(account);
-        let containers = scenario.sets.iter().find(|other| other.name == *set).unwrap().containers();
+        let set = scenario.sets.iter().find(|other| other.name == *set).unwrap();
+        let credential = set.credential(account);
+        let volume_name = names::token_volume(&credential);
+        let containers = set.containers();
         let is_owner = |name: &str| containers.iter().any(|own| own == name);
         let owner = container(&mut stored.clone(), is_owner).cloned().unwrap();
         if json::items(&owner, &["volumeMounts"]).iter().all(|mount| mount["name"] != volume_name.as_str()) {
@@ -169,7 +171,28 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
             let volume = volumes(pod).iter_mut().find(|volume| volume["name"] == volume_name.as_str()).unwrap();
             volume["projected"]["sources"][0] = json!({"secret": {"name": names::token_secret("other")}});
         });
-        let secret = names::token_secret(account);
+        sabotage("the volume requests another audience", &|pod| {
+            let volume = volumes(pod).iter_mut().find(|volume| volume["name"] == volume_name.as_str()).unwrap();
+            let source = json!({"serviceAccountToken": {"audience": "other", "expirationSeconds": 3600, "path": "o"}});
+            volume["projected"]["sources"].as_array_mut().unwrap().push(source);
+        });
+        if credential != *account {
+            sabotage("the volume has fewer tokens", &|pod| {
+                let volume = volumes(pod).iter_mut().find(|volume| volume["name"] == volume_name.as_str()).unwrap();
+                volume["projected"]["sources"].as_array_mut().unwrap().remove(1);
+            });
+        }
+        for other in scenario.sets.iter().filter(|other| other.matches && other.name != set.name) {
+            // Sets without tokens for other audiences share the volume of their account.
+            if identities.get(other.name).is_some_and(|account| other.credential(account) == credential) {
+                continue;
+            }
+            sabotage("a container of another set mounts the volume", &|pod| {
+                let thief = container(pod, |name| other.containers().iter().any(|own| own == name)).unwrap();
+                mounts(thief).push(json!({"name": volume_name, "mountPath": "/stolen"}));
+            });
+        }
+        let secret = names::token_secret(&credential);
         sabotage("the app mounts the Secret", &|pod| {
             mount_into_app(pod, json!({"name": "late", "secret": {"secretName": secret}}));
         });
@@ -295,7 +318,7 @@ impl Change {
 /// not compare what sidecars run, and no later webhook gives them more than the app has.
 fn pairs_in(stored: &Value, pod: &Value, scenario: &Scenario) -> BTreeSet<Pair> {
     let sidecars: Vec<String> = scenario.sets.iter().flat_map(Set::containers).collect();
-    let mut pairs = pairs(stored, &scenario.accounts);
+    let mut pairs = pairs_with(stored, &scenario.accounts, &scenario.secrets());
     pairs.retain(|pair| {
         let is_there = container(&mut pod.clone(), |name| name == pair.container).is_some();
         is_there && !(sidecars.contains(&pair.container) && pod["spec"]["serviceAccountName"] == pair.account.as_str())

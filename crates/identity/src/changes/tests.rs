@@ -46,6 +46,8 @@ fn changed(new: &Value, old: &Value) -> Vec<String> {
 #[case::unknown("/spec/later", json!(1), "spec.later")]
 #[case::revision("/spec/injectionStrategy/revision/revisionName", json!("agent-0"), "spec.injectionStrategy")]
 #[case::account("/spec/serviceAccountName", json!("admin"), "spec.serviceAccountName")]
+#[case::aud5_tokens("/spec/serviceAccountTokens", json!([{"audience": "vault", "path": "vault"}]), "spec.serviceAccountTokens")]
+#[case::aud5_tokens_as_an_annotation("/metadata/annotations/pillion.dev~1service-account-tokens", json!("[]"), "metadata.annotations[pillion.dev/service-account-tokens]")]
 #[case::canary("/metadata/annotations/apps.kruise.io~1sidecarset-canary", json!("true"), "metadata.annotations[apps.kruise.io/sidecarset-canary]")]
 #[case::base("/metadata/annotations/apps.kruise.io~1sidecarset-base", json!("c"), "metadata.annotations[apps.kruise.io/sidecarset-base]")]
 #[case::own_annotation("/metadata/annotations/pillion.dev~1rollback", json!("x"), "metadata.annotations[pillion.dev/rollback]")]
@@ -128,6 +130,7 @@ fn while_off(new: &Value, old: &Value) -> Vec<String> {
 #[case::share("/spec/updateStrategy/partition", json!("0%"), "spec.updateStrategy.partition")]
 #[case::mode("/spec/serviceAccountMode", json!(null), "spec.serviceAccountMode")]
 #[case::behaviour("/spec/behaviorWhenServiceAccountInjection", json!(null), "spec.behaviorWhenServiceAccountInjection")]
+#[case::tokens("/spec/serviceAccountTokens", json!([{"audience": "vault", "path": "vault"}]), "spec.serviceAccountTokens")]
 fn e23_while_the_gate_is_off_only_the_account_may_go(#[case] pointer: &str, #[case] value: Value, #[case] path: &str) {
     let old = stored("Partial");
     let new = with(old.clone(), pointer, value.clone());

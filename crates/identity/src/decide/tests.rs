@@ -6,6 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::audience::AudienceToken;
 use crate::declared::Declared;
 use crate::tokens::volumes::Given;
 
@@ -66,6 +67,17 @@ fn isolate(name: &str, account: &str) -> Asking {
     set(name, account, Mode::Isolate, OnConflict::Refuse)
 }
 
+/// Returns the set with a token for each of these audiences.
+fn reaching(mut set: Asking, audiences: &[&str]) -> Asking {
+    let tokens = audiences.iter().map(|audience| AudienceToken {
+        audience: (*audience).to_owned(),
+        path: (*audience).to_owned(),
+        expiration_seconds: 3600,
+    });
+    set.declared.tokens = tokens.collect();
+    set
+}
+
 fn app(account: &str) -> App<'_> {
     App { account, automount: None, further_token: None }
 }
@@ -97,6 +109,12 @@ fn shown(decided: Result<Decision, Vec<Reason>>) -> String {
             }
             for grant in decision.grants {
                 let _ = write!(text, "; {}: {} {:?}", grant.sidecar_set, grant.account, grant.token);
+                for token in grant.audiences {
+                    let _ = write!(text, " {}", token.audience);
+                }
+            }
+            for name in decision.without_audiences {
+                let _ = write!(text, "; {name} has no audiences");
             }
             for (name, why) in decision.skipped {
                 let _ = write!(text, "; {name} skipped: {why}");
@@ -405,4 +423,125 @@ fn mrg5_roles_and_bindings_say_what_the_sets_say(#[case] kind: &str, #[case] cha
     let asking = [merge("a", "x"), merge("b", "y")];
     let text = shown(decide(&asking, app("default"), "web", &Rules::default(), &cluster));
     assert!(text.starts_with("503 ") && text.contains("does not say yet"), "{text}");
+}
+
+/// The tokens for other audiences in each mode, and with each account of the Pod.
+#[rstest]
+#[case::sidecars_only(&[reaching(refuse("a", "x"), &["vault"])], "default", "runs as x, hidden; a: x OfPod vault")]
+#[case::pod(
+    &[reaching(set("a", "x", Mode::Pod, OnConflict::Refuse), &["vault"])], "default", "runs as x; a: x OfPod vault"
+)]
+#[case::isolate(&[reaching(isolate("a", "x"), &["vault", "sts"])], "own", "runs as before; a: x OfSecret vault sts")]
+#[case::the_pods_own_account(&[reaching(refuse("a", "x"), &["vault"])], "x", "runs as before; a: x OfPod vault")]
+#[case::isolate_of_the_pods_account(
+    &[reaching(isolate("a", "x"), &["vault"]), refuse("b", "x")], "default",
+    "runs as x, hidden; b: x OfPod; a: x OfPod vault"
+)]
+#[case::of_one_of_two_sets_with_an_account(
+    &[reaching(refuse("a", "x"), &["vault"]), refuse("b", "x")], "x", "runs as before; a: x OfPod vault"
+)]
+#[case::other_lists_of_one_account(
+    &[reaching(isolate("a", "x"), &["vault"]), reaching(isolate("b", "x"), &["sts"]), isolate("c", "x")], "own",
+    "runs as before; a: x OfSecret vault; b: x OfSecret sts; c: x OfSecret"
+)]
+#[case::merging_sets_with_one_account(
+    &[reaching(merge("a", "x"), &["vault"]), merge("b", "x")], "default",
+    "runs as x, hidden; a: x OfPod vault; b: x OfPod"
+)]
+#[case::not_with_another_account(
+    &[reaching(refuse("a", "x"), &["vault"])], "own",
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
+)]
+fn aud3_a_set_with_tokens_always_mounts_its_own(
+    #[case] asking: &[Asking],
+    #[case] account: &str,
+    #[case] outcome: &str,
+) {
+    let rules = Rules { allowed_audiences: vec!["*".parse().unwrap()], allow_pod_mode: true, ..Rules::default() };
+    assert_eq!(shown(decide(asking, app(account), "web", &rules, &Cluster::with(&["x", "y"]))), outcome);
+}
+
+#[test]
+fn aud3_the_setting_that_isolates_gives_the_tokens_from_a_secret() {
+    let rules = Rules {
+        allowed_audiences: vec!["vault".parse().unwrap()],
+        on_app_account: OnAppAccount::Isolate,
+        ..Rules::default()
+    };
+    let asking = [reaching(refuse("a", "x"), &["vault"])];
+    let decided = decide(&asking, app("own"), "web", &rules, &Cluster::with(&["x"]));
+    assert_eq!(shown(decided), "runs as before; a: x OfSecret vault");
+}
+
+#[test]
+fn aud6_a_merged_account_has_no_tokens_for_other_audiences() {
+    let rules = Rules { allowed_audiences: vec!["*".parse().unwrap()], ..Rules::default() };
+    let mut cluster = Cluster::with(&["x", "y", "z"]);
+    let name = merged_objects(&mut cluster);
+    let asking = [
+        reaching(merge("a", "x"), &["vault"]),
+        merge("b", "y"),
+        // A set in mode `Isolate` has its own account in any case.
+        reaching(isolate("c", "z"), &["sts"]),
+    ];
+    let outcome = |is_new: bool| {
+        let runs_as = if is_new { &name } else { "before" };
+        format!("runs as {runs_as}, hidden; a: {name} OfPod; b: {name} OfPod; c: z OfSecret sts; a has no audiences")
+    };
+    assert_eq!(shown(decide(&asking, app("default"), "web", &rules, &cluster)), outcome(true));
+    assert_eq!(shown(decide(&asking, app(&name), "web", &rules, &cluster)), outcome(false), "IDP-6");
+}
+
+#[rstest]
+#[case::allowed("vault", 7200, None)]
+#[case::by_a_glob("https://sts.example.com", 3600, None)]
+#[case::not_allowed(
+    "vault2",
+    3600,
+    Some("the audience \"vault2\" is not allowed; add it to serviceAccounts.allowedAudiences")
+)]
+#[case::in_another_case(
+    "Vault",
+    3600,
+    Some("the audience \"Vault\" is not allowed; add it to serviceAccounts.allowedAudiences")
+)]
+#[case::of_the_api_server(
+    "https://kubernetes.default.svc.cluster.local",
+    3600,
+    Some(
+        "the audience \"https://kubernetes.default.svc.cluster.local\" is one of the API server; remove the entry and use the file \"token\", or correct serviceAccounts.apiServerAudiences"
+    )
+)]
+#[case::too_long_a_life(
+    "vault",
+    7201,
+    Some(
+        "the token for \"vault\" would live 7201 seconds, and 7200 are allowed; lower expirationSeconds, or raise serviceAccounts.maxTokenExpirationSeconds"
+    )
+)]
+fn aud5_the_policy_checks_each_token_before_anything_is_looked_up(
+    #[case] audience: &str,
+    #[case] expiration_seconds: u64,
+    #[case] refusal: Option<&str>,
+) {
+    let globs = ["vault", "https://*"].iter().map(|glob| glob.parse().unwrap());
+    let rules =
+        Rules { allowed_audiences: globs.collect(), max_token_expiration_seconds: Some(7200), ..Rules::default() };
+    for set in [refuse("a", "x"), isolate("a", "x")] {
+        let mut asking = [reaching(set, &["vault", audience])];
+        asking[0].declared.tokens[1].expiration_seconds = expiration_seconds;
+        let cluster = if refusal.is_some() { Cluster::default() } else { Cluster::with(&["x"]) };
+        let decided = shown(decide(&asking, app("default"), "web", &rules, &cluster));
+        match refusal {
+            None => assert!(decided.ends_with(&format!(" vault {audience}")), "{decided}"),
+            Some(why) => assert_eq!(decided, format!("403 SidecarSet \"a\": spec.serviceAccountName: {why}")),
+        }
+    }
+}
+
+#[test]
+fn aud5_no_audience_is_allowed_by_default() {
+    let asking = [reaching(refuse("a", "x"), &["vault"])];
+    let text = shown(decide(&asking, app("default"), "web", &Rules::default(), &Cluster::default()));
+    assert!(text.contains("the audience \"vault\" is not allowed"), "{text}");
 }

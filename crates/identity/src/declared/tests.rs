@@ -153,7 +153,7 @@ fn an_annotation_that_is_no_json_is_refused() {
     assert_eq!(
         errors(json!({}), json!({"pillion.dev/service-account-permissions": "- verbs: [get]"})),
         [
-            "metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: must be a JSON list of PolicyRules"
+            "metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: must be a JSON list, as in spec.serviceAccountPermissions"
         ]
     );
 }

@@ -1,7 +1,5 @@
 //! Guards running Pods against ephemeral containers (E7).
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
@@ -11,13 +9,14 @@ use super::Objections;
 use crate::rules::{Judgement, Rules};
 use crate::tokens::held::shown;
 use crate::tokens::reach::Running;
+use pillion_kubernetes::index::distinct;
 
 /// Judges the new ephemeral containers. None may mount the token of a sidecar, or share the processes of a container
 /// that holds one.
 pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
     let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
-    let known: BTreeSet<&str> = json::items(old_object, list).iter().map(pod::name).collect();
+    let known = distinct(json::items(old_object, list).iter().map(pod::name));
     let running = Running::of(object, &rules.trusted_csi_drivers);
     for (index, container) in json::items(object, list).iter().enumerate() {
         let name = pod::name(container);

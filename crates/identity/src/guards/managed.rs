@@ -1,8 +1,6 @@
 //! Guards merged ServiceAccounts, Roles and RoleBindings, and ServiceAccounts that are in use or called `default`
 //! (MRG-8, RUN-1).
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -14,6 +12,7 @@ use serde_json::Value;
 use super::{Objections, is_exempt, is_terminating, name, reserved};
 use crate::names;
 use crate::rules::Rules;
+use pillion_kubernetes::index::distinct;
 
 /// A CREATE, an UPDATE or a DELETE of a ServiceAccount, a Role or a RoleBinding.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +120,7 @@ fn deletion(
 /// token that does not expire.
 fn added_references(change: Change<'_>, findings: &mut Objections) {
     let list = |object| json::items(object, &["secrets"]).iter().map(|entry| json::text(entry, &["name"]));
-    let before: BTreeSet<&str> = list(change.old_object).collect();
+    let before = distinct(list(change.old_object));
     for secret in list(change.object).filter(|secret| !before.contains(secret)) {
         findings.warnings.push(format!(
             "ServiceAccount \"{}\" now refers to the Secret \"{secret}\"; tokens are requested by need, references are \

@@ -77,7 +77,11 @@ fn in_namespaces(names: &[String]) -> SidecarSet {
 fn rules() -> Rules {
     let mut denied = Rules::default().denied().into_owned();
     denied.retain(|atom| atom.resource == "secrets");
-    Rules { deny_permissions: Some(denied), ..Rules::default() }
+    Rules {
+        deny_permissions: Some(denied),
+        allowed_audiences: "vault".parse().into_iter().collect(),
+        ..Rules::default()
+    }
 }
 
 /// Judges a set that is valid otherwise.
@@ -140,6 +144,8 @@ fn esc1_what_the_author_may_not_ends_it() {
 #[case::container(|set: &mut Value| set["spec"]["containers"][0]["image"] = json!("i:2"), true)]
 #[case::wider_selector(|set: &mut Value| set["spec"]["selector"] = json!({"matchLabels": {}}), true)]
 #[case::annotation(|set: &mut Value| set["metadata"]["annotations"] = json!({"pillion.dev/service-account-mode": "sidecarsonly"}), true)]
+#[case::aud5_tokens(|set: &mut Value| set["spec"]["serviceAccountTokens"] = json!([{"audience": "vault", "path": "vault"}]), true)]
+#[case::aud5_tokens_as_an_annotation(|set: &mut Value| set["metadata"]["annotations"] = json!({"pillion.dev/service-account-tokens": "[{\"audience\": \"vault\", \"path\": \"vault\"}]"}), true)]
 #[case::strategy(|set: &mut Value| set["spec"]["updateStrategy"] = json!({"type": "NotUpdate", "partition": 1}), false)]
 #[case::history(|set: &mut Value| set["spec"]["revisionHistoryLimit"] = json!(3), false)]
 #[case::label(|set: &mut Value| set["metadata"]["labels"] = json!({"team": "a"}), false)]
@@ -169,6 +175,7 @@ fn esc1_giving_the_account_up_needs_no_rights() {
 #[case::elsewhere(|_: &mut Value| {}, false)]
 #[case::invalid(|set: &mut Value| set["spec"]["serviceAccountName"] = json!("default"), true)]
 #[case::denied(|set: &mut Value| set["spec"]["serviceAccountMode"] = json!("Pod"), true)]
+#[case::aud5_not_allowed(|set: &mut Value| set["spec"]["serviceAccountTokens"] = json!([{"audience": "sts", "path": "sts"}]), true)]
 fn idv1_esc1_nothing_is_asked_when_something_else_is_wrong(#[case] edit: fn(&mut Value), #[case] is_fine: bool) {
     let cluster = Cluster::new(there());
     let author = Author { user: "ann".to_owned(), groups: Vec::new() };

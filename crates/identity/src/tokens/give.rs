@@ -214,20 +214,29 @@ pub fn volume_of(credential: &Credential<'_>) -> Value {
     let mut sources = Vec::new();
     match credential.token {
         Token::OfPod => {
-            sources.push(json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}));
-            sources.extend(credential.audiences.iter().map(|token| json!({"serviceAccountToken": token.to_json()})));
+            sources.push(source("serviceAccountToken", json!({"expirationSeconds": LIFETIME, "path": "token"})));
+            sources.extend(credential.audiences.iter().map(|token| source("serviceAccountToken", token.to_json())));
         }
         Token::OfSecret => {
             let name = names::token_secret(&credential.id);
-            let items = json!([{"key": "token", "path": "token"}]);
-            sources.push(json!({"secret": {"name": name, "items": items, "optional": false}}));
+            sources.push(source("secret", json!({"name": name, "items": only("token"), "optional": false})));
             if !credential.audiences.is_empty() {
-                sources.push(json!({"secret": {"name": name, "optional": false}}));
+                sources.push(source("secret", json!({"name": name, "optional": false})));
             }
         }
     }
+    sources.push(source("configMap", json!({"name": "kube-root-ca.crt", "items": only("ca.crt")})));
     let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
-    sources.push(json!({"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}));
-    sources.push(json!({"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}}));
+    sources.push(source("downwardAPI", json!({"items": [{"path": "namespace", "fieldRef": namespace}]})));
     json!({"name": credential.volume, "projected": {"defaultMode": 0o644, "sources": sources}})
+}
+
+/// Returns a source of a projected volume.
+fn source(kind: &str, source: Value) -> Value {
+    json!({kind: source})
+}
+
+/// Returns the `items` of a source with one key, whose file has the same name.
+fn only(key: &str) -> Value {
+    json!([{"key": key, "path": key}])
 }

@@ -15,6 +15,7 @@ use super::volumes::{self, Volumes};
 use crate::decision::Decision;
 use crate::drivers::Drivers;
 use crate::names;
+use pillion_kubernetes::index::distinct;
 
 /// The name of a sidecar's Secret, volume or container that another container uses. It is formatted only for a message
 /// (E18).
@@ -169,10 +170,10 @@ pub(super) fn regained(
     (account, since): (&str, Since),
     with_ours: bool,
 ) -> Vec<Reason> {
-    let ours: BTreeSet<&str> = granted.of_account(account).map(|of| of.volume.as_str()).collect();
+    let ours = distinct(granted.of_account(account).map(|of| of.volume.as_str()));
     let is_ours = |volume: &&Value| ours.contains(pod::name(volume));
     let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
-    let ever: BTreeSet<&str> = ever.collect();
+    let ever = distinct(ever);
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
         let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
@@ -183,7 +184,7 @@ pub(super) fn regained(
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
         Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
-    let owners: BTreeSet<&str> = granted.of_account(account).flat_map(|of| of.owners.iter().copied()).collect();
+    let owners = distinct(granted.of_account(account).flat_map(|of| of.owners.iter().copied()));
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);

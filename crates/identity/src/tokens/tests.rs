@@ -1,5 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod audiences;
+
 use std::collections::BTreeSet;
 
 use pillion_sidecarset::pod;

@@ -326,6 +326,48 @@ fn all_findings_come_at_once() {
     );
 }
 
+/// AUD-2, AUD-5: the list with an account and with settings.
+#[rstest]
+#[case::without_an_account(
+    json!({"serviceAccountName": null, "serviceAccountTokens": [{"audience": "vault", "path": "vault"}]}),
+    &["spec.serviceAccountTokens: Forbidden: tokens belong to a ServiceAccount; set spec.serviceAccountName"]
+)]
+#[case::an_empty_one_without_an_account(json!({"serviceAccountName": null, "serviceAccountTokens": []}), &[])]
+#[case::allowed(json!({"serviceAccountTokens": [{"audience": "vault", "path": "vault", "expirationSeconds": 7200}]}), &[])]
+#[case::isolated(json!({"serviceAccountMode": "Isolate", "serviceAccountTokens": [{"audience": "vault", "path": "vault"}]}), &[])]
+#[case::several_not_allowed(
+    json!({"serviceAccountTokens": [
+        {"audience": "vault", "path": "a"}, {"audience": "sts", "path": "b"}, {"audience": "kubernetes", "path": "c"},
+    ]}),
+    &[
+        "403 SidecarSet \"logs\": spec.serviceAccountTokens[1]: the audience \"sts\" is not allowed; add it to serviceAccounts.allowedAudiences",
+        "403 SidecarSet \"logs\": spec.serviceAccountTokens[2]: the audience \"kubernetes\" is one of the API server; remove the entry and use the file \"token\", or correct serviceAccounts.apiServerAudiences",
+    ]
+)]
+#[case::too_long_a_life(
+    json!({"serviceAccountTokens": [{"audience": "vault", "path": "vault", "expirationSeconds": 7201}]}),
+    &["403 SidecarSet \"logs\": spec.serviceAccountTokens[0]: the token for \"vault\" would live 7201 seconds, and 7200 are allowed; lower expirationSeconds, or raise serviceAccounts.maxTokenExpirationSeconds"]
+)]
+#[case::invalid_ones_are_not_compared_with_settings(
+    json!({"serviceAccountTokens": [{"audience": "sts", "path": "token"}]}),
+    &["spec.serviceAccountTokens[0].path: Invalid value: \"token\": is the name of a file that the token directory has already; choose another name"]
+)]
+#[case::aud6_merging(
+    json!({
+        "behaviorWhenServiceAccountInjection": "Merge",
+        "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+        "serviceAccountTokens": [{"audience": "vault", "path": "vault"}],
+    }),
+    &["warning: spec.serviceAccountTokens: a Pod that runs under a merged ServiceAccount gets none of these tokens; mode Isolate gives them in any case"]
+)]
+fn aud2_aud5_the_list_of_a_set(#[case] fields: Value, #[case] expected: &[&str]) {
+    let globs = ["vault", "k*"].iter().map(|glob| glob.parse().unwrap());
+    let rules =
+        Rules { allowed_audiences: globs.collect(), max_token_expiration_seconds: Some(7200), ..Rules::default() };
+    let set = set(|set| set["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone()));
+    assert_eq!(said(&set, &rules), expected);
+}
+
 const OFF: &str =
     "Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this";
 
@@ -335,6 +377,7 @@ const OFF: &str =
 #[case::behaviour("behaviorWhenServiceAccountInjection", json!("Merge"), "pillion.dev/service-account-conflict", "merge")]
 #[case::permissions("serviceAccountPermissions", json!([]), "pillion.dev/service-account-permissions", "[]")]
 #[case::mode("serviceAccountMode", json!("Isolate"), "pillion.dev/service-account-mode", "Isolate")]
+#[case::aud1_tokens("serviceAccountTokens", json!([]), "pillion.dev/service-account-tokens", "[]")]
 fn idv1_without_the_gate(#[case] field: &str, #[case] value: Value, #[case] annotation: &str, #[case] text: &str) {
     let bare = || SidecarSet::from_decoded(json!({"metadata": {"name": "logs"}, "spec": {}}));
     let errors = |new: &SidecarSet, old: Option<&SidecarSet>| -> Vec<String> {

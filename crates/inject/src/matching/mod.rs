@@ -62,10 +62,9 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
             }
         }
     }
-    matched.sort_by(|one, other| {
-        let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
-        rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
-    });
+    let (bound, others): (Vec<_>, Vec<_>) = matched.into_iter().partition(|set| set.is_bound_to(query.namespace));
+    let matched: Vec<&CompiledSet<'_>> =
+        [bound, others].iter().flat_map(|sets| unique::ordered(sets, |set| set.name)).copied().collect();
 
     let first_of_name = unique::are_first(matched.iter().map(|set| set.name));
     for (set, is_first) in matched.iter().zip(first_of_name) {

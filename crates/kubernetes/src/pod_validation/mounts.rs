@@ -1,13 +1,13 @@
 //! Volume mounts and block devices of containers, checked against the volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::paths;
 use super::volumes::Volumes;
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::index::index;
+use crate::index::{distinct, index};
 use crate::json;
 use crate::node::Node;
 use crate::unique;
@@ -37,7 +37,7 @@ fn check_mounts(
     devices: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
-    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
+    let device_paths = distinct(devices.values().copied());
     // Kubernetes reports errors of these three fields at the list, not at the item.
     let list = container.at("volumeMounts");
     let first = unique::are_first(container.list("volumeMounts").iter().map(|mount| json::text(mount, &["mountPath"])));
@@ -118,7 +118,7 @@ fn check_devices(
     mounts: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
+    let mount_paths = distinct(mounts.values().copied());
     let devices = container.list("volumeDevices");
     let texts = |key| devices.iter().map(move |device| json::text(device, &[key]));
     let first = unique::are_first(texts("name")).into_iter().zip(unique::are_first(texts("devicePath")));

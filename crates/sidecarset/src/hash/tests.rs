@@ -78,6 +78,7 @@ fn idc9_identities_are_part_of_no_hash_and_no_revision() {
         "containers": [{"image": "test-image", "name": "container1"}], "serviceAccountName": "agent",
         "serviceAccountMode": "Isolate", "behaviorWhenServiceAccountInjection": "Merge",
         "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+        "serviceAccountTokens": [{"audience": "vault", "path": "vault"}],
     });
     let without = json!({"containers": with["containers"]});
     assert_eq!(preimage(&with).0, PLAIN);

@@ -158,12 +158,12 @@ impl<'a> Claims<'a> {
             ("containers", &self.containers, &other.containers),
         ] {
             let wrong = about(other.set, "has a container of this name for the same Pods");
-            for (name, index) in common(own, theirs) {
+            for (index, name) in common(own, theirs) {
                 found.invalid(&spec.place.item(list, index).child("name"), name, &wrong);
             }
         }
         let wrong = about(other.set, "has another volume of this name for the same Pods");
-        for (name, index) in common(&self.volumes, &other.volumes) {
+        for (index, name) in common(&self.volumes, &other.volumes) {
             if self.differs(name, index, other) {
                 found.invalid(&spec.place.item("volumes", index), name, &wrong);
             }
@@ -214,13 +214,12 @@ fn shared<'k, T, U>(own: &BTreeMap<&'k str, T>, theirs: &BTreeMap<&str, U>) -> V
     theirs.keys().filter_map(|key| own.get_key_value::<str>(key)).map(|(key, _)| *key).collect()
 }
 
-/// Returns the common names, each with its index in the first list, in the order of that list.
-fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<usize>>) -> Vec<(&'k str, usize)> {
-    let mut found = Vec::new();
+/// Returns the common names by their index in the first list.
+fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<usize>>) -> BTreeMap<usize, &'k str> {
+    let mut found = BTreeMap::new();
     for name in shared(own, theirs) {
-        found.extend(own.get(name).into_iter().flatten().map(|index| (name, *index)));
+        found.extend(own.get(name).into_iter().flatten().map(|index| (*index, name)));
     }
-    found.sort_by_key(|(_, index)| *index);
     found
 }
 

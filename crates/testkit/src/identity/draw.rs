@@ -29,6 +29,7 @@ const WANTED: [&str; 3] = ["x", "y", "z"];
 /// volumes.
 fn volumes() -> impl Strategy<Value = Vec<Value>> {
     let secret = names::token_secret("x");
+    let of_a = names::credential("x", Some("a"));
     let rare = |weight, volume: Value| option::weighted(weight, Just(volume));
     let own = prop_oneof![
         Just(json!({"name": "kube-api-access-own", "emptyDir": {}})),
@@ -59,15 +60,25 @@ fn volumes() -> impl Strategy<Value = Vec<Value>> {
         option::weighted(0.15, own),
         rare(0.04, json!({"name": "secret", "secret": {"secretName": secret}})),
         rare(0.04, json!({"name": "projected", "projected": {"sources": [{"secret": {"name": secret}}]}})),
-        rare(0.04, json!({"name": names::token_volume("x"), "emptyDir": {}})),
+        rare(0.03, json!({"name": names::token_volume("x"), "emptyDir": {}})),
+        (
+            rare(0.02, json!({"name": names::token_volume(&of_a), "emptyDir": {}})),
+            rare(
+                0.02,
+                json!({"name": "whole", "projected": {"sources": [{"secret": {"name": names::token_secret(&of_a)}}]}}),
+            ),
+        ),
         others,
     )
-        .prop_map(|(vault, plain, own, secret, projected, forged, (certificate, asking, nfs, smb, flex))| {
-            let mut volumes = vec![json!({"name": "data", "emptyDir": {}})];
-            volumes.extend([vault, plain, own, secret, projected, forged].into_iter().flatten());
-            volumes.extend([certificate, asking, nfs, smb, flex].into_iter().flatten());
-            volumes
-        })
+        .prop_map(
+            |(vault, plain, own, secret, projected, forged, of_set, (certificate, asking, nfs, smb, flex))| {
+                let mut volumes = vec![json!({"name": "data", "emptyDir": {}})];
+                volumes
+                    .extend([vault, plain, own, secret, projected, forged, of_set.0, of_set.1].into_iter().flatten());
+                volumes.extend([certificate, asking, nfs, smb, flex].into_iter().flatten());
+                volumes
+            },
+        )
 }
 
 /// Adds a source to a projected volume.
@@ -88,7 +99,7 @@ fn container(name: &'static str, volumes: Vec<String>) -> impl Strategy<Value = 
     let mounts = vec((select(volumes), path), 0..=2);
     let env = prop_oneof![
         8 => Just("ordinary".to_owned()),
-        1 => Just(names::token_secret("x")),
+        1 => select(vec![names::token_secret("x"), names::token_secret(&names::credential("x", Some("a")))]),
     ];
     (mounts, option::weighted(0.3, env)).prop_map(move |(mounts, secret)| {
         let mut container = json!({"name": name, "image": "app:1"});
@@ -155,6 +166,11 @@ fn pod() -> impl Strategy<Value = Value> {
 
 fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Set> {
     let account = option::weighted(0.85, select(WANTED.to_vec()));
+    let tokens = prop_oneof![
+        3 => Just(&[][..]),
+        1 => Just(&[("vault", "vault")][..]),
+        1 => Just(&[("sts.example.com", "sts"), ("vault", "v")][..]),
+    ];
     let token = (select(vec!["", "mesh"]), select(vec!["/tokens", TOKEN_PATH]));
     let identity = (account, select(modes), select(vec!["Refuse", "Merge", "Merge", "Merge"]), any::<bool>());
     let shape = (
@@ -165,12 +181,13 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
         prop_oneof![8 => Just("agent-data"), 1 => select(vec!["vault", "plain", "certificate", "asking"])],
         option::weighted(0.15, token),
         option::weighted(0.03, select(PLACES.to_vec())),
+        tokens,
     );
     (prop::bool::weighted(0.9), identity, shape).prop_map(
         move |(
             matches,
             (account, mode, on_conflict, by_annotation),
-            (is_pair, init, shares, place, volume, token, in_the_way),
+            (is_pair, init, shares, place, volume, token, in_the_way, tokens),
         )| {
             Set {
                 name,
@@ -187,6 +204,7 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
                 // A set that names an account may not bring tokens (E4).
                 token: token.filter(|_| account.is_none()),
                 in_the_way,
+                tokens,
             }
         },
     )

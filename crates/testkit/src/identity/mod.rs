@@ -12,7 +12,7 @@ pub mod table;
 
 pub use draw::scenario;
 pub use expect::Expected;
-pub use kubelet::{Pair, pairs};
+pub use kubelet::{Pair, Secrets, pairs, pairs_with};
 pub use plugin::{Account, Accounts, NAMESPACE, admit, invalid};
 pub use scenario::{Scenario, Set};
 
@@ -39,13 +39,18 @@ pub fn audiences(volume: &Value) -> Vec<&str> {
     found
 }
 
-/// Returns the Secrets that a volume names. Texts may be empty.
-pub fn secrets(volume: &Value) -> Vec<&str> {
-    let mut found = vec![
+/// Returns the Secrets that a volume names for all of their keys. Texts may be empty.
+fn secrets_in_full(volume: &Value) -> [&str; 3] {
+    [
         json::text(volume, &["secret", "secretName"]),
         json::text(volume, &["csi", "nodePublishSecretRef", "name"]),
         json::text(volume, &["flexVolume", "secretRef", "name"]),
-    ];
+    ]
+}
+
+/// Returns the Secrets that a volume names. Texts may be empty.
+pub fn secrets(volume: &Value) -> Vec<&str> {
+    let mut found = Vec::from(secrets_in_full(volume));
     found.extend(json::items(volume, &["projected", "sources"]).iter().map(|s| json::text(s, &["secret", "name"])));
     found
 }

@@ -3,6 +3,7 @@
 use pillion_identity::names;
 use serde_json::{Value, json};
 
+use super::kubelet::Secrets;
 use super::{Accounts, NAMESPACE};
 use crate::FakeCluster;
 
@@ -38,6 +39,8 @@ pub struct Set {
     pub token: Option<(&'static str, &'static str)>,
     /// A second mount path of its volume: at, above or below the place of tokens.
     pub in_the_way: Option<&'static str>,
+    /// `serviceAccountTokens`: the audience and the file of each.
+    pub tokens: &'static [(&'static str, &'static str)],
 }
 
 impl Set {
@@ -57,12 +60,20 @@ impl Set {
             volume: "agent-data",
             token: None,
             in_the_way: None,
+            tokens: &[],
         }
     }
 
     /// Whether it asks for an identity in this Pod.
     pub fn asks(&self) -> bool {
         self.matches && self.account.is_some()
+    }
+
+    /// Returns what the names of its volume and its Secret are derived from if it gets `account` (AUD-4). It has its own
+    /// unless it has no tokens for other audiences, or gets a merged account (AUD-6).
+    pub fn credential(&self, account: &str) -> String {
+        let own = Some(self.name).filter(|_| !self.tokens.is_empty() && self.account == Some(account));
+        names::credential(account, own)
     }
 
     /// Returns the names of its containers in a Pod.
@@ -112,6 +123,8 @@ impl Set {
             },
         });
         let Some(account) = self.account else { return set };
+        let tokens: Value =
+            self.tokens.iter().map(|(audience, path)| json!({"audience": audience, "path": path})).collect();
         let permissions = json!([{"apiGroups": [""], "resources": [self.name], "verbs": ["get"]}]);
         if self.by_annotation {
             set["metadata"]["annotations"] = json!({
@@ -119,12 +132,14 @@ impl Set {
                 "pillion.dev/service-account-mode": self.mode,
                 "pillion.dev/service-account-conflict": self.on_conflict.to_ascii_lowercase(),
                 "pillion.dev/service-account-permissions": permissions.to_string(),
+                "pillion.dev/service-account-tokens": tokens.to_string(),
             });
         } else {
             set["spec"]["serviceAccountName"] = json!(account);
             set["spec"]["serviceAccountMode"] = json!(self.mode);
             set["spec"]["behaviorWhenServiceAccountInjection"] = json!(self.on_conflict);
             set["spec"]["serviceAccountPermissions"] = permissions;
+            set["spec"]["serviceAccountTokens"] = tokens;
         }
         set
     }
@@ -174,6 +189,7 @@ impl Scenario {
             "serviceAccounts": {
                 "onMissing": self.on_missing, "onConflict": self.on_conflict,
                 "onAppServiceAccount": self.on_app_account, "allowPodMode": self.allow_pod_mode,
+                "allowedAudiences": ["vault", "sts.*"],
             },
         })
     }
@@ -190,6 +206,17 @@ impl Scenario {
         let mut settings = self.settings();
         settings["role"] = json!("Assert");
         settings
+    }
+
+    /// Returns the Secrets with tokens of isolated sidecars: one for each account, and one for each SidecarSet with
+    /// tokens for other audiences (AUD-4, AUD-7).
+    pub fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::of(&self.accounts);
+        for set in self.sets.iter().filter(|set| set.asks() && !set.tokens.is_empty()) {
+            let account = set.account.unwrap_or_default();
+            secrets.add(&names::token_secret(&set.credential(account)), account, set.tokens);
+        }
+        secrets
     }
 
     /// Returns the cluster as the policy sees it.
