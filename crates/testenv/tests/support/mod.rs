@@ -6,7 +6,9 @@ pub mod burst;
 pub mod clock;
 pub mod controllers;
 pub mod deployments;
+pub mod kubelet;
 pub mod sidecar_sets;
+pub mod verifier;
 pub mod webhook;
 
 use std::fs;
