@@ -43,7 +43,7 @@ async fn of_source(cluster: &Cluster, pod: &Value, source: &Value) -> Files {
         "serviceAccountToken" => {
             let audience = Some(text(&source["audience"])).filter(|audience| !audience.is_empty());
             let wanted = TokenRequestSpec {
-                audiences: audience.into_iter().collect(),
+                audiences: audience.map(|audience| vec![audience]),
                 expiration_seconds: Some(source["expirationSeconds"].as_i64().unwrap_or(3600)),
                 ..bound_to("Pod", pod)
             };
