@@ -3,8 +3,11 @@
 //! The functions that the policy uses decide this, so the controllers prepare what the policy will ask for. A Pod that
 //! the policy would refuse needs nothing.
 
+use std::collections::BTreeMap;
+
 use pillion_admission::pod_identity::{self, Identities};
 use pillion_admission::settings::Settings;
+use pillion_identity::audience::AudienceToken;
 use pillion_identity::decide;
 use pillion_identity::decision::Asking;
 use pillion_identity::declared::{Mode, OnConflict};
@@ -18,13 +21,16 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
+use crate::credential::Credential;
+
 /// The identities of a Pod that only a controller can make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// The SidecarSets for which the Pod needs one merged account, ascending (M in IDP-7).
     pub merged: Option<Vec<String>>,
-    /// The accounts whose tokens sidecars mount from a Secret (TOK-1), ascending.
-    pub isolated: Vec<String>,
+    /// What sidecars mount from Secrets (TOK-1, AUD-3), each with its tokens for other audiences, in the order of the
+    /// set.
+    pub isolated: BTreeMap<Credential, Vec<AudienceToken>>,
 }
 
 /// A SidecarSet that may ask for an identity, with its decoded request. Both are the same in every namespace.
@@ -48,7 +54,18 @@ impl Prepared {
 
     /// The ServiceAccounts that the SidecarSet names.
     pub fn accounts(&self) -> impl Iterator<Item = &str> {
-        self.identity.iter().flat_map(|of| &of.asking).map(|asking| asking.account.as_str())
+        self.asking().map(|asking| asking.account.as_str())
+    }
+
+    /// Returns the tokens for other audiences that this set asks for under the account of its own Secret; `None` if the
+    /// set is another one, or names another account.
+    pub fn audiences(&self, of: &Credential) -> Option<&[AudienceToken]> {
+        let is_it = |set: &&Asking| of.sidecar_set.as_ref() == Some(&set.sidecar_set) && of.account == set.account;
+        self.asking().find(is_it).map(|set| set.declared.tokens.as_slice())
+    }
+
+    fn asking(&self) -> impl Iterator<Item = &Asking> {
+        self.identity.iter().flat_map(|of| &of.asking)
     }
 
     /// Whether the set affects no Pod's identity. A set that asks for nothing still matters if it is a canary: it
@@ -146,7 +163,8 @@ impl<'a> Demands<'a> {
             return Demand::default();
         };
         let merged = resolved.merged().map(|sets| ascending(sets.iter().map(|set| set.sidecar_set.as_str())));
-        Demand { merged, isolated: ascending(resolved.isolated().map(|set| set.account.as_str())) }
+        let isolated = resolved.isolated().map(|set| (Credential::of(set), set.declared.tokens.clone()));
+        Demand { merged, isolated: isolated.collect() }
     }
 
     /// Returns the request of the set of this name, if Pods of the namespace can match the set and it would merge its

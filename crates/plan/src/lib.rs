@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod condition;
+pub mod credential;
 pub mod default_account;
 pub mod demand;
 pub mod failure;

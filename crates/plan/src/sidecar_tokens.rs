@@ -1,9 +1,12 @@
-//! Tokens for isolated sidecars (TOK-5 to TOK-7): plans which Secrets a namespace needs, which Secrets get a token now,
-//! and which Secrets are deleted.
+//! Tokens for isolated sidecars (TOK-5 to TOK-7, AUD-7, AUD-8): plans which Secrets a namespace needs, which Secrets get
+//! tokens now, and which Secrets are deleted.
 //!
-//! A token takes three steps: create an empty Secret, request a token bound to it ([`request`]), write the token into
-//! it ([`fill`]). The controller may stop after any step; the next plan continues from the cluster's state.
+//! Tokens take three steps: create an empty Secret, request each token, bound to the Secret ([`request`]), write all of
+//! them into it at once ([`fill`]). The controller may stop after any step; the next plan continues from the cluster's
+//! state.
 
+mod audiences;
+mod mint;
 mod secret;
 
 #[cfg(test)]
@@ -16,13 +19,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::Step;
-use pillion_identity::names;
+use crate::credential::Credential;
+use pillion_identity::audience::AudienceToken;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::hash;
 
+pub use mint::{Minted, Tokens, fill, request};
 pub use secret::{
-    ACCOUNT, ACCOUNT_UID, CHECKSUM, Content, EXPIRES, Foreign, LABELS, RENEW_AFTER, Secret, UNNEEDED_SINCE, seed,
+    ACCOUNT, ACCOUNT_UID, AUDIENCES, CHECKSUM, Content, EXPIRES, Foreign, LABELS, RENEW_AFTER, SIDECAR_SET, Secret,
+    UNNEEDED_SINCE, seed,
 };
 
 /// Default lifetime of a token, in seconds (TOK-7).
@@ -40,11 +45,15 @@ const LIFE_MIN: i64 = 60;
 /// The needs of the Pods of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The ServiceAccounts of isolated sidecars, for existing Pods and for Pods that workloads will create.
-    pub accounts: BTreeSet<String>,
+    /// What isolated sidecars need, of existing Pods and of Pods that workloads will create: the credentials, each with
+    /// the tokens for other audiences that its SidecarSet asks for.
+    pub credentials: BTreeMap<Credential, Vec<AudienceToken>>,
     /// Secrets mounted by Pods that have not terminated. Being mounted never creates a Secret: creators of Pods do not
     /// choose identities.
     pub mounted: BTreeSet<String>,
+    /// The tokens for other audiences that SidecarSets ask for now, of those credentials that Pods only mount. A
+    /// credential whose set is gone or names another account is not in it.
+    pub declared: BTreeMap<Credential, Vec<AudienceToken>>,
 }
 
 /// A ServiceAccount.
@@ -69,7 +78,7 @@ pub struct SidecarTokenInput<'a> {
     pub secrets: &'a BTreeMap<String, Secret>,
 }
 
-/// Why a new token is requested.
+/// Why new tokens are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The Secret has no token.
@@ -78,6 +87,8 @@ pub enum Why {
     Edited,
     /// The ServiceAccount was replaced by another of the same name; the token belongs to the old one (MRG-13).
     NewAccount,
+    /// The list of tokens for other audiences is another one (AUD-8).
+    Changed,
     /// The current token expires soon (TOK-7).
     Due,
 }
@@ -89,14 +100,18 @@ pub enum Move {
     Create {
         /// The `metadata.uid` of the ServiceAccount.
         account_uid: String,
+        /// The tokens for other audiences, beside that for the API server.
+        audiences: Vec<AudienceToken>,
     },
-    /// Request a token ([`request`]) and write it into the Secret ([`fill`]).
+    /// Request the tokens ([`request`]) and write them into the Secret ([`fill`]).
     Mint {
         /// The Secret.
         secret: Secret,
         /// The `metadata.uid` of the ServiceAccount.
         account_uid: String,
-        /// Why a new token is requested.
+        /// The tokens for other audiences, beside that for the API server.
+        audiences: Vec<AudienceToken>,
+        /// Why new tokens are requested.
         why: Why,
     },
     /// Mark the Secret as unneeded, remove that mark, or delete an immutable Secret.
@@ -105,8 +120,8 @@ pub enum Move {
     Collect(Secret),
 }
 
-/// Why a needed ServiceAccount gets no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+/// Why a needed ServiceAccount gets no token, or not every token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Lack {
     /// The ServiceAccount does not exist.
     #[error("there is no such ServiceAccount in this namespace; once there is one, it gets a token")]
@@ -119,6 +134,9 @@ pub enum Lack {
         "the settings do not allow this ServiceAccount here (serviceAccounts.allowed, serviceAccounts.protectedNamespaces)"
     )]
     NotAllowed,
+    /// The settings no longer allow an audience of a Secret that Pods mount (AUD-5). Holds the problem and the remedy.
+    #[error("the Secret no longer has every token: {0}")]
+    AudienceNotAllowed(String),
     /// The Secret is being deleted; tokens bound to it end with it.
     #[error("the Secret is being deleted, and something keeps it; once it is gone, there is a new one")]
     SecretTerminating,
@@ -127,24 +145,28 @@ pub enum Lack {
 /// The actions for a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The actions, each with the name of its ServiceAccount.
-    pub moves: Vec<(String, Move)>,
-    /// The needed ServiceAccounts that get no token now, by name.
-    pub lacks: BTreeMap<String, Lack>,
+    /// The actions, each with what its Secret is for.
+    pub moves: Vec<(Credential, Move)>,
+    /// What gets no token now, or not every token.
+    pub lacks: BTreeMap<Credential, Lack>,
     /// When the next action is due if nothing changes before then.
     pub next: Option<Timestamp>,
 }
 
 /// Plans for a namespace that is not being deleted.
 pub fn plan(seen: &SidecarTokenInput<'_>, rules: &Rules, now: Timestamp) -> Plan {
+    let Needs { credentials, mounted, declared } = seen.needs;
     let mut plan = Plan::default();
-    for account in &seen.needs.accounts {
-        let secret = seen.secrets.get(&names::token_secret(account));
-        plan.provide(seen, rules, account, secret, now);
+    for (credential, tokens) in credentials {
+        let secret = seen.secrets.get(&credential.secret());
+        plan.provide(seen, rules, (credential, tokens), secret, now);
     }
-    for secret in seen.secrets.values().filter(|secret| !seen.needs.accounts.contains(&secret.account)) {
-        if seen.needs.mounted.contains(&secret.name) {
-            plan.provide(seen, rules, &secret.account, Some(secret), now);
+    for secret in seen.secrets.values().filter(|secret| !credentials.contains_key(&secret.credential)) {
+        let credential = &secret.credential;
+        if mounted.contains(&secret.name) {
+            // Without its SidecarSet, a Pod keeps what it has for as long as it runs.
+            let tokens = declared.get(credential).unwrap_or(&secret.audiences);
+            plan.provide(seen, rules, (credential, tokens), Some(secret), now);
         } else {
             plan.retire(secret, now);
         }
@@ -153,35 +175,43 @@ pub fn plan(seen: &SidecarTokenInput<'_>, rules: &Rules, now: Timestamp) -> Plan
 }
 
 impl Plan {
-    /// Plans for the Secret of a needed account.
+    /// Plans for a needed Secret with these tokens for other audiences.
     fn provide(
         &mut self,
         seen: &SidecarTokenInput<'_>,
         rules: &Rules,
-        account: &str,
+        (credential, tokens): (&Credential, &[AudienceToken]),
         secret: Option<&Secret>,
         now: Timestamp,
     ) {
         if let Some(secret) = secret.filter(|secret| secret.unneeded_since.is_some() && !secret.is_terminating) {
             // This comes first: it changes the Secret's resource version, so a deletion that is under way fails.
-            self.add(account, Move::Write(secret.patch(marked(None))));
+            self.add(credential, Move::Write(secret.patch(marked(None))));
             return;
         }
-        let account_uid = match usable(seen, rules, account, secret) {
+        let account_uid = match usable(seen, rules, &credential.account, secret) {
             Ok(uid) => uid.to_owned(),
             Err(lack) => {
-                self.lacks.insert(account.to_owned(), lack);
+                self.lacks.insert(credential.clone(), lack);
                 return;
             }
         };
+        let (audiences, objection) = match credential.sidecar_set {
+            Some(_) => audiences::allowed(tokens, rules),
+            None => (Vec::new(), None),
+        };
+        if let Some(objection) = objection {
+            self.lacks.insert(credential.clone(), Lack::AudienceNotAllowed(objection));
+        }
         let Some(secret) = secret else {
-            self.add(account, Move::Create { account_uid });
+            self.add(credential, Move::Create { account_uid, audiences });
             return;
         };
         let why = match secret.content {
             Content::Empty => Why::Empty,
             Content::Edited => Why::Edited,
             Content::Token { .. } if secret.account_uid != account_uid => Why::NewAccount,
+            Content::Token { .. } if !audiences::are_same(&secret.audiences, &audiences) => Why::Changed,
             Content::Token { renew_after, .. } if now >= renew_after => Why::Due,
             Content::Token { renew_after, .. } => {
                 self.look_at(renew_after);
@@ -189,12 +219,12 @@ impl Plan {
             }
         };
         self.add(
-            account,
+            credential,
             // An immutable Secret is deleted and created again.
             if secret.is_immutable {
                 Move::Write(delete(secret))
             } else {
-                Move::Mint { secret: secret.clone(), account_uid, why }
+                Move::Mint { secret: secret.clone(), account_uid, audiences, why }
             },
         );
     }
@@ -204,22 +234,22 @@ impl Plan {
         if secret.is_terminating {
             return;
         }
-        let account = &secret.account;
+        let credential = &secret.credential;
         // A time in the future comes from another clock: replace it.
         let Some(since) = secret.unneeded_since.filter(|since| *since <= now) else {
-            self.add(account, Move::Write(secret.patch(marked(Some(now)))));
+            self.add(credential, Move::Write(secret.patch(marked(Some(now)))));
             return;
         };
         let end = Timestamp(since.0.saturating_add(LINGER));
         if now >= end {
-            self.add(account, Move::Collect(secret.clone()));
+            self.add(credential, Move::Collect(secret.clone()));
         } else {
             self.look_at(end);
         }
     }
 
-    fn add(&mut self, account: &str, what: Move) {
-        self.moves.push((account.to_owned(), what));
+    fn add(&mut self, credential: &Credential, what: Move) {
+        self.moves.push((credential.clone(), what));
     }
 
     fn look_at(&mut self, time: Timestamp) {
@@ -256,69 +286,4 @@ fn marked(since: Option<Timestamp>) -> Value {
 pub fn delete(secret: &Secret) -> Step {
     let (uid, version) = (secret.uid.clone(), secret.resource_version.clone());
     Step::Delete { object: secret.reference(), uid, resource_version: Some(version) }
-}
-
-/// Returns the TokenRequest for a token of the ServiceAccount with this UID, bound to the Secret, with a lifetime in
-/// seconds (TOK-5). The API server may grant a shorter lifetime.
-pub fn request(secret: &Secret, account_uid: &str, lifetime: u32) -> Value {
-    json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        // Kubernetes 1.34 and later refuse the request if another account has the name now.
-        "metadata": {"uid": account_uid},
-        "spec": {
-            // Without audiences the token is for the API server.
-            "audiences": [],
-            "boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": secret.name, "uid": secret.uid},
-            "expirationSeconds": lifetime.max(LIFETIME_MIN),
-        },
-    })
-}
-
-/// A token from the API server. The type has no `Debug`, so that the token cannot get into a log.
-pub struct Minted<'a> {
-    /// The token in Base64, as in `data` of the Secret.
-    pub data: &'a str,
-    /// `status.expirationTimestamp` (TOK-7).
-    pub expires: Timestamp,
-    /// `spec.expirationSeconds` of the answer, in seconds.
-    pub lifetime: i64,
-}
-
-/// Returns the step that writes a token into the Secret, if it has not changed since it was observed. `asked_at` is the
-/// time of the request, by the clock of the plans.
-pub fn fill(secret: &Secret, account_uid: &str, minted: &Minted<'_>, asked_at: Timestamp) -> Step {
-    let expires = minted.expires.to_string();
-    let renew_after = renew_after(&secret.uid, minted, asked_at).to_string();
-    let stated = [secret.account.as_str(), account_uid, &expires, &renew_after];
-    let checksum = secret::checksum(&secret.uid, stated, minted.data);
-    let [account, account_uid, expires, renew_after] = stated;
-    let annotations = json!({
-        ACCOUNT: account,
-        ACCOUNT_UID: account_uid,
-        EXPIRES: expires,
-        RENEW_AFTER: renew_after,
-        CHECKSUM: checksum,
-    });
-    secret.patch(json!({"metadata": {"annotations": annotations}, "data": {"token": minted.data}}))
-}
-
-/// Returns when the token is due for renewal: after four fifths of its life or after a day, whichever is shorter, less
-/// up to an eighth of that time. The variation spreads the renewals of tokens that were requested together (TOK-7).
-///
-/// The time counts from `asked_at`, so it holds for a clock that differs from the API server's.
-fn renew_after(uid: &str, minted: &Minted<'_>, asked_at: Timestamp) -> Timestamp {
-    let left = minted.expires.0.saturating_sub(asked_at.0);
-    let life = left.min(minted.lifetime).max(LIFE_MIN);
-    let period = (life / 5).saturating_mul(4).min(PERIOD_MAX);
-    Timestamp(asked_at.0.saturating_add(period - jitter(uid, period / 8)))
-}
-
-/// Returns a number from 0 to `most`, always the same for the same UID.
-fn jitter(uid: &str, most: i64) -> i64 {
-    let drawn = hash::sha256(uid.as_bytes()).bytes().take(8).fold(0_i64, |drawn, digit| {
-        let digit = char::from(digit).to_digit(16).unwrap_or_default();
-        drawn * 16 + i64::from(digit)
-    });
-    drawn % (most.max(0) + 1)
 }

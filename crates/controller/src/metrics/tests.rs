@@ -10,7 +10,7 @@ use crate::merged;
 use crate::registry;
 use crate::rollout::metrics::RolloutMetrics;
 use crate::sidecar_tokens::Trouble;
-use crate::sidecar_tokens::metrics::TokenMetrics;
+use crate::sidecar_tokens::metrics::{Measured, TokenMetrics};
 
 #[test]
 fn what_happened_can_be_scraped() {
@@ -58,9 +58,12 @@ fn reasons() -> Vec<(&'static str, &'static str)> {
         Notice::TooMany { merging: 5 },
     ];
     let merged = notices.iter().map(Notice::reason).chain(merged::REASONS);
-    let lacks = [Lack::Missing, Lack::Terminating, Lack::NotAllowed, Lack::SecretTerminating].map(Trouble::Lack);
+    let audience = Lack::AudienceNotAllowed(String::new());
+    let lacks =
+        [Lack::Missing, Lack::Terminating, Lack::NotAllowed, audience, Lack::SecretTerminating].map(Trouble::Lack);
     let others = [
         Trouble::Foreign(Foreign::Label),
+        Trouble::ApiServerAudience(String::new()),
         Trouble::NotGiven,
         Trouble::NotListed(why.clone()),
         Trouble::Forbidden(why.clone()),
@@ -93,9 +96,11 @@ fn the_list_of_metrics_is_what_a_scrape_gives() {
         metrics.kept().get_or_create(&Kind { kind }).set(1);
     }
     let tokens = TokenMetrics::new(&metrics);
-    tokens.requested(true);
-    tokens.requested(false);
-    tokens.measured(1, None);
+    for has_audience in [false, true] {
+        tokens.requested(has_audience, true);
+        tokens.requested(has_audience, false);
+    }
+    tokens.measured(Measured { count: 1, ..Measured::default() });
     let at = ConfigMapName { namespace: ANY.to_owned(), name: String::new() };
     BundleMetrics::new(&metrics).written(&at, &[], 1, true, Timestamp(1));
     RolloutMetrics::new(&metrics).fill(ANY);

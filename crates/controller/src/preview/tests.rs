@@ -6,6 +6,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::credential::Credential;
 use serde_json::{Value, json};
 
 use super::*;
@@ -148,7 +149,7 @@ async fn tok5_a_secret_of_somebody_else_is_left_alone() {
 #[tokio::test]
 async fn tok5_a_secret_that_nobody_needs_goes_later() {
     let secret = |since: Option<&str>| {
-        let mut secret = pillion_plan::sidecar_tokens::seed("shop", "c");
+        let mut secret = pillion_plan::sidecar_tokens::seed("shop", &Credential::shared("c"));
         if let Some(since) = since {
             secret["metadata"]["annotations"]["pillion.dev/unneeded-since"] = json!(since);
         }
@@ -324,7 +325,7 @@ async fn the_state_of_the_cluster_is_shown_as_it_will_be() {
 #[tokio::test]
 async fn what_follows_is_shown_if_somebody_asks() {
     // Nobody needs the Secret. It is marked, and deleted some time later.
-    let manifests = [isolated("c"), account("c"), pillion_plan::sidecar_tokens::seed("shop", "c")];
+    let manifests = [isolated("c"), account("c"), pillion_plan::sidecar_tokens::seed("shop", &Credential::shared("c"))];
     let later = std::sync::atomic::AtomicI64::new(NOW.0);
     let hours = move || Timestamp(later.fetch_add(3600, std::sync::atomic::Ordering::SeqCst));
     let names = BTreeSet::from([Name::SidecarTokens]);
@@ -351,4 +352,34 @@ async fn no_token_is_shown() {
     assert_eq!(minted.verb, Verb::Mint);
     let token = minted.after.as_ref().expect("the Secret")["data"]["token"].as_str().expect("a token").to_owned();
     assert!(token.ends_with(" characters)"), "{token}");
+}
+
+/// AUD-7: a preview shows the files that a set with tokens for other audiences gets, without a token.
+#[tokio::test]
+async fn aud7_the_secret_of_a_set_is_shown_with_its_keys() {
+    let mut set = isolated("c");
+    set["spec"]["serviceAccountTokens"] = json!([{"audience": "vault", "path": "vault-token"}]);
+    let manifests = [set, isolated("d"), deployment("shop"), account("c"), account("d")];
+    let rules = json!({"serviceAccounts": {"allowedAudiences": ["vault"]}});
+
+    let preview = of(simulated(&situation(&manifests)).await, settings(&rules), &[Name::SidecarTokens]).await;
+
+    let own = Credential::own("c", "c");
+    let of_set: Vec<&Change> = preview.changes.iter().filter(|change| change.object.name == own.secret()).collect();
+    let told: Vec<(Verb, &str)> = of_set.iter().map(|change| (change.verb, change.why.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (Verb::Create, "the token of ServiceAccount \"c\" for SidecarSet \"c\""),
+            (Verb::Mint, "a first token of ServiceAccount \"c\" for SidecarSet \"c\""),
+        ]
+    );
+    let secret = of_set[1].after.as_ref().expect("the Secret");
+    let data = secret["data"].as_object().expect("data");
+    assert_eq!(data.keys().collect::<BTreeSet<_>>(), BTreeSet::from([&"token".to_owned(), &"vault-token".to_owned()]));
+    let is_hidden = |value: &Value| value.as_str().is_some_and(|text| text.ends_with(" characters)"));
+    assert!(data.values().all(is_hidden), "{secret}");
+    let shared = Credential::shared("d").secret();
+    assert!(preview.changes.iter().any(|change| change.object.name == shared), "{preview:?}");
+    assert_eq!(preview.problems, []);
 }

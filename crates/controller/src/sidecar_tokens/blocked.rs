@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
 use kube::core::PartialObjectMeta;
-use pillion_identity::names;
+use pillion_plan::credential::Credential;
 
 use super::SidecarTokens;
 use crate::context::Context;
@@ -23,16 +23,16 @@ impl Projection for Foreign {
     }
 }
 
-/// The watches of one namespace, by account.
+/// The watches of one namespace, by what the Secret is for.
 #[derive(Default)]
-pub(super) struct Blocked(BTreeMap<String, Watched<Foreign>>);
+pub(super) struct Blocked(BTreeMap<Credential, Watched<Foreign>>);
 
 impl Blocked {
     /// Starts to watch a Secret that is in the way. Its deletion wakes the namespace.
-    pub(super) fn add(&mut self, context: &Context, wakes: &Wakes<String>, namespace: &str, account: &str) {
-        self.0.entry(account.to_owned()).or_insert_with(|| {
+    pub(super) fn add(&mut self, context: &Context, wakes: &Wakes<String>, namespace: &str, credential: &Credential) {
+        self.0.entry(credential.clone()).or_insert_with(|| {
             let api = Api::<PartialObjectMeta<SecretObject>>::namespaced(context.client.clone(), namespace);
-            let watch = Watch::new(api, "Secret").field("metadata.name", &names::token_secret(account)).one_of_many();
+            let watch = Watch::new(api, "Secret").field("metadata.name", &credential.secret()).one_of_many();
             let watched = context.store.keep(SidecarTokens::NAME, watch, |_| Some(Foreign));
             wakes.on(&watched, Facets::all(), its_namespace);
             watched
@@ -40,13 +40,13 @@ impl Blocked {
     }
 
     /// Whether a Secret that was in the way is gone. Returns true once; the watch then ends.
-    pub(super) fn is_gone(&mut self, account: &str) -> bool {
+    pub(super) fn is_gone(&mut self, credential: &Credential) -> bool {
         let is_gone = |watch: &Watched<Foreign>| watch.is_listed() && watch.is_empty();
-        self.0.get(account).is_some_and(is_gone) && self.0.remove(account).is_some()
+        self.0.get(credential).is_some_and(is_gone) && self.0.remove(credential).is_some()
     }
 
-    /// Drops the watches for all accounts other than these.
-    pub(super) fn settle(&mut self, accounts: &BTreeSet<&str>) {
-        self.0.retain(|account, _| accounts.contains(account.as_str()));
+    /// Drops all watches other than these.
+    pub(super) fn settle(&mut self, credentials: &BTreeSet<&Credential>) {
+        self.0.retain(|credential, _| credentials.contains(credential));
     }
 }

@@ -1,16 +1,17 @@
-//! Remembers the attempts for each account of a namespace. So failures are retried with growing delays, and a repair is
+//! Remembers the attempts for each Secret of a namespace. So failures are retried with growing delays, and a repair is
 //! not repeated at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pillion_plan::Step;
+use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Move, Why};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 
-/// The delays after failures of one account.
+/// The delays after failures of one Secret.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(5) };
 /// The delay if the live object differs from what is known.
 const NOT_SEEN_YET: Duration = Duration::from_secs(2);
@@ -48,17 +49,17 @@ struct Entry {
     foreign: Option<Instant>,
 }
 
-/// The entries, by account.
+/// The entries, by what the Secret is for.
 #[derive(Debug, Default)]
-pub(super) struct Memory(BTreeMap<String, Entry>);
+pub(super) struct Memory(BTreeMap<Credential, Entry>);
 
 impl Memory {
     /// Checks whether an attempt may start now.
     ///
     /// # Errors
     /// The time to wait.
-    pub(super) fn may(&self, account: &str, attempt: Attempt, now: Instant) -> Result<(), Duration> {
-        let Some(entry) = self.0.get(account) else { return Ok(()) };
+    pub(super) fn may(&self, credential: &Credential, attempt: Attempt, now: Instant) -> Result<(), Duration> {
+        let Some(entry) = self.0.get(credential) else { return Ok(()) };
         let repaired = entry.filled.filter(|_| attempt.is_repair).map(|at| at + REPAIR);
         let foreign = entry.foreign.filter(|_| attempt.is_create);
         match entry.not_before.max(repaired).max(foreign).filter(|time| *time > now) {
@@ -68,8 +69,8 @@ impl Memory {
     }
 
     /// Records that an attempt was carried out; `is_filled` tells whether it wrote a token.
-    pub(super) fn wrote(&mut self, account: &str, is_filled: bool, now: Instant) {
-        let entry = self.entry(account);
+    pub(super) fn wrote(&mut self, credential: &Credential, is_filled: bool, now: Instant) {
+        let entry = self.entry(credential);
         if is_filled {
             entry.filled = Some(now);
         }
@@ -77,8 +78,8 @@ impl Memory {
     }
 
     /// Records a failure. Returns the time to wait: at least `least`, which the API server may ask for.
-    pub(super) fn failed(&mut self, account: &str, least: Option<Duration>, now: Instant) -> Duration {
-        let entry = self.entry(account);
+    pub(super) fn failed(&mut self, credential: &Credential, least: Option<Duration>, now: Instant) -> Duration {
+        let entry = self.entry(credential);
         let delay = BACKOFF.after(entry.failures).max(least.unwrap_or_default());
         entry.failures = entry.failures.saturating_add(1);
         entry.not_before = Some(now + delay);
@@ -86,38 +87,38 @@ impl Memory {
     }
 
     /// Records that the live object differs from what is known. Returns the time to wait.
-    pub(super) fn not_seen_yet(&mut self, account: &str, now: Instant) -> Duration {
-        self.hold(account, NOT_SEEN_YET, now)
+    pub(super) fn not_seen_yet(&mut self, credential: &Credential, now: Instant) -> Duration {
+        self.hold(credential, NOT_SEEN_YET, now)
     }
 
     /// Records that a Pod mounts a Secret that was to be deleted. Returns the time to wait.
-    pub(super) fn in_use(&mut self, account: &str, now: Instant) -> Duration {
-        self.hold(account, IN_USE, now)
+    pub(super) fn in_use(&mut self, credential: &Credential, now: Instant) -> Duration {
+        self.hold(credential, IN_USE, now)
     }
 
     /// Records that a foreign Secret has the name. Returns the time to wait.
-    pub(super) fn foreign(&mut self, account: &str, now: Instant) -> Duration {
-        self.entry(account).foreign = Some(now + FOREIGN);
+    pub(super) fn foreign(&mut self, credential: &Credential, now: Instant) -> Duration {
+        self.entry(credential).foreign = Some(now + FOREIGN);
         FOREIGN
     }
 
     /// Records that the foreign Secret is gone.
-    pub(super) fn free(&mut self, account: &str) {
-        self.entry(account).foreign = None;
+    pub(super) fn free(&mut self, credential: &Credential) {
+        self.entry(credential).foreign = None;
     }
 
-    fn hold(&mut self, account: &str, delay: Duration, now: Instant) -> Duration {
-        self.entry(account).not_before = Some(now + delay);
+    fn hold(&mut self, credential: &Credential, delay: Duration, now: Instant) -> Duration {
+        self.entry(credential).not_before = Some(now + delay);
         delay
     }
 
-    /// Drops the entries of all accounts other than these.
-    pub(super) fn settle(&mut self, all: &BTreeSet<&str>) {
-        self.0.retain(|account, _| all.contains(account.as_str()));
+    /// Drops the entries of all Secrets other than these.
+    pub(super) fn settle(&mut self, all: &BTreeSet<&Credential>) {
+        self.0.retain(|credential, _| all.contains(credential));
     }
 
-    fn entry(&mut self, account: &str) -> &mut Entry {
-        self.0.entry(account.to_owned()).or_default()
+    fn entry(&mut self, credential: &Credential) -> &mut Entry {
+        self.0.entry(credential.clone()).or_default()
     }
 }
 
@@ -131,6 +132,10 @@ mod tests {
     const REFILL: Attempt = Attempt { is_create: false, is_repair: true };
     const RENEW: Attempt = Attempt { is_create: false, is_repair: false };
 
+    fn of(account: &str) -> Credential {
+        Credential::shared(account)
+    }
+
     fn seconds(wait: Result<(), Duration>) -> u64 {
         wait.err().map_or(0, |wait| wait.as_secs())
     }
@@ -141,46 +146,50 @@ mod tests {
     #[case::deleted_by_somebody(CREATE, 5)]
     fn a_repair_is_not_repeated_at_once(#[case] next: Attempt, #[case] wait: u64) {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        assert_eq!(memory.may("a", next, now), Ok(()));
+        assert_eq!(memory.may(&of("a"), next, now), Ok(()));
 
-        memory.wrote("a", true, now);
+        memory.wrote(&of("a"), true, now);
 
-        assert_eq!(seconds(memory.may("a", next, now)), wait);
-        assert_eq!(memory.may("a", next, now + REPAIR), Ok(()));
-        assert_eq!(memory.may("b", next, now), Ok(()));
+        assert_eq!(seconds(memory.may(&of("a"), next, now)), wait);
+        assert_eq!(memory.may(&of("a"), next, now + REPAIR), Ok(()));
+        assert_eq!(memory.may(&of("b"), next, now), Ok(()));
     }
 
     #[test]
     fn each_failure_waits_twice_as_long_until_something_works() {
         let (mut memory, now) = (Memory::default(), Instant::now());
 
-        let delays: Vec<u64> = (0..4).map(|_| memory.failed("a", None, now).as_secs()).collect();
+        let delays: Vec<u64> = (0..4).map(|_| memory.failed(&of("a"), None, now).as_secs()).collect();
 
         assert_eq!(delays, [1, 2, 4, 8]);
-        assert_eq!(seconds(memory.may("a", RENEW, now)), 8);
-        memory.wrote("a", true, now);
-        assert_eq!(memory.failed("a", None, now).as_secs(), 1);
-        assert_eq!(memory.failed("a", Some(Duration::from_secs(30)), now).as_secs(), 30, "the API server asks for it");
+        assert_eq!(seconds(memory.may(&of("a"), RENEW, now)), 8);
+        memory.wrote(&of("a"), true, now);
+        assert_eq!(memory.failed(&of("a"), None, now).as_secs(), 1);
+        assert_eq!(
+            memory.failed(&of("a"), Some(Duration::from_secs(30)), now).as_secs(),
+            30,
+            "the API server asks for it"
+        );
     }
 
     #[test]
     fn somebody_elses_secret_keeps_from_creating_until_it_is_gone_and_from_nothing_else() {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        memory.foreign("a", now);
-        assert_eq!(seconds(memory.may("a", CREATE, now)), 300);
-        assert_eq!(memory.may("a", RENEW, now), Ok(()), "it is ours by now");
+        memory.foreign(&of("a"), now);
+        assert_eq!(seconds(memory.may(&of("a"), CREATE, now)), 300);
+        assert_eq!(memory.may(&of("a"), RENEW, now), Ok(()), "it is ours by now");
 
-        memory.free("a");
-        assert_eq!(memory.may("a", CREATE, now), Ok(()));
+        memory.free(&of("a"));
+        assert_eq!(memory.may(&of("a"), CREATE, now), Ok(()));
     }
 
     #[test]
     fn what_nobody_speaks_of_any_more_is_forgotten() {
         let mut memory = Memory::default();
         for account in ["a", "b"] {
-            memory.failed(account, None, Instant::now());
+            memory.failed(&of(account), None, Instant::now());
         }
-        memory.settle(&BTreeSet::from(["b"]));
-        assert_eq!(memory.0.keys().collect::<Vec<_>>(), ["b"]);
+        memory.settle(&BTreeSet::from([&of("b")]));
+        assert_eq!(memory.0.into_keys().collect::<Vec<_>>(), [of("b")]);
     }
 }

@@ -1,5 +1,5 @@
-//! `sidecar-tokens`: keeps a Secret with a token for each ServiceAccount of an isolated sidecar, in each namespace that
-//! needs it (TOK-5 to TOK-7).
+//! `sidecar-tokens`: keeps Secrets with the tokens of isolated sidecars, in each namespace that needs them (TOK-5 to
+//! TOK-7, AUD-7, AUD-8): one for each ServiceAccount, and one for each SidecarSet with tokens for other audiences.
 //!
 //! [`pillion_plan::sidecar_tokens`] makes the plans. The modules here carry them out: the watches ([`watches`]), the
 //! needs of Pods and workloads ([`needs`]), the requests ([`requests`]), the attempts so far ([`memory`]), foreign
@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{self as plan, LIFETIME, LIFETIME_MIN, LINGER, Move, Plan, Secret};
 use tokio::time::{Instant, sleep};
 
@@ -32,7 +33,7 @@ use memory::{Attempt, Memory};
 use metrics::TokenMetrics;
 use needs::{Needed, needed};
 pub(crate) use report::Trouble;
-use requests::{Requests, Stopped};
+use requests::{Requests, Shortened, Stopped};
 use watches::{Place, TokenSecrets, accounts_of, is_there};
 
 /// The interval between updates of the metrics.
@@ -45,7 +46,7 @@ const LIST_SOON: Duration = Duration::from_secs(1);
 /// The controller's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The lifetime of tokens, in seconds; less than 600 counts as 600. The API server may shorten it.
+    /// The lifetime of tokens for the API server, in seconds; less than 600 counts as 600. The API server may shorten it.
     pub lifetime: u32,
     /// The namespaces whose Secrets the controller may read and write; `None` for all. Each named namespace has its own
     /// watch, so a Role in each of them is enough.
@@ -77,6 +78,8 @@ pub struct State {
     memory: Memory,
     blocked: Blocked,
     journal: Journal,
+    /// The lifetimes that the API server shortened when it was last asked.
+    shortened: BTreeMap<Credential, Vec<Shortened>>,
 }
 
 impl Controller for SidecarTokens {
@@ -138,8 +141,9 @@ impl Controller for SidecarTokens {
             *state = State::default();
             return Ok(Done::Settled);
         };
-        let needed = needed(&self.context, &namespace, &|account| is_there(store, name, account));
-        let secrets = match self.secrets.secrets(name) {
+        let place = self.secrets.secrets(name);
+        let needed = needed(&self.context, &namespace, place.credentials(), &|account| is_there(store, name, account));
+        let secrets = match place {
             Place::Listed(secrets) => secrets,
             Place::NotListed(None) => return Ok(Done::LookAgain(LIST_SOON)),
             Place::NotListed(Some(problem)) => {
@@ -153,7 +157,7 @@ impl Controller for SidecarTokens {
                 return Ok(Done::Settled);
             }
         };
-        if needed.needs.accounts.is_empty() && secrets.is_empty() {
+        if needed.needs.credentials.is_empty() && secrets.is_empty() {
             *state = State::default();
             return Ok(Done::Settled);
         }
@@ -170,17 +174,18 @@ impl Controller for SidecarTokens {
             again = again.min(retry);
         }
         self.foresee(name, &plan, &secrets);
-        let all = secrets.values().map(|secret| &secret.account).chain(&needed.needs.accounts);
-        state.memory.settle(&all.map(String::as_str).collect());
+        let all = secrets.values().map(|secret| &secret.credential).chain(needed.needs.credentials.keys());
+        let all: BTreeSet<&Credential> = all.collect();
+        state.memory.settle(&all);
+        state.shortened.retain(|credential, _| all.contains(credential));
         let missing = plan.moves.iter().filter(|(_, what)| matches!(what, Move::Create { .. }));
-        state.blocked.settle(&missing.map(|(account, _)| account.as_str()).collect());
+        state.blocked.settle(&missing.map(|(credential, _)| credential).collect());
         Ok(Done::LookAgain(again))
     }
 
     async fn beside(&self) {
         loop {
-            let (count, first) = self.secrets.measure();
-            self.metrics.measured(count, first);
+            self.metrics.measured(self.secrets.measure(self.context.clock.now()));
             sleep(MEASURE).await;
         }
     }
@@ -201,27 +206,30 @@ impl Controller for SidecarTokens {
 impl SidecarTokens {
     /// Plans for a namespace with these Secrets of Pillion's.
     fn plan(&self, namespace: &str, needed: &Needed, secrets: &BTreeMap<String, Secret>) -> Plan {
-        let all = needed.needs.accounts.iter().chain(secrets.values().map(|secret| &secret.account));
-        let accounts = accounts_of(&self.context.store, namespace, all.map(String::as_str));
+        let all = needed.needs.credentials.keys().chain(secrets.values().map(|secret| &secret.credential));
+        let accounts = accounts_of(&self.context.store, namespace, all.map(|credential| credential.account.as_str()));
         let seen = plan::SidecarTokenInput { namespace, needs: &needed.needs, accounts: &accounts, secrets };
         plan::plan(&seen, &self.context.settings().service_accounts, self.context.clock.now())
     }
 
     /// Carries out the plan. Returns when to retry moves that failed or came too early.
     async fn carry_out(&self, namespace: &str, needed: &Needed, plan: &Plan, state: &mut State) -> Option<Duration> {
-        let State { memory, blocked, journal } = state;
+        let State { memory, blocked, journal, shortened } = state;
         let mut waits: Vec<Duration> = Vec::new();
-        for (account, what) in &plan.moves {
-            if blocked.is_gone(account) {
-                memory.free(account);
+        for (credential, what) in &plan.moves {
+            if blocked.is_gone(credential) {
+                memory.free(credential);
             }
-            if let Err(duration) = memory.may(account, Attempt::of(what), Instant::now()) {
+            if let Err(duration) = memory.may(credential, Attempt::of(what), Instant::now()) {
                 waits.push(duration);
                 continue;
             }
-            let stopped = match self.requests.carry_out(namespace, account, what).await {
-                Ok(is_filled) => {
-                    memory.wrote(account, is_filled, Instant::now());
+            let stopped = match self.requests.carry_out(namespace, credential, what).await {
+                Ok(done) => {
+                    memory.wrote(credential, done.is_filled, Instant::now());
+                    if done.is_filled {
+                        shortened.insert(credential.clone(), done.shortened);
+                    }
                     continue;
                 }
                 Err(stopped) => stopped,
@@ -229,56 +237,75 @@ impl SidecarTokens {
             match stopped {
                 Stopped::Terminating => {}
                 Stopped::NotSeenYet(problem) => {
-                    tracing::debug!(controller = Self::NAME, namespace, account, %problem, "to be looked at again");
-                    waits.push(memory.not_seen_yet(account, Instant::now()));
+                    tracing::debug!(controller = Self::NAME, namespace, %credential, %problem, "to be looked at again");
+                    waits.push(memory.not_seen_yet(credential, Instant::now()));
                 }
-                Stopped::InUse => waits.push(memory.in_use(account, Instant::now())),
+                Stopped::InUse => waits.push(memory.in_use(credential, Instant::now())),
                 Stopped::Foreign(foreign) => {
-                    waits.push(memory.foreign(account, Instant::now()));
+                    waits.push(memory.foreign(credential, Instant::now()));
                     if let Some(wakes) = self.wakes.get() {
-                        blocked.add(&self.context, wakes, namespace, account);
+                        blocked.add(&self.context, wakes, namespace, credential);
                     }
-                    self.tell(namespace, account, needed, &Trouble::Foreign(foreign), journal).await;
+                    self.tell(namespace, credential, needed, &Trouble::Foreign(foreign), journal).await;
+                }
+                Stopped::ApiServerAudience(audience) => {
+                    waits.push(memory.failed(credential, None, Instant::now()));
+                    self.tell(namespace, credential, needed, &Trouble::ApiServerAudience(audience), journal).await;
                 }
                 Stopped::Failed(error) => {
-                    tracing::warn!(controller = Self::NAME, namespace, account, %error, "a token is not as it should be");
-                    waits.push(memory.failed(account, error.problem.retry_after(), Instant::now()));
+                    tracing::warn!(controller = Self::NAME, namespace, %credential, %error, "a token is not as it should be");
+                    waits.push(memory.failed(credential, error.problem.retry_after(), Instant::now()));
                     match Trouble::of(&error) {
-                        Some(trouble) => self.tell(namespace, account, needed, &trouble, journal).await,
+                        Some(trouble) => self.tell(namespace, credential, needed, &trouble, journal).await,
                         None => self.effects.problem(Some(namespace), error.to_string()),
                     }
                 }
             }
         }
-        for (account, lack) in &plan.lacks {
-            self.tell(namespace, account, needed, &Trouble::Lack(*lack), journal).await;
+        for (credential, lack) in &plan.lacks {
+            self.tell(namespace, credential, needed, &Trouble::Lack(lack.clone()), journal).await;
         }
-        // An account that waits may still be in the trouble that people were told of.
+        for (credential, lifetimes) in shortened.iter().filter(|(_, lifetimes)| !lifetimes.is_empty()) {
+            let texts: Vec<String> = lifetimes.iter().map(Shortened::to_string).collect();
+            let note = report::shortened(credential, &texts);
+            if journal.is_news(&note) {
+                tracing::info!(controller = Self::NAME, namespace, %credential, reason = report::SHORTENED, note);
+                report::publish(&self.context.events, &needed.who(credential), report::SHORTENED, &note).await;
+            }
+        }
+        // A Secret that waits may still be in the trouble that people were told of.
         journal.end(waits.is_empty());
         waits.into_iter().min()
     }
 
     async fn tell_all(&self, namespace: &str, needed: &Needed, trouble: &Trouble, journal: &mut Journal) {
-        for account in &needed.needs.accounts {
-            self.tell(namespace, account, needed, trouble, journal).await;
+        for credential in needed.needs.credentials.keys() {
+            self.tell(namespace, credential, needed, trouble, journal).await;
         }
     }
 
     /// Reports each trouble once, until it is over or changes.
-    async fn tell(&self, namespace: &str, account: &str, needed: &Needed, trouble: &Trouble, journal: &mut Journal) {
-        let note = trouble.note(account);
+    async fn tell(
+        &self,
+        namespace: &str,
+        credential: &Credential,
+        needed: &Needed,
+        trouble: &Trouble,
+        journal: &mut Journal,
+    ) {
+        let note = trouble.note(credential);
         let raise = || self.context.metrics.problem(Self::NAME, trouble.reason());
         if journal.is_new_problem(&note, raise) {
-            tracing::info!(controller = Self::NAME, namespace, account, reason = trouble.reason(), note);
+            tracing::info!(controller = Self::NAME, namespace, %credential, reason = trouble.reason(), note);
             self.effects.problem(Some(namespace), note.clone());
-            report::publish(&self.context.events, &needed.who(account), trouble.reason(), &note).await;
+            report::publish(&self.context.events, &needed.who(credential), trouble.reason(), &note).await;
         }
     }
 
     /// Tells a preview which Secrets are deleted later.
     fn foresee(&self, namespace: &str, plan: &Plan, secrets: &BTreeMap<String, Secret>) {
         for secret in secrets.values() {
-            let is_left = plan.moves.iter().all(|(account, _)| *account != secret.account);
+            let is_left = plan.moves.iter().all(|(credential, _)| *credential != secret.credential);
             if let Some(since) = secret.unneeded_since.filter(|_| is_left) {
                 let name = &secret.name;
                 let text = format!("Secret \"{name}\" is not needed since {since}: it is deleted {LINGER} s later");

@@ -1,9 +1,10 @@
-//! Finds which Pods and workloads need a token of which ServiceAccount.
+//! Finds which Pods and workloads need which tokens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pillion_identity::names;
+use pillion_identity::audience::AudienceToken;
+use pillion_plan::credential::Credential;
 use pillion_plan::demand::Demands;
 use pillion_plan::sidecar_tokens::Needs;
 use serde_json::Value;
@@ -15,17 +16,16 @@ use crate::store::{Namespace, Subject};
 #[derive(Debug, Default)]
 pub(super) struct Needed {
     pub(super) needs: Needs,
-    /// The Pods and workloads that need a token of each account.
-    subjects: BTreeMap<String, Vec<Arc<Subject>>>,
+    /// The Pods and workloads that need the tokens of each Secret.
+    subjects: BTreeMap<Credential, Vec<Arc<Subject>>>,
     /// The Pods that mount each Secret.
     mounting: BTreeMap<String, Vec<Arc<Subject>>>,
 }
 
 impl Needed {
-    /// Returns the first Pod and the first workload that need a token of this account. Events on them tell why it is
-    /// missing.
-    pub(super) fn who(&self, account: &str) -> Vec<Arc<Subject>> {
-        let needing = self.subjects.get(account).into_iter().chain(self.mounting.get(&names::token_secret(account)));
+    /// Returns the first Pod and the first workload that need these tokens. Events on them tell why they are missing.
+    pub(super) fn who(&self, credential: &Credential) -> Vec<Arc<Subject>> {
+        let needing = self.subjects.get(credential).into_iter().chain(self.mounting.get(&credential.secret()));
         let mut who: Vec<Arc<Subject>> = Vec::new();
         for subject in needing.flatten() {
             if !who.iter().any(|other| is_pod(other) == is_pod(subject)) {
@@ -36,7 +36,7 @@ impl Needed {
     }
 
     /// Collects the needs of a namespace's Pods and workloads.
-    fn of(subjects: Vec<Arc<Subject>>, isolated: impl Fn(&Value) -> Vec<String>) -> Self {
+    fn of(subjects: Vec<Arc<Subject>>, isolated: impl Fn(&Value) -> BTreeMap<Credential, Vec<AudienceToken>>) -> Self {
         let mut needed = Self::default();
         for subject in subjects.into_iter().filter(|subject| !subject.is_finished) {
             if is_pod(&subject) {
@@ -49,12 +49,12 @@ impl Needed {
                     continue;
                 }
             }
-            for account in isolated(&subject.pod) {
-                if is_pod(&subject) && !subject.token_secrets.contains(&names::token_secret(&account)) {
+            for (credential, tokens) in isolated(&subject.pod) {
+                if is_pod(&subject) && !subject.token_secrets.contains(&credential.secret()) {
                     continue;
                 }
-                needed.subjects.entry(account.clone()).or_default().push(Arc::clone(&subject));
-                needed.needs.accounts.insert(account);
+                needed.subjects.entry(credential.clone()).or_default().push(Arc::clone(&subject));
+                needed.needs.credentials.insert(credential, tokens);
             }
         }
         needed
@@ -65,15 +65,25 @@ fn is_pod(subject: &Subject) -> bool {
     subject.kind == "Pod"
 }
 
-/// Returns what a namespace needs; `is_there` tells whether the namespace has an account.
-pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
+/// Returns what a namespace with these Secrets needs; `is_there` tells whether the namespace has an account.
+pub(super) fn needed<'s>(
+    context: &Context,
+    namespace: &Namespace,
+    secrets: impl Iterator<Item = &'s Credential>,
+    is_there: &dyn Fn(&str) -> bool,
+) -> Needed {
     let subjects = context.store.subjects(namespace.name());
     if subjects.is_empty() {
         return Needed::default();
     }
     let (settings, sets) = (context.settings(), context.sidecar_sets());
     let demands = Demands::new(&sets.prepared, &settings, &namespace.0);
-    Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
+    let mut needed = Needed::of(subjects, |pod| demands.of(pod, is_there).isolated);
+    for credential in secrets.filter(|credential| credential.sidecar_set.is_some()) {
+        let asked = sets.prepared.iter().find_map(|set| set.audiences(credential));
+        needed.needs.declared.extend(asked.map(|tokens| (credential.clone(), tokens.to_vec())));
+    }
+    needed
 }
 
 #[cfg(test)]
@@ -89,11 +99,15 @@ mod tests {
             name: format!("a-{kind}"),
             uid: "u".to_owned(),
             pod: Arc::default(),
-            token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
+            token_secrets: mounts.iter().map(|account| Credential::shared(account).secret()).collect(),
             injected: Vec::new(),
             is_finished,
             made_from: 0,
         })
+    }
+
+    fn logs() -> BTreeMap<Credential, Vec<AudienceToken>> {
+        BTreeMap::from([(Credential::shared("logs"), Vec::new())])
     }
 
     /// Every Pod here asks for `logs`.
@@ -108,20 +122,21 @@ mod tests {
         #[case] needs: bool,
         #[case] mounts: bool,
     ) {
-        let needed = Needed::of(vec![Arc::clone(&subject)], |_| vec!["logs".to_owned()]);
+        let needed = Needed::of(vec![Arc::clone(&subject)], |_| logs());
 
-        assert_eq!(needed.needs.accounts.contains("logs"), needs);
-        assert_eq!(needed.needs.mounted.contains(&names::token_secret("logs")), mounts);
-        assert_eq!(needed.who("logs").len(), usize::from(needs));
+        let logs = Credential::shared("logs");
+        assert_eq!(needed.needs.credentials.contains_key(&logs), needs);
+        assert_eq!(needed.needs.mounted.contains(&logs.secret()), mounts);
+        assert_eq!(needed.who(&logs).len(), usize::from(needs));
     }
 
     #[test]
     fn one_pod_and_one_workload_are_told() {
         let subjects = ["Pod", "Pod", "Deployment", "Job"].map(|kind| subject(kind, &["logs"], false));
 
-        let needed = Needed::of(subjects.into(), |_| vec!["logs".to_owned()]);
+        let needed = Needed::of(subjects.into(), |_| logs());
 
-        let kinds: Vec<&str> = needed.who("logs").iter().map(|subject| subject.kind).collect();
+        let kinds: Vec<&str> = needed.who(&Credential::shared("logs")).iter().map(|subject| subject.kind).collect();
         assert_eq!(kinds, ["Pod", "Deployment"]);
     }
 }

@@ -2,20 +2,27 @@
 
 use std::sync::Arc;
 
+use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Foreign, Lack};
 use serde_json::json;
 
+use super::requests::TOKEN_REQUEST;
 use crate::effects::Events;
 use crate::problem::{WriteError, WriteProblem};
 use crate::store::Subject;
 
-/// Why there is no token.
+/// The reason of the Event about lifetimes that the API server shortened. It is no trouble: the tokens are there.
+pub(super) const SHORTENED: &str = "TokenLifetimeShortened";
+
+/// Why there is no token, or not every token.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The plan cannot provide a token.
     Lack(Lack),
     /// A Secret of that name exists and is not Pillion's.
     Foreign(Foreign),
+    /// An audience of the SidecarSet is one of the API server (AUD-7).
+    ApiServerAudience(String),
     /// The namespace is not among those whose Secrets the controller may read.
     NotGiven,
     /// The Secrets cannot be listed. Holds the reason.
@@ -32,7 +39,7 @@ impl Trouble {
         match &error.problem {
             WriteProblem::Forbidden(_) => {
                 let (resource, verb) = match (&*error.kind, error.verb) {
-                    ("TokenRequest", _) => ("serviceaccounts/token", "create"),
+                    (kind, _) if kind.starts_with(TOKEN_REQUEST) => ("serviceaccounts/token", "create"),
                     ("Pod", verb) => ("pods", verb),
                     (_, verb) => ("secrets", verb),
                 };
@@ -50,6 +57,8 @@ impl Trouble {
             Self::Lack(Lack::Missing) => "ServiceAccountMissing",
             Self::Lack(Lack::Terminating) => "ServiceAccountTerminating",
             Self::Lack(Lack::NotAllowed) => "ServiceAccountNotAllowed",
+            Self::Lack(Lack::AudienceNotAllowed(_)) => "TokenAudienceNotAllowed",
+            Self::ApiServerAudience(_) => "TokenAudienceOfApiServer",
             Self::Lack(Lack::SecretTerminating) => "TokenSecretTerminating",
             Self::Foreign(_) => "TokenSecretNotOurs",
             Self::NotGiven => "TokenNamespaceNotGiven",
@@ -60,8 +69,7 @@ impl Trouble {
     }
 
     /// Returns the text for people.
-    pub(super) fn note(&self, account: &str) -> String {
-        let secret = pillion_identity::names::token_secret(account);
+    pub(super) fn note(&self, credential: &Credential) -> String {
         let why = match self {
             Self::Lack(lack) => lack.to_string(),
             Self::Foreign(foreign) => {
@@ -69,12 +77,33 @@ impl Trouble {
                     "Pillion did not create the Secret of this name, and does not change it: {foreign}; delete or rename it"
                 )
             }
+            Self::ApiServerAudience(audience) => format!(
+                "the audience \"{audience}\" is one of the API server; remove it from spec.serviceAccountTokens of the SidecarSet and use the file \"token\", and add it to serviceAccounts.apiServerAudiences"
+            ),
             Self::NotGiven => "the controller may not keep tokens in this namespace".to_owned(),
             Self::NotListed(why) => format!("the Secrets cannot be watched: {why}"),
             Self::Forbidden(why) | Self::Invalid(why) => why.clone(),
         };
-        format!("no token of ServiceAccount \"{account}\" for isolated sidecars (Secret \"{secret}\"): {why}")
+        let what = match self {
+            Self::Lack(Lack::AudienceNotAllowed(_)) => "fewer tokens",
+            _ => "no token",
+        };
+        format!("{what} of {credential}{} (Secret \"{}\"): {why}", isolated(credential), credential.secret())
     }
+}
+
+/// Returns the text about lifetimes that the API server shortened.
+pub(super) fn shortened(credential: &Credential, texts: &[String]) -> String {
+    let texts = texts.join(", ");
+    format!(
+        "the API server shortened lifetimes of tokens of {credential}{}: {texts}; lower expirationSeconds, or raise --service-account-max-token-expiration of the API server",
+        isolated(credential)
+    )
+}
+
+/// Sidecars of any SidecarSet may share a Secret.
+fn isolated(credential: &Credential) -> &'static str {
+    if credential.sidecar_set.is_none() { " for isolated sidecars" } else { "" }
 }
 
 pub(super) async fn publish(events: &Events, who: &[Arc<Subject>], reason: &str, note: &str) {
@@ -102,6 +131,11 @@ mod tests {
 
     #[rstest]
     #[case::token("create", "TokenRequest", "resources: [\"serviceaccounts/token\"], verbs: [\"create\"]")]
+    #[case::token_for_an_audience(
+        "create",
+        "TokenRequest for the audience \"vault\" of",
+        "resources: [\"serviceaccounts/token\"], verbs: [\"create\"]"
+    )]
     #[case::secret("patch", "Secret", "resources: [\"secrets\"], verbs: [\"patch\"]")]
     #[case::pods("list", "Pod", "resources: [\"pods\"], verbs: [\"list\"]")]
     fn esc6_a_missing_right_is_told_with_the_rule_that_gives_it(
@@ -115,7 +149,20 @@ mod tests {
 
         let trouble = Trouble::of(&error).unwrap();
 
-        assert!(trouble.note("logs").contains(rule), "{}", trouble.note("logs"));
+        let note = trouble.note(&Credential::shared("logs"));
+        assert!(note.contains(rule) && note.contains(kind), "{note}");
         assert_eq!(trouble.reason(), "TokenForbidden");
+    }
+
+    #[rstest]
+    #[case::missing(
+        Trouble::Lack(Lack::Missing),
+        "no token of ServiceAccount \"logs\" for SidecarSet \"agent\" (Secret \"sidecarset-token-"
+    )]
+    #[case::not_allowed(Trouble::Lack(Lack::AudienceNotAllowed("why".to_owned())), "fewer tokens of ServiceAccount \"logs\"")]
+    #[case::of_the_api_server(Trouble::ApiServerAudience("kubernetes".to_owned()), "serviceAccounts.apiServerAudiences")]
+    fn aud7_a_note_names_account_set_and_remedy(#[case] trouble: Trouble, #[case] part: &str) {
+        let note = trouble.note(&Credential::own("logs", "agent"));
+        assert!(note.contains(part), "{note}");
     }
 }

@@ -5,12 +5,12 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, Secret as SecretObject};
 use kube::api::{ApiResource, ListParams};
 use kube::{Api, Client};
-use pillion_identity::names;
+use pillion_identity::audience::AudienceToken;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
-use pillion_plan::sidecar_tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
-use serde_json::Value;
+use pillion_plan::credential::Credential;
+use pillion_plan::sidecar_tokens::{self as plan, Foreign, Minted, Move, Secret, Tokens, Why};
 
 use super::SidecarTokens;
 use super::metrics::TokenMetrics;
@@ -24,6 +24,9 @@ use crate::store::{PodObject, Subject};
 /// Selects Pods that have not terminated; the others hold no Secret.
 const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
+/// What errors call a request for a token.
+pub(super) const TOKEN_REQUEST: &str = "TokenRequest";
+
 /// Why a move was not carried out.
 #[derive(Debug)]
 pub(super) enum Stopped {
@@ -35,6 +38,8 @@ pub(super) enum Stopped {
     InUse,
     /// A Secret of that name exists and is not Pillion's.
     Foreign(Foreign),
+    /// An audience of the SidecarSet is one of the API server (AUD-7).
+    ApiServerAudience(String),
     /// Any other failure.
     Failed(WriteError),
 }
@@ -51,6 +56,24 @@ impl From<WriteError> for Stopped {
     }
 }
 
+/// What a move did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    /// Whether it wrote tokens.
+    pub(super) is_filled: bool,
+    /// The audiences whose tokens live for a shorter time than asked for, each with both times in seconds.
+    pub(super) shortened: Vec<Shortened>,
+}
+
+/// A lifetime that the API server shortened, in seconds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the token for \"{audience}\" lives for {granted} seconds, not for {requested}")]
+pub(super) struct Shortened {
+    audience: String,
+    requested: u64,
+    granted: i64,
+}
+
 /// Carries out moves.
 pub(super) struct Requests {
     pub(super) effects: Effects,
@@ -61,105 +84,137 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Carries out a move. Returns whether a token was written.
-    pub(super) async fn carry_out(&self, namespace: &str, account: &str, what: &Move) -> Result<bool, Stopped> {
-        let of = |what: &str| format!("{what} ServiceAccount \"{account}\"");
+    /// Carries out a move.
+    pub(super) async fn carry_out(
+        &self,
+        namespace: &str,
+        credential: &Credential,
+        what: &Move,
+    ) -> Result<Done, Stopped> {
+        let of = |what: &str| format!("{what} {credential}");
         match what {
-            Move::Create { account_uid } => {
-                let secret = self.create(namespace, account).await?;
-                self.mint(&secret, account_uid, Why::Empty).await?;
-                Ok(true)
+            Move::Create { account_uid, audiences } => {
+                let secret = self.create(namespace, credential).await?;
+                self.mint(&secret, account_uid, audiences, Why::Empty).await
             }
-            Move::Mint { secret, account_uid, why } => {
-                self.mint(secret, account_uid, *why).await?;
-                Ok(true)
-            }
+            Move::Mint { secret, account_uid, audiences, why } => self.mint(secret, account_uid, audiences, *why).await,
             Move::Write(step) => {
                 let why = match step {
                     Step::Delete { .. } => of("no client can write the token of"),
                     _ => of("notes whether a Pod needs the token of"),
                 };
                 self.effects.carry_out(step, &why).await?;
-                Ok(false)
+                Ok(Done::default())
             }
             Move::Collect(secret) => {
                 if is_mounted(&self.effects.client, secret).await? {
                     return Err(Stopped::InUse);
                 }
                 self.effects.carry_out(&plan::delete(secret), &of("no Pod needs the token of")).await?;
-                tracing::info!(controller = SidecarTokens::NAME, namespace, account, "an unneeded Secret is deleted");
-                Ok(false)
+                tracing::info!(controller = SidecarTokens::NAME, namespace, %credential, "an unneeded Secret is deleted");
+                Ok(Done::default())
             }
         }
     }
 
-    async fn create(&self, namespace: &str, account: &str) -> Result<Secret, Stopped> {
-        let why = format!("the token of ServiceAccount \"{account}\"");
-        let error = match self.effects.carry_out(&Step::Create(plan::seed(namespace, account)), &why).await {
+    async fn create(&self, namespace: &str, credential: &Credential) -> Result<Secret, Stopped> {
+        let why = format!("the token of {credential}");
+        let error = match self.effects.carry_out(&Step::Create(plan::seed(namespace, credential)), &why).await {
             Ok(created) => return Secret::of(&created.unwrap_or_default()).map_err(Stopped::Foreign),
             Err(error) if error.problem == WriteProblem::AlreadyExists => error,
             Err(error) => return Err(error.into()),
         };
         // Either Pillion's own Secret has not reached the watch yet, or another object has the name.
-        let foreign = in_the_way(&self.effects.client, namespace, account).await?;
+        let foreign = in_the_way(&self.effects.client, namespace, credential).await?;
         Err(foreign.map_or_else(|| error.into(), Stopped::Foreign))
     }
 
-    /// Requests a token and writes it into the Secret.
-    async fn mint(&self, secret: &Secret, account_uid: &str, why: Why) -> Result<(), Stopped> {
-        let Secret { namespace, account, .. } = secret;
+    /// Requests all tokens and writes them into the Secret at once. If a request fails, nothing is written.
+    async fn mint(
+        &self,
+        secret: &Secret,
+        account_uid: &str,
+        audiences: &[AudienceToken],
+        why: Why,
+    ) -> Result<Done, Stopped> {
+        let Secret { namespace, credential, .. } = secret;
         let text = match why {
             Why::Empty => "a first token of",
             Why::Edited => "an edit replaced the token of",
             Why::NewAccount => "the token is of an older",
+            Why::Changed => "the list of audiences has changed of",
             Why::Due => "in time, another token of",
         };
-        let text = format!("{text} ServiceAccount \"{account}\"");
+        let text = format!("{text} {credential}");
         let asked_at = self.clock.now();
-        let request = Step::RequestToken {
+        // Its answer tells the audiences of the API server, so it comes first (AUD-7).
+        let (api_server, accepted) = self.request(secret, account_uid, None, &text).await?;
+        if let Some(token) = audiences.iter().find(|token| accepted.contains(&token.audience)) {
+            return Err(Stopped::ApiServerAudience(token.audience.clone()));
+        }
+        let mut tokens = Tokens { api_server, audiences: Vec::new() };
+        let mut shortened = Vec::new();
+        for token in audiences {
+            let text = format!("{text}, for the audience \"{}\"", token.audience);
+            let (minted, _) = self.request(secret, account_uid, Some(token), &text).await?;
+            if u64::try_from(minted.lifetime).is_ok_and(|granted| granted < token.expiration_seconds) {
+                let (audience, requested) = (token.audience.clone(), token.expiration_seconds);
+                shortened.push(Shortened { audience, requested, granted: minted.lifetime });
+            }
+            tokens.audiences.push((token, minted));
+        }
+        self.effects.carry_out(&plan::fill(secret, account_uid, &tokens, asked_at), &text).await?;
+        tracing::info!(controller = SidecarTokens::NAME, namespace, %credential, ?why, "the tokens are written");
+        Ok(Done { is_filled: true, shortened })
+    }
+
+    /// Requests one token. Returns it with the audiences that the answer names.
+    async fn request(
+        &self,
+        secret: &Secret,
+        account_uid: &str,
+        token: Option<&AudienceToken>,
+        why: &str,
+    ) -> Result<(Minted, Vec<String>), WriteError> {
+        let Secret { namespace, credential, .. } = secret;
+        let audience = token.map(|token| token.audience.as_str());
+        let lifetime = token.map_or(u64::from(self.lifetime), |token| token.expiration_seconds);
+        let step = Step::RequestToken {
             account: ObjectRef {
                 api_version: "v1",
                 kind: "ServiceAccount",
                 namespace: Some(namespace.clone()),
-                name: account.clone(),
+                name: credential.account.clone(),
             },
-            request: plan::request(secret, account_uid, self.lifetime),
+            request: plan::request(secret, account_uid, lifetime, audience),
         };
-        let answer = self.effects.carry_out(&request, &text).await;
-        self.metrics.requested(answer.is_ok());
-        let step = self.filled(secret, account_uid, answer?.unwrap_or_default(), asked_at)?;
-        self.effects.carry_out(&step, &text).await?;
-        tracing::info!(controller = SidecarTokens::NAME, namespace, account, ?why, "a token is written");
-        Ok(())
-    }
-
-    /// Returns the step that writes the token of an answer into the Secret.
-    fn filled(
-        &self,
-        secret: &Secret,
-        account_uid: &str,
-        answer: Value,
-        asked_at: Timestamp,
-    ) -> Result<Step, WriteError> {
-        let answer: Option<TokenRequest> = serde_json::from_value(answer).ok();
-        let granted = answer.as_ref().and_then(|answer| answer.spec.as_ref()?.expiration_seconds);
-        let status = answer.and_then(|answer| answer.status);
-        let status = status.and_then(|status| Some((status.token?, status.expiration_timestamp?)));
-        let (token, expires) = status.ok_or_else(|| {
+        let answer = self.effects.carry_out(&step, why).await;
+        self.metrics.requested(audience.is_some(), answer.is_ok());
+        let kind = || match audience {
+            Some(audience) => format!("{TOKEN_REQUEST} for the audience \"{audience}\" of"),
+            None => TOKEN_REQUEST.to_owned(),
+        };
+        let answer = answer.map_err(|error| WriteError { kind: kind().into(), ..error })?;
+        let answer: TokenRequest = serde_json::from_value(answer.unwrap_or_default()).unwrap_or_default();
+        let status = answer.status.and_then(|status| Some((status.token?, status.expiration_timestamp?)));
+        let (text, expires) = status.ok_or_else(|| {
             let problem = WriteProblem::Failed("there is no token in the answer".to_owned());
-            failure("create", "TokenRequest", &secret.namespace, &secret.account, problem)
+            failure("create", &kind(), namespace, &credential.account, problem)
         })?;
-        let data = serde_json::to_value(ByteString(token.into_bytes())).unwrap_or_default();
-        let lifetime = granted.unwrap_or_else(|| self.lifetime.into());
-        let expires = Timestamp(expires.0.as_second());
-        let minted = Minted { data: data.as_str().unwrap_or_default(), expires, lifetime };
-        Ok(plan::fill(secret, account_uid, &minted, asked_at))
+        let spec = answer.spec.unwrap_or_default();
+        let data = serde_json::to_value(ByteString(text.into_bytes())).unwrap_or_default();
+        let minted = Minted {
+            data: data.as_str().unwrap_or_default().to_owned(),
+            expires: Timestamp(expires.0.as_second()),
+            lifetime: spec.expiration_seconds.unwrap_or_else(|| i64::try_from(lifetime).unwrap_or(i64::MAX)),
+        };
+        Ok((minted, spec.audiences.unwrap_or_default()))
     }
 }
 
-/// Returns why the existing Secret for this account is not Pillion's; `None` if there is no Secret or it is Pillion's.
-async fn in_the_way(client: &Client, namespace: &str, account: &str) -> Result<Option<Foreign>, WriteError> {
-    let name = names::token_secret(account);
+/// Returns why the existing Secret of this name is not Pillion's; `None` if there is no Secret or it is Pillion's.
+async fn in_the_way(client: &Client, namespace: &str, credential: &Credential) -> Result<Option<Foreign>, WriteError> {
+    let name = credential.secret();
     let api: Api<SecretObject> = Api::namespaced(client.clone(), namespace);
     let found = read::one(&api, &name).await.map_err(|problem| failure("get", "Secret", namespace, &name, problem))?;
     let found = found.and_then(|found| serde_json::to_value(found).ok());

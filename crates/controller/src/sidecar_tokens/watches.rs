@@ -5,13 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Account, Content, LABELS, Secret};
 
 use super::SidecarTokens;
+use super::metrics::Measured;
 use crate::context::Context;
 use crate::controller::Controller as _;
 use crate::store::{Facets, Projection, Store, Watch, Watched};
 use crate::wakes::{Wakes, its_namespace};
+
+/// How long a token may be due before it counts as overdue, in seconds. A tenth of the shortest life is left then.
+const LATE: i64 = 60;
 
 impl Projection for Secret {
     fn differences(&self, next: &Self) -> Facets {
@@ -29,6 +34,14 @@ pub(super) enum Place {
     NotListed(Option<String>),
     /// The controller may not read Secrets in this namespace.
     NotGiven,
+}
+
+impl Place {
+    /// Returns what the listed Secrets are for.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let secrets = if let Self::Listed(secrets) = self { Some(secrets) } else { None };
+        secrets.into_iter().flat_map(|secrets| secrets.values().map(|secret| &secret.credential))
+    }
 }
 
 /// The watches of token Secrets.
@@ -89,15 +102,20 @@ impl TokenSecrets {
         Place::Listed(kept.of(namespace).iter().map(|secret| (secret.name.clone(), Secret::clone(secret))).collect())
     }
 
-    /// Returns the number of Secrets, and when the first of their tokens expires.
-    pub(super) fn measure(&self) -> (usize, Option<Timestamp>) {
-        let all = || self.each().flat_map(|kept| kept.all());
-        let ends = all().filter_map(|secret| match secret.content {
+    /// Measures all Secrets at a time.
+    pub(super) fn measure(&self, now: Timestamp) -> Measured {
+        let mut measured = Measured::default();
+        for secret in self.each().flat_map(|kept| kept.all()) {
+            measured.count += 1;
             // Unneeded tokens are not renewed.
-            Content::Token { expires, .. } if secret.unneeded_since.is_none() => Some(expires),
-            _ => None,
-        });
-        (all().count(), ends.min())
+            if let Content::Token { expires, renew_after } = secret.content
+                && secret.unneeded_since.is_none()
+            {
+                measured.overdue += usize::from(renew_after.0.saturating_add(LATE) <= now.0);
+                measured.first = Some(measured.first.map_or(expires, |first| first.min(expires)));
+            }
+        }
+        measured
     }
 }
 

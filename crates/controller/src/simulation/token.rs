@@ -9,13 +9,19 @@ use serde_json::{Value, json};
 /// The lifetime of a token for which none is requested, in seconds.
 const LIFETIME: i64 = 3600;
 
-/// Completes a TokenRequest with its status. `now` is in seconds since 1970.
+/// The audience of a simulated API server: that of most clusters.
+const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Completes a TokenRequest with its audiences and its status, as the API server does. `now` is in seconds since 1970.
 pub(super) fn answer(request: &mut Value, account: &Value, now: i64) {
     let lifetime = json::at(request, &["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(LIFETIME);
     let ends = now.saturating_add(lifetime);
     let of_account = |key| json::text(account, &["metadata", key]);
     let bound = |key| json::text(request, &["spec", "boundObjectRef", key]);
+    let asked = json::items(request, &["spec", "audiences"]);
+    let audiences = if asked.is_empty() { json!([AUDIENCE]) } else { asked.to_vec().into() };
     let claims = json!({
+        "aud": audiences,
         "iat": now, "nbf": now, "exp": ends,
         "kubernetes.io": {
             "namespace": of_account("namespace"),
@@ -28,5 +34,8 @@ pub(super) fn answer(request: &mut Value, account: &Value, now: i64) {
     if let Some(request) = request.as_object_mut() {
         let status = json!({"token": token, "expirationTimestamp": Timestamp(ends).to_string()});
         request.insert("status".to_owned(), status);
+        if let Some(spec) = json::object_mut(request, "spec") {
+            spec.insert("audiences".to_owned(), audiences);
+        }
     }
 }

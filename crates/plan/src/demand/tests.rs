@@ -42,11 +42,12 @@ fn demand_in(settings: &Settings, namespace: &Value, pod: &Value) -> Demand {
 }
 
 fn merged(names: &[&str]) -> Demand {
-    Demand { merged: Some(names.iter().map(|name| (*name).to_owned()).collect()), isolated: Vec::new() }
+    Demand { merged: Some(names.iter().map(|name| (*name).to_owned()).collect()), isolated: BTreeMap::new() }
 }
 
 fn isolated(names: &[&str]) -> Demand {
-    Demand { merged: None, isolated: names.iter().map(|name| (*name).to_owned()).collect() }
+    let isolated = names.iter().map(|name| (Credential::shared(name), Vec::new()));
+    Demand { merged: None, isolated: isolated.collect() }
 }
 
 #[rstest]
@@ -62,7 +63,7 @@ fn isolated(names: &[&str]) -> Demand {
 #[case::isolated_beside_merged(
     &[MERGE[0], MERGE[1], ("c", "Isolate", "Refuse", "x")],
     "",
-    Demand { isolated: vec!["x".to_owned()], ..merged(&["a", "b"]) }
+    Demand { isolated: isolated(&["x"]).isolated, ..merged(&["a", "b"]) }
 )]
 #[case::isolated_from_what_the_pod_runs_under(
     &[("a", "Isolate", "Refuse", "x"), ("b", "SidecarsOnly", "Refuse", "x")], "", Demand::default()
@@ -166,4 +167,47 @@ fn mrg6_a_prepared_namespace_has_every_combination_of_up_to_four() {
     canary.sidecar_sets[2].as_value_mut()["metadata"]["annotations"] =
         json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "a"});
     assert_eq!(combinations(&canary).0, ["bc"]);
+}
+
+/// AUD-3: a set with tokens for other audiences has a Secret for itself. AUD-5: without the right to its audiences it
+/// has none, since the policy refuses its Pods.
+#[rstest]
+#[case::allowed(&["vault", "sts.*"], 3600, Some(2))]
+#[case::one_is_not_allowed(&["vault"], 3600, None)]
+#[case::too_long(&["vault", "sts.*"], 3601, None)]
+fn aud3_a_set_with_audiences_has_a_secret_for_itself(
+    #[case] allowed: &[&str],
+    #[case] lifetime: u64,
+    #[case] tokens: Option<usize>,
+) {
+    let sets = [("a", "Isolate", "Refuse", "x"), ("b", "Isolate", "Refuse", "x")];
+    let rules = json!({"allowedAudiences": allowed, "maxTokenExpirationSeconds": 3600});
+    let mut settings = settings(&sets, &rules);
+    let list = json!([
+        {"audience": "vault", "path": "vault", "expirationSeconds": lifetime},
+        {"audience": "sts.amazonaws.com", "path": "aws"}
+    ]);
+    settings.sidecar_sets[1].as_value_mut()["spec"]["serviceAccountTokens"] = list;
+
+    let demand = demand_in(&settings, &shop(), &pod("own"));
+
+    let seen: BTreeMap<_, _> = demand.isolated.iter().map(|(credential, tokens)| (credential, tokens.len())).collect();
+    let (shared, own) = (Credential::shared("x"), Credential::own("x", "b"));
+    let expected = tokens.map(|count| BTreeMap::from([(&shared, 0), (&own, count)])).unwrap_or_default();
+    assert_eq!(seen, expected);
+    assert_eq!(demand.isolated.get(&own).map(|tokens| tokens[0].audience.as_str()), tokens.map(|_| "vault"));
+}
+
+#[test]
+fn aud8_a_set_still_asks_for_its_list_where_no_pod_needs_it() {
+    let mut settings = settings(&[("a", "Isolate", "Refuse", "x")], &json!({}));
+    settings.sidecar_sets[0].as_value_mut()["spec"]["serviceAccountTokens"] =
+        json!([{"audience": "vault", "path": "vault"}]);
+    let prepared = Prepared::of(&settings.sidecar_sets);
+    let asked = |credential| prepared[0].audiences(&credential).map(<[AudienceToken]>::len);
+
+    assert_eq!(asked(Credential::own("x", "a")), Some(1));
+    assert_eq!(asked(Credential::own("y", "a")), None, "another account");
+    assert_eq!(asked(Credential::own("x", "b")), None, "another set");
+    assert_eq!(asked(Credential::shared("x")), None, "not its own");
 }

@@ -21,16 +21,17 @@ struct Server {
 
 impl Server {
     fn new(uid: u32, longest: i64) -> Self {
-        let mut secret = seed("team", "logs");
+        let mut secret = seed("team", &Credential::shared("logs"));
         secret["metadata"]["uid"] = json!(uid.to_string());
         Self { secret, longest, valid_until: 0, writes: 0 }
     }
 
     fn mint(&mut self, seen: &Secret, lifetime: u32, now: i64, clock: i64) {
-        let asked = request(seen, "account-1", lifetime);
+        let asked = request(seen, "account-1", lifetime.into(), None);
         let life = asked["spec"]["expirationSeconds"].as_i64().unwrap().min(self.longest);
-        let minted = Minted { data: &format!("token{now}"), expires: Timestamp(now + life), lifetime: life };
-        let Step::Patch { patch, .. } = fill(seen, "account-1", &minted, Timestamp(clock)) else { panic!("no patch") };
+        let minted = Minted { data: format!("token{now}"), expires: Timestamp(now + life), lifetime: life };
+        let tokens = Tokens { api_server: minted, audiences: Vec::new() };
+        let Step::Patch { patch, .. } = fill(seen, "account-1", &tokens, Timestamp(clock)) else { panic!("no patch") };
         merge(&mut self.secret, &patch);
         self.valid_until = now + life;
         self.writes += 1;
@@ -52,7 +53,8 @@ proptest! {
         restarts in prop::collection::vec(any::<bool>(), 20),
     ) {
         let mut server = Server::new(uid, longest);
-        let needs = Needs { accounts: BTreeSet::from(["logs".to_owned()]), ..Needs::default() };
+        let credentials = BTreeMap::from([(Credential::shared("logs"), Vec::new())]);
+        let needs = Needs { credentials, ..Needs::default() };
         let accounts =
             BTreeMap::from([("logs".to_owned(), Account { uid: "account-1".to_owned(), is_terminating: false })]);
         let mut now = START;
@@ -102,7 +104,10 @@ proptest! {
         let _ = Secret::of(&json!({"metadata": {
             "name": name,
             "labels": {"app.kubernetes.io/managed-by": "pillion", "app.kubernetes.io/component": "sidecar-token"},
-            "annotations": {ACCOUNT: account, RENEW_AFTER: time, EXPIRES: time, UNNEEDED_SINCE: time}
+            "annotations": {
+                ACCOUNT: account, RENEW_AFTER: time, EXPIRES: time, UNNEEDED_SINCE: time,
+                SIDECAR_SET: name, AUDIENCES: token
+            }
         }, "data": {"token": token}}));
     }
 }

@@ -1,3 +1,5 @@
+mod audiences;
+
 use pillion_identity::rules::Allowed;
 use rstest::rstest;
 use serde_json::json;
@@ -10,12 +12,17 @@ const NOW: Timestamp = Timestamp(1_800_000_000);
 /// Returns a Secret as the API server stores it, with a token that was requested `age` seconds ago and lives for `life`
 /// seconds.
 fn stored(account: &str, life: i64, age: i64) -> Value {
-    let mut object = seed(NAMESPACE, account);
+    let asked_at = Timestamp(NOW.0 - age);
+    let api_server = Minted { data: "dG9rZW4=".to_owned(), expires: Timestamp(asked_at.0 + life), lifetime: life };
+    written(&Credential::shared(account), &Tokens { api_server, audiences: Vec::new() }, asked_at)
+}
+
+/// Returns a Secret with these tokens.
+fn written(credential: &Credential, tokens: &Tokens<'_>, asked_at: Timestamp) -> Value {
+    let mut object = seed(NAMESPACE, credential);
     object["metadata"]["uid"] = json!("secret-1");
     object["metadata"]["resourceVersion"] = json!("7");
-    let asked_at = Timestamp(NOW.0 - age);
-    let minted = Minted { data: "dG9rZW4=", expires: Timestamp(asked_at.0 + life), lifetime: life };
-    let step = fill(&Secret::of(&object).unwrap(), "account-1", &minted, asked_at);
+    let step = fill(&Secret::of(&object).unwrap(), "account-1", tokens, asked_at);
     let Step::Patch { patch, .. } = step else { panic!("{step:?}") };
     merge(&mut object, &patch);
     object
@@ -40,11 +47,11 @@ pub(super) fn merge(object: &mut Value, patch: &Value) {
 }
 
 fn needs(account: &str) -> Needs {
-    Needs { accounts: BTreeSet::from([account.to_owned()]), ..Needs::default() }
+    Needs { credentials: BTreeMap::from([(Credential::shared(account), Vec::new())]), ..Needs::default() }
 }
 
 fn mounted(account: &str) -> Needs {
-    Needs { mounted: BTreeSet::from([names::token_secret(account)]), ..Needs::default() }
+    Needs { mounted: BTreeSet::from([Credential::shared(account).secret()]), ..Needs::default() }
 }
 
 fn accounts(uid: &str, is_terminating: bool) -> BTreeMap<String, Account> {
@@ -58,31 +65,32 @@ fn planned(needs: &Needs, accounts: &BTreeMap<String, Account>, object: Option<&
 }
 
 fn only(plan: &Plan) -> &Move {
-    let [(account, what)] = plan.moves.as_slice() else { panic!("{plan:?}") };
-    assert_eq!(account, "logs");
+    let [(credential, what)] = plan.moves.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(credential.account, "logs");
     what
 }
 
 #[test]
 fn tok5_a_secret_is_created_empty_with_label_and_annotation_and_is_then_ours() {
-    let mut seed = seed(NAMESPACE, "logs");
+    let logs = Credential::shared("logs");
+    let mut seed = seed(NAMESPACE, &logs);
 
-    assert_eq!(seed["metadata"]["name"], names::token_secret("logs"));
+    assert_eq!(seed["metadata"]["name"], logs.secret());
     assert_eq!((&seed["type"], &seed["data"]), (&json!("Opaque"), &Value::Null));
     seed["metadata"]["uid"] = json!("secret-1");
     let secret = Secret::of(&seed).unwrap();
-    assert_eq!((secret.account.as_str(), secret.content), ("logs", Content::Empty));
+    assert_eq!((&secret.credential, secret.content), (&logs, Content::Empty));
     let plan = planned(&needs("logs"), &accounts("account-1", false), None, NOW);
-    assert_eq!(*only(&plan), Move::Create { account_uid: "account-1".to_owned() });
+    assert_eq!(*only(&plan), Move::Create { account_uid: "account-1".to_owned(), audiences: Vec::new() });
 }
 
 #[test]
 fn tok5_the_token_is_bound_to_the_secret_and_is_for_the_account_that_was_seen() {
     let secret = Secret::of(&stored("logs", 3600, 0)).unwrap();
 
-    let request = request(&secret, "account-1", 3600);
+    let request = request(&secret, "account-1", 3600, None);
 
-    let bound = json!({"apiVersion": "v1", "kind": "Secret", "name": names::token_secret("logs"), "uid": "secret-1"});
+    let bound = json!({"apiVersion": "v1", "kind": "Secret", "name": secret.name, "uid": "secret-1"});
     assert_eq!(request["metadata"], json!({"uid": "account-1"}));
     assert_eq!(request["spec"], json!({"audiences": [], "boundObjectRef": bound, "expirationSeconds": 3600}));
 }
@@ -91,10 +99,10 @@ fn tok5_the_token_is_bound_to_the_secret_and_is_for_the_account_that_was_seen() 
 #[case::too_short(0, 600)]
 #[case::shortest(600, 600)]
 #[case::longer(86_400, 86_400)]
-fn tok6_nothing_shorter_than_ten_minutes_is_asked_for(#[case] lifetime: u32, #[case] asked: u32) {
+fn tok6_nothing_shorter_than_ten_minutes_is_asked_for(#[case] lifetime: u64, #[case] asked: u64) {
     let secret = Secret::of(&stored("logs", 3600, 0)).unwrap();
 
-    assert_eq!(request(&secret, "account-1", lifetime)["spec"]["expirationSeconds"], asked);
+    assert_eq!(request(&secret, "account-1", lifetime, None)["spec"]["expirationSeconds"], asked);
 }
 
 #[test]
@@ -123,19 +131,19 @@ fn tok7_tokens_are_renewed_after_four_fifths_of_their_life_or_a_day(
     #[case] after: std::ops::RangeInclusive<i64>,
     #[values("a", "b", "5b3c1f3e-7c1c-4e7a-9a43-0b3b9a3f2f11")] uid: &str,
 ) {
-    let minted = Minted { data: "dA==", expires: Timestamp(NOW.0 + left), lifetime };
+    let minted = Minted { data: "dA==".to_owned(), expires: Timestamp(NOW.0 + left), lifetime };
 
-    let renewed = renew_after(uid, &minted, NOW).0 - NOW.0;
+    let renewed = mint::renew_after(uid, &minted, NOW).0 - NOW.0;
 
     assert!(after.contains(&renewed), "{renewed}");
-    assert_eq!(renewed, renew_after(uid, &minted, NOW).0 - NOW.0);
+    assert_eq!(renewed, mint::renew_after(uid, &minted, NOW).0 - NOW.0);
 }
 
 #[test]
 fn tok7_tokens_of_one_moment_are_renewed_at_many() {
-    let minted = Minted { data: "dA==", expires: Timestamp(NOW.0 + 3600), lifetime: 3600 };
+    let minted = Minted { data: "dA==".to_owned(), expires: Timestamp(NOW.0 + 3600), lifetime: 3600 };
 
-    let times: BTreeSet<_> = (0..360).map(|uid| renew_after(&uid.to_string(), &minted, NOW)).collect();
+    let times: BTreeSet<_> = (0..360).map(|uid| mint::renew_after(&uid.to_string(), &minted, NOW)).collect();
 
     assert!(times.len() > 180, "{}", times.len());
 }
@@ -212,7 +220,7 @@ fn sap11_without_an_account_there_is_no_token(
 
     let plan = planned(&needs("logs"), &accounts, object.as_ref(), NOW);
 
-    assert_eq!((plan.moves, plan.lacks), (vec![], BTreeMap::from([("logs".to_owned(), lack)])));
+    assert_eq!((plan.moves, plan.lacks), (vec![], BTreeMap::from([(Credential::shared("logs"), lack)])));
 }
 
 #[test]
@@ -222,7 +230,10 @@ fn tok6_nothing_is_bound_to_a_secret_that_is_being_deleted() {
 
     let plan = planned(&needs("logs"), &accounts("account-1", false), Some(&object), NOW);
 
-    assert_eq!((plan.moves, plan.lacks), (vec![], BTreeMap::from([("logs".to_owned(), Lack::SecretTerminating)])));
+    assert_eq!(
+        (plan.moves, plan.lacks),
+        (vec![], BTreeMap::from([(Credential::shared("logs"), Lack::SecretTerminating)]))
+    );
     assert_eq!(planned(&Needs::default(), &BTreeMap::new(), Some(&object), NOW), Plan::default());
 }
 
@@ -250,7 +261,7 @@ fn esc5_only_accounts_that_the_settings_allow_get_tokens(
     let plan = plan(&seen, &rules, NOW);
 
     assert_eq!(matches!(plan.moves.as_slice(), [(_, Move::Mint { .. })]), is_allowed, "{plan:?}");
-    assert_eq!(plan.lacks.get("logs").copied(), (!is_allowed).then_some(Lack::NotAllowed));
+    assert_eq!(plan.lacks.get(&Credential::shared("logs")).cloned(), (!is_allowed).then_some(Lack::NotAllowed));
 }
 
 /// Mounting the Secret of an account in a Pod does not create a token of that account.
@@ -314,6 +325,7 @@ fn mrg11_a_new_need_takes_the_mark_away_before_anything_else(#[case] needs: Need
 #[case::other_manager(|secret: &mut Value| secret["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm"), Foreign::Label)]
 #[case::no_account(|secret: &mut Value| secret["metadata"]["annotations"] = json!({}), Foreign::Account)]
 #[case::other_account(|secret: &mut Value| secret["metadata"]["annotations"][ACCOUNT] = json!("admin"), Foreign::Account)]
+#[case::of_a_sidecar_set(|secret: &mut Value| secret["metadata"]["annotations"][SIDECAR_SET] = json!("logs"), Foreign::Account)]
 #[case::other_name(|secret: &mut Value| secret["metadata"]["name"] = json!("mine"), Foreign::Account)]
 #[case::other_type(|secret: &mut Value| secret["type"] = json!("kubernetes.io/service-account-token"), Foreign::Type)]
 fn mrg2_a_secret_of_which_label_annotation_name_and_type_disagree_is_not_ours(
