@@ -2,6 +2,7 @@
 
 use super::audience::AudienceToken;
 use super::declared::Declared;
+use super::names;
 
 /// A SidecarSet that is injected into the Pod and names an account.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,4 +56,29 @@ pub struct Decision {
     pub kept: Vec<(String, String)>,
     /// SidecarSets that get the identity of a merged account, and so none of their tokens for other audiences (AUD-6).
     pub without_audiences: Vec<String>,
+}
+
+impl Grant {
+    /// Returns what the name of the Secret is derived from ([`names::credential`]): a set with tokens for other audiences
+    /// has a Secret of its own (AUD-4).
+    pub fn credential(&self) -> String {
+        let own = Some(self.sidecar_set.as_str()).filter(|_| !self.audiences.is_empty());
+        names::credential(&self.account, own)
+    }
+}
+
+impl Decision {
+    /// Returns the name of the volume through which the containers of a set get their tokens (TOK-1, AUD-4).
+    ///
+    /// If the app may hold tokens of the account, too, the volume of a set with tokens for other audiences has another
+    /// name. Otherwise a webhook could turn automounting on again after the account was given to the sidecars alone, and
+    /// the twin would take the Pod for one that ran under the account before.
+    pub fn volume_of(&self, grant: &Grant) -> String {
+        let mut id = grant.credential();
+        let is_private = self.private.as_ref() == Some(&grant.account);
+        if grant.token == Token::OfPod && !grant.audiences.is_empty() && !is_private {
+            id.push('\n');
+        }
+        names::token_volume(&id)
+    }
 }

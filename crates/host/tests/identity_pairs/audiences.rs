@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_testkit::identity::{Expected, Scenario, Set, pairs_with};
 use proptest::prelude::*;
@@ -41,7 +40,7 @@ pub fn check(stored: &Value, admission: &Admission, scenario: &Scenario) -> Resu
             let ours: Vec<&str> = volumes.filter(|volume| volume.starts_with("sidecarset-sa-")).collect();
             let owner = scenario.sets.iter().find(|set| set.containers().iter().any(|own| own == name));
             let account = owner.and_then(|set| Some((set, identities.get(set.name)?)));
-            let own = account.map(|(set, account)| (set, names::token_volume(&set.credential(account))));
+            let own = account.and_then(|(set, account)| Some((set, set.volume_in(stored, account)?)));
             let must =
                 own.as_ref().is_some_and(|(set, _)| given(admission, scenario).iter().any(|(g, _)| g.name == set.name));
             let own: Vec<&str> = own.iter().map(|(_, volume)| volume.as_str()).collect();

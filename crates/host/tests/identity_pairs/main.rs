@@ -134,7 +134,7 @@ proptest! {
 fn the_properties_are_about_something() {
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
-    for _ in 0..400 {
+    for _ in 0..1200 {
         let scenario = scenario(&ALL).new_tree(&mut runner).unwrap().current();
         let Ok(admission) = Admission::of(&scenario) else { continue };
         let mut count = |what| *seen.entry(what).or_default() += 1;

@@ -109,7 +109,8 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
     for (set, account) in identities {
         let set = scenario.sets.iter().find(|other| other.name == *set).unwrap();
         let credential = set.credential(account);
-        let volume_name = names::token_volume(&credential);
+        // If the API server mounts the token of the Pod's own account, there is nothing of ours to undo.
+        let Some(volume_name) = set.volume_in(stored, account) else { continue };
         let containers = set.containers();
         let is_owner = |name: &str| containers.iter().any(|own| own == name);
         let owner = container(&mut stored.clone(), is_owner).cloned().unwrap();

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::TOKEN_PATH;
 use crate::admit_in;
+use crate::automounted;
 use crate::cluster;
 use crate::isolated;
 use crate::pod;
@@ -24,7 +25,7 @@ const VOLUME: &str = "sidecarset-sa-@A@";
 /// Puts the hash of a SidecarSet `a` with the account `agent` into a value.
 fn with_hash(value: &Value) -> Value {
     let volume = names::token_volume(&names::credential("agent", Some("a")));
-    let hash = volume.trim_start_matches(names::TOKEN_VOLUME_PREFIX);
+    let hash = volume.trim_start_matches("sidecarset-sa-");
     serde_json::from_str(&value.to_string().replace("@A@", hash)).unwrap()
 }
 
@@ -104,7 +105,10 @@ fn aud3_the_kubelet_requests_the_tokens_of_the_pods_account(#[case] mode: &str, 
     let answer = admit_in(&pod, rules.clone(), &sets, cluster());
     let after = answer.mutated_object.unwrap_or_else(|| panic!("{:?}", answer.message));
     let volumes = after["spec"]["volumes"].as_array().unwrap();
-    let volume = volumes.iter().find(|volume| with_hash(&json!(VOLUME)) == volume["name"]).unwrap();
+    let is_ours = |volume: &&Value| volume["name"].as_str().unwrap().starts_with("sidecarset-sa-");
+    let volume = volumes.iter().find(is_ours).unwrap();
+    let is_private = volume["name"] == with_hash(&json!(VOLUME));
+    assert_eq!(is_private, mode == "SidecarsOnly" && pod["spec"]["serviceAccountName"] == "default", "AUD-4");
     assert_eq!(
         volume["projected"]["sources"][1],
         json!({
@@ -330,4 +334,20 @@ fn aud9_e7_an_ephemeral_container_reaches_for_the_tokens(
     let told = added(edit);
     assert!(told.starts_with("403 spec.ephemeralContainers[0]: "), "{told}");
     assert_eq!(added(|_| {}), "accepted");
+}
+
+/// E11: a later webhook turns automounting on again, and the API server mounts the sidecars' account into the app.
+#[test]
+fn aud4_tok10_the_twin_tells_a_private_account_from_the_apps_own() {
+    let sets = [reaching(set("a", "agent"))];
+    let regained = edited(injected(&pod(), &sets), |pod| {
+        pod["spec"]["automountServiceAccountToken"] = json!(true);
+        push(&mut pod["spec"]["volumes"], automounted("kube-api-access-x7k2p"));
+        let mount = json!({"name": "kube-api-access-x7k2p", "readOnly": true, "mountPath": TOKEN_PATH});
+        container_mut(pod, "app")["volumeMounts"] = json!([mount]);
+    });
+    let told = twin(&regained, &sets);
+    assert!(told.starts_with("403 ") && told.contains("sidecar \"a\" lacks the token of \"agent\""), "{told}");
+    // The most similar honest Pod ran under the account before.
+    assert_eq!(twin(&injected(&running_as("agent"), &sets), &sets), "accepted");
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Owners;
 use crate::audience::AudienceToken;
 use crate::decision::{Decision, Token};
-use crate::names;
 
 /// The token of an account that containers mount through one volume: that of all SidecarSets which name the account, or
 /// that of one SidecarSet with tokens for other audiences (AUD-3).
@@ -13,7 +12,7 @@ use crate::names;
 pub struct Credential<'a> {
     /// The name of the account.
     pub account: &'a str,
-    /// What the names of the volume and of the Secret are derived from ([`names::credential`]).
+    /// What the name of the Secret is derived from ([`credential`](crate::decision::Grant::credential)).
     pub id: String,
     /// The name of the volume through which the owners get the token.
     pub volume: String,
@@ -38,12 +37,10 @@ impl<'a> Granted<'a> {
     pub fn of(decision: &'a Decision, owners: &'a Owners) -> Self {
         let mut granted = Self::default();
         for grant in &decision.grants {
-            let own = Some(grant.sidecar_set.as_str()).filter(|_| !grant.audiences.is_empty());
-            let id = names::credential(&grant.account, own);
-            let volume = names::token_volume(&id);
+            let volume = decision.volume_of(grant);
             let credential = granted.by_volume.entry(volume.clone()).or_insert_with(|| Credential {
                 account: &grant.account,
-                id,
+                id: grant.credential(),
                 volume: volume.clone(),
                 token: grant.token,
                 audiences: &grant.audiences,

@@ -167,7 +167,7 @@ fn pod() -> impl Strategy<Value = Value> {
 fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Set> {
     let account = option::weighted(0.85, select(WANTED.to_vec()));
     let tokens = prop_oneof![
-        3 => Just(&[][..]),
+        1 => Just(&[][..]),
         1 => Just(&[("vault", "vault")][..]),
         1 => Just(&[("sts.example.com", "sts"), ("vault", "v")][..]),
     ];

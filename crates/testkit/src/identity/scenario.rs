@@ -1,6 +1,7 @@
 //! Scenarios: a Pod, the SidecarSets of the policy, and the cluster.
 
 use pillion_identity::names;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::kubelet::Secrets;
@@ -74,6 +75,16 @@ impl Set {
     pub fn credential(&self, account: &str) -> String {
         let own = Some(self.name).filter(|_| !self.tokens.is_empty() && self.account == Some(account));
         names::credential(account, own)
+    }
+
+    /// Returns the name of its volume in a Pod if it gets `account`; `None` if it has none. In a Pod whose app may hold
+    /// the account's token, too, the volume of a set with tokens for other audiences has another name (AUD-4).
+    pub fn volume_in(&self, pod: &Value, account: &str) -> Option<String> {
+        let id = self.credential(account);
+        let beside_the_app = (id != account).then(|| format!("{id}\n"));
+        let names = [Some(id), beside_the_app].into_iter().flatten().map(|id| names::token_volume(&id));
+        let volumes = json::items(pod, &["spec", "volumes"]);
+        names.into_iter().find(|name| volumes.iter().any(|volume| json::text(volume, &["name"]) == name))
     }
 
     /// Returns the names of its containers in a Pod.

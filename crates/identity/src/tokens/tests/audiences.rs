@@ -137,3 +137,31 @@ fn aud6_a_warning_tells_of_the_tokens_that_a_merged_account_does_not_have() {
         ]
     );
 }
+
+/// E11: the policy gives the Pod's account to the sidecars alone, and a later webhook turns automounting on again. The
+/// Pod must not pass for one that ran under the account before.
+#[test]
+fn aud4_tok10_a_private_account_does_not_become_the_apps_own() {
+    let grants = vec![reaching("logs", "x", Token::OfPod, &["vault"])];
+    let private = Decision { grants: grants.clone(), ..swap() };
+    let mut pod = settle(&pod(), &private, &agent()).unwrap().pod;
+    let shared = Decision { grants, ..Decision::default() };
+    assert_eq!(judged(&pod, &Decision { account: None, hides_token: false, ..private }, &agent()), [""; 0]);
+    pod["spec"]["automountServiceAccountToken"] = json!(true);
+    let told = judged(&pod, &shared, &agent());
+    assert!(told.iter().any(|told| told.contains("sidecar \"agent\" lacks the token of \"x\"")), "{told:?}");
+}
+
+#[test]
+fn aud4_only_the_kubelets_tokens_for_other_audiences_have_a_volume_of_another_name_beside_the_app() {
+    let name = |private: bool, token, audiences: &[&str]| {
+        let private = private.then(|| "x".to_owned());
+        Decision { private, ..Decision::default() }.volume_of(&reaching("logs", "x", token, audiences))
+    };
+    assert_eq!(name(true, Token::OfPod, &["vault"]), names::token_volume("x\nlogs"));
+    assert_eq!(name(false, Token::OfPod, &["vault"]), names::token_volume("x\nlogs\n"));
+    for private in [true, false] {
+        assert_eq!(name(private, Token::OfSecret, &["vault"]), names::token_volume("x\nlogs"));
+        assert_eq!(name(private, Token::OfPod, &[]), names::token_volume("x"));
+    }
+}
