@@ -75,6 +75,15 @@ fn set(name: &str, account: &str) -> SidecarSet {
     SidecarSet::from_decoded(json!({"metadata": {"name": name}, "spec": spec}))
 }
 
+/// Returns a set that asks for a token for this audience besides, unless it is empty.
+fn with_token(set: SidecarSet, audience: &str) -> SidecarSet {
+    let mut manifest = set.as_value().clone();
+    if !audience.is_empty() {
+        manifest["spec"]["serviceAccountTokens"] = json!([{"audience": audience, "path": "other"}]);
+    }
+    SidecarSet::from_decoded(manifest)
+}
+
 /// Returns a Pod as a webhook receives it, with its token mounted.
 fn pod(account: &str) -> Value {
     let mount = json!({"name": "kube-api-access-abcde", "mountPath": names::MOUNT_PATH, "readOnly": true});
@@ -247,6 +256,7 @@ fn rules() -> impl Strategy<Value = Rules> {
         on_conflict,
         on_app_account,
         allow_pod_mode: true,
+        allowed_audiences: vec!["vault".parse().unwrap()],
         ..Rules::default()
     })
 }
@@ -255,11 +265,12 @@ fn sets() -> impl Strategy<Value = Vec<SidecarSet>> {
     let account = one_of(vec!["a", "a", "b", "gone", "broken"]);
     let mode = one_of(vec!["", "", "Isolate", "Pod"]);
     let behaviour = one_of(vec!["", "Merge", "Merge"]);
-    let wish = option::weighted(0.8, (account, mode, behaviour));
+    let audience = one_of(vec!["", "", "vault", "cloud"]);
+    let wish = option::weighted(0.8, (account, mode, behaviour, audience));
     vec(wish, 0..4).prop_map(|wishes| {
-        let named = |(name, wish): (&&str, Option<(&str, &str, &str)>)| {
-            let (account, mode, behaviour) = wish.unwrap_or_default();
-            set(name, &format!("{account} {mode} {behaviour}"))
+        let named = |(name, wish): (&&str, Option<(&str, &str, &str, &str)>)| {
+            let (account, mode, behaviour, audience) = wish.unwrap_or_default();
+            with_token(set(name, &format!("{account} {mode} {behaviour}")), audience)
         };
         ["s", "t", "u"].iter().zip(wishes).map(named).collect()
     })
@@ -310,6 +321,19 @@ proptest! {
             Verdict::Unchanged => Some(&pod),
             Verdict::Mutated(after) => Some(after),
         };
+        let has_volume = |credential: &str| {
+            let name = names::token_volume(credential);
+            after.is_some_and(|pod| json::items(pod, &["spec", "volumes"]).iter().any(|volume| volume["name"] == name))
+        };
+        for set in &explanation.sets {
+            let Some(Identity { account, credential, logins, .. }) = &set.identity else { continue };
+            prop_assert!(credential.as_deref().is_none_or(has_volume), "{:?}", set);
+            let own = names::credential(account, Some(&set.name));
+            for login in logins {
+                prop_assert_eq!(login.not_given.is_none(), has_volume(&own), "{:?}", login);
+                prop_assert!(login.audience == "vault" || login.not_given.is_some(), "{:?}", login);
+            }
+        }
         if let Some(identity) = &explanation.identity {
             let runs_as = after.map(|pod| json::text(pod, &["spec", "serviceAccountName"]));
             prop_assert_eq!(identity.account.as_deref(), runs_as);

@@ -333,7 +333,7 @@ async fn aud1_vault_accepts_the_sidecar_by_a_review() {
         "system:auth-delegator",
         "Vault may review tokens"
     );
-    assert_eq!(found.bearer.kubernetes["secret"]["name"].as_str().map(|name| name.len()), Some(33));
+    assert_eq!(found.bearer.kubernetes["secret"]["name"].as_str().map(str::len), Some(33));
 }
 
 #[tokio::test]

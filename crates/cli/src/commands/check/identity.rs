@@ -110,7 +110,7 @@ pub fn audiences(spot: &Spot<'_>) -> Vec<Finding> {
     const OF_API_SERVER: &str = "apiServerAudiences";
     let list = |name: &str| json::at(spot.raw, &["serviceAccounts", name]).and_then(Value::as_array);
     let is_anything =
-        |glob: &Value| glob.as_str().is_some_and(|glob| glob.contains('*') && glob.trim_matches('*') == "");
+        |glob: &Value| glob.as_str().is_some_and(|glob| glob.contains('*') && glob.trim_matches('*').is_empty());
     let mut findings = Vec::new();
     for (index, _) in list(ALLOWED).into_iter().flatten().enumerate().filter(|(_, glob)| is_anything(glob)) {
         let message = "every audience is allowed: a SidecarSet may get tokens for any service that trusts this cluster";
