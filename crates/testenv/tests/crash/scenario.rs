@@ -211,7 +211,7 @@ impl Scenario {
             }
             (Self::Tokens, 1) => {
                 let is_marked = |secret: &&Value| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE));
-                token_secrets().iter().filter(is_marked).count() == 2
+                token_secrets().into_iter().filter(is_marked).count() == 2
             }
             (Self::Tokens, _) => token_secrets().is_empty(),
             (Self::Bundle, _) => {
