@@ -181,8 +181,8 @@ fn aud3_a_set_with_audiences_has_a_secret_for_itself(
     #[case] tokens: Option<usize>,
 ) {
     let sets = [("a", "Isolate", "Refuse", "x"), ("b", "Isolate", "Refuse", "x")];
-    let rules = json!({"allowedAudiences": allowed, "maxTokenExpirationSeconds": 3600});
-    let mut settings = settings(&sets, &rules);
+    let mut settings = settings(&sets, &json!({"allowedAudiences": allowed}));
+    settings.service_accounts.max_token_expiration_seconds = Some(3600);
     let list = json!([
         {"audience": "vault", "path": "vault", "expirationSeconds": lifetime},
         {"audience": "sts.amazonaws.com", "path": "aws"}

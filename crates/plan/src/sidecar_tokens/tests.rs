@@ -1,4 +1,4 @@
-mod audiences;
+mod other_audiences;
 
 use pillion_identity::rules::Allowed;
 use rstest::rstest;

@@ -18,13 +18,14 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 ];
 /// Values that differ between runs, as pointers into an object.
-const MASKED: [&str; 9] = [
+const MASKED: [&str; 10] = [
     "/metadata/resourceVersion",
     "/metadata/managedFields",
     "/metadata/generation",
     "/metadata/annotations/pillion.dev~1token-checksum",
     "/data/namespace",
     "/data/token",
+    "/data/vault",
     "/data/generation",
     // The SidecarSets have other UIDs. The conditions of the SidecarSets tell what the bundle holds.
     "/data/bundle",

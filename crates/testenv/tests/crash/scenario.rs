@@ -27,6 +27,8 @@ pub enum Scenario {
 
 /// The name of the bundle's ConfigMap.
 const BUNDLE: &str = "sets";
+/// The key of a token for another audience in the Secret of a set.
+const AUDIENCE_KEY: &str = "vault";
 const ROOT_CA: &str = "kube-root-ca.crt";
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
@@ -62,7 +64,13 @@ impl Scenario {
         let mut settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}});
         match self {
             Self::Merged => settings["sidecarSets"] = ["get", "list"].map(|verb| merging(verb, verb)).into(),
-            Self::Tokens => settings["sidecarSets"] = json!([set("logs", &json!({"serviceAccountMode": "Isolate"}))]),
+            Self::Tokens => {
+                let isolated = json!({"serviceAccountMode": "Isolate"});
+                let audiences = json!([{"audience": "vault", "path": AUDIENCE_KEY}]);
+                let with_audience = json!({"serviceAccountMode": "Isolate", "serviceAccountTokens": audiences});
+                settings["sidecarSets"] = json!([set("logs", &isolated), set("secrets", &with_audience)]);
+                settings["serviceAccounts"] = json!({"allowedAudiences": ["vault"]});
+            }
             Self::Bundle => {
                 settings["bundleRef"] = json!({"namespace": namespace, "name": BUNDLE});
                 settings["systemNamespace"] = namespace.into();
@@ -98,7 +106,7 @@ impl Scenario {
         };
         match self {
             Self::Merged => vec![workload()],
-            Self::Tokens => vec![account("logs", &[]), workload()],
+            Self::Tokens => vec![account("logs", &[]), account("secrets", &[]), workload()],
             Self::Bundle => {
                 ["a", "b"].map(|name| set(name, &json!({"selector": {"matchLabels": {"app": name}}}))).into()
             }
@@ -197,9 +205,13 @@ impl Scenario {
                 let is_merged = |object: &&Value| object["metadata"]["name"].to_string().contains("sidecarset-merged-");
                 !of(objects, kind).iter().any(is_merged)
             }),
-            (Self::Tokens, 0) => token_secrets().iter().any(|secret| is_set(secret.pointer("/data/token"))),
+            (Self::Tokens, 0) => {
+                let with = |key: &str| token_secrets().iter().filter(|secret| is_set(secret["data"].get(key))).count();
+                (with("token"), with(AUDIENCE_KEY)) == (2, 1)
+            }
             (Self::Tokens, 1) => {
-                token_secrets().iter().any(|secret| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE)))
+                let is_marked = |secret: &&Value| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE));
+                token_secrets().into_iter().filter(is_marked).count() == 2
             }
             (Self::Tokens, _) => token_secrets().is_empty(),
             (Self::Bundle, _) => {

@@ -1,7 +1,9 @@
 //! A controller of tokens, and a namespace for it.
 
+mod audiences;
 mod life;
 mod rights;
+mod services;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
