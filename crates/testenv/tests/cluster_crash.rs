@@ -30,7 +30,7 @@ const SCENARIOS: [(Scenario, usize); 8] = [
     (Scenario::Merged, 12),
     (Scenario::Rollout, 5),
     (Scenario::Bundle, 8),
-    (Scenario::Tokens, 11),
+    (Scenario::Tokens, 6),
     (Scenario::Cleaner, 2),
     (Scenario::TokenController, 5),
     (Scenario::RootCa, 3),

@@ -65,10 +65,10 @@ impl Scenario {
         match self {
             Self::Merged => settings["sidecarSets"] = ["get", "list"].map(|verb| merging(verb, verb)).into(),
             Self::Tokens => {
-                let isolated = json!({"serviceAccountMode": "Isolate"});
+                // One Secret: a second one would be created at the same path, which hides when a retry comes too early.
                 let audiences = json!([{"audience": "vault", "path": AUDIENCE_KEY}]);
-                let with_audience = json!({"serviceAccountMode": "Isolate", "serviceAccountTokens": audiences});
-                settings["sidecarSets"] = json!([set("logs", &isolated), set("secrets", &with_audience)]);
+                let fields = json!({"serviceAccountMode": "Isolate", "serviceAccountTokens": audiences});
+                settings["sidecarSets"] = json!([set("logs", &fields)]);
                 settings["serviceAccounts"] = json!({"allowedAudiences": ["vault"]});
             }
             Self::Bundle => {
@@ -106,7 +106,7 @@ impl Scenario {
         };
         match self {
             Self::Merged => vec![workload()],
-            Self::Tokens => vec![account("logs", &[]), account("secrets", &[]), workload()],
+            Self::Tokens => vec![account("logs", &[]), workload()],
             Self::Bundle => {
                 ["a", "b"].map(|name| set(name, &json!({"selector": {"matchLabels": {"app": name}}}))).into()
             }
@@ -206,12 +206,11 @@ impl Scenario {
                 !of(objects, kind).iter().any(is_merged)
             }),
             (Self::Tokens, 0) => {
-                let with = |key: &str| token_secrets().iter().filter(|secret| is_set(secret["data"].get(key))).count();
-                (with("token"), with(AUDIENCE_KEY)) == (2, 1)
+                let has = |secret: &Value, key: &str| is_set(secret["data"].get(key));
+                token_secrets().iter().any(|secret| has(secret, "token") && has(secret, AUDIENCE_KEY))
             }
             (Self::Tokens, 1) => {
-                let is_marked = |secret: &&Value| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE));
-                token_secrets().into_iter().filter(is_marked).count() == 2
+                token_secrets().iter().any(|secret| is_set(secret["metadata"]["annotations"].get(UNNEEDED_SINCE)))
             }
             (Self::Tokens, _) => token_secrets().is_empty(),
             (Self::Bundle, _) => {
