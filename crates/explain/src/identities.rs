@@ -321,16 +321,16 @@ proptest! {
             Verdict::Unchanged => Some(&pod),
             Verdict::Mutated(after) => Some(after),
         };
-        let has_volume = |credential: &str| {
-            let name = names::token_volume(credential);
+        let has_volume = |name: &str| {
             after.is_some_and(|pod| json::items(pod, &["spec", "volumes"]).iter().any(|volume| volume["name"] == name))
         };
         for set in &explanation.sets {
-            let Some(Identity { account, credential, logins, .. }) = &set.identity else { continue };
-            prop_assert!(credential.as_deref().is_none_or(has_volume), "{:?}", set);
+            let Some(Identity { account, source, logins, .. }) = &set.identity else { continue };
+            prop_assert!(source.as_ref().is_none_or(|source| has_volume(&source.volume)), "{:?}", set);
             let own = names::credential(account, Some(&set.name));
+            let has_own = [own.clone(), format!("{own}\n")].iter().any(|id| has_volume(&names::token_volume(id)));
             for login in logins {
-                prop_assert_eq!(login.not_given.is_none(), has_volume(&own), "{:?}", login);
+                prop_assert_eq!(login.not_given.is_none(), has_own, "{:?}", login);
                 prop_assert!(login.audience == "vault" || login.not_given.is_some(), "{:?}", login);
             }
         }

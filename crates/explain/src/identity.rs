@@ -65,10 +65,19 @@ pub struct Identity {
     pub on_conflict: OnConflict,
     /// The result.
     pub result: Given,
-    /// What the names of the volume and the Secret with its tokens are derived from (AUD-4); absent without a volume.
-    pub credential: Option<String>,
+    /// Where its containers get their tokens from; absent if Pillion adds no volume for them.
+    pub source: Option<TokenSource>,
     /// What the set asks for besides: tokens for other audiences.
     pub logins: Vec<Login>,
+}
+
+/// The objects through which the containers of a set get their tokens (AUD-4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSource {
+    /// The name of the volume.
+    pub volume: String,
+    /// The name of the Secret behind it; absent if the kubelet requests the tokens.
+    pub secret: Option<String>,
 }
 
 /// A token of the set's own ServiceAccount for an audience other than the API server (AUD-1).
@@ -149,8 +158,8 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
             let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
             let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
             let logins = logins(set, grant, &result, accounts_in, context.rules);
-            let credential = grant.map(credential);
-            let identity = Identity { account: account.clone(), mode, on_conflict, result, credential, logins };
+            let source = decision.zip(grant).map(|(decision, grant)| source(decision, grant));
+            let identity = Identity { account: account.clone(), mode, on_conflict, result, source, logins };
             identities.insert(sidecar_set.clone(), identity);
         }
         identities
@@ -229,10 +238,9 @@ fn given(set: &Asking, decision: &Decision) -> Given {
     skipped.or_else(|| why(&decision.kept).map(Given::Kept)).unwrap_or(Given::Automounted)
 }
 
-/// AUD-4: returns what the names of the volume and the Secret of a grant are derived from.
-fn credential(grant: &Grant) -> String {
-    let own = Some(grant.sidecar_set.as_str()).filter(|_| !grant.audiences.is_empty());
-    names::credential(&grant.account, own)
+fn source(decision: &Decision, grant: &Grant) -> TokenSource {
+    let secret = (grant.token == Token::OfSecret).then(|| names::token_secret(&grant.credential()));
+    TokenSource { volume: decision.volume_of(grant), secret }
 }
 
 /// Returns the tokens for other audiences that a set asks for, and why its containers do not get them.

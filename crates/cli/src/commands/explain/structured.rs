@@ -2,11 +2,9 @@
 
 use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
-use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
-use pillion_identity::decision::Token;
-use pillion_identity::names;
 use serde_json::Value;
 
 use super::subject::Told;
@@ -90,9 +88,9 @@ fn pod_identity(identity: &PodIdentity) -> Tree {
 }
 
 fn identity(identity: &Identity) -> Tree {
-    let Identity { account, mode, on_conflict, result, credential, logins } = identity;
+    let Identity { account, mode, on_conflict, result, source, logins } = identity;
     let (token, message) = match result {
-        Given::Token(of, token) => (self::token(of, *token, credential.as_deref().unwrap_or_default()), None),
+        Given::Token(of, _) => (source.as_ref().map_or_else(none, |source| token(of, source)), None),
         Given::Skipped(why) | Given::Kept(why) => (none(), Some(why.as_str())),
         Given::Automounted | Given::GateOff | Given::Withheld => (none(), None),
     };
@@ -119,16 +117,12 @@ fn login(login: &Login) -> Tree {
     ])
 }
 
-fn token(account: &str, token: Token, credential: &str) -> Tree {
-    let (source, secret) = match token {
-        Token::OfPod => ("Kubelet", None),
-        Token::OfSecret => ("Secret", Some(names::token_secret(credential))),
-    };
+fn token(account: &str, TokenSource { volume, secret }: &TokenSource) -> Tree {
     map([
         ("serviceAccount", text(account)),
-        ("source", text(source)),
+        ("source", text(if secret.is_some() { "Secret" } else { "Kubelet" })),
         ("secret", optional(secret.as_deref())),
-        ("volume", text(&names::token_volume(credential))),
+        ("volume", text(volume)),
     ])
 }
 

@@ -2,11 +2,9 @@
 
 use std::io::{self, Write};
 
-use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
 use pillion_explain::parts::Container;
-use pillion_identity::decision::Token;
 use pillion_identity::declared::OnConflict;
-use pillion_identity::names;
 
 /// Writes the Pod's ServiceAccount, the containers that lose its token, and who can read tokens.
 ///
@@ -41,10 +39,10 @@ pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
 /// # Errors
 /// If `out` takes no more.
 pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container], indent: &str) -> io::Result<()> {
-    let Identity { account, mode, on_conflict, result, credential, logins } = identity;
+    let Identity { account, mode, on_conflict, result, source, logins } = identity;
     let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
     let wish = format!("ServiceAccount {account} ({mode:?}{merge})");
-    match outcome(account, result, credential.as_deref().unwrap_or_default()) {
+    match outcome(account, result, source.as_ref()) {
         Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}")?,
         None => writeln!(out, "{indent}asks for {wish}")?,
     }
@@ -60,15 +58,14 @@ pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container]
 }
 
 /// Returns the outcome, or `None` if the Pod is refused.
-fn outcome(account: &str, result: &Given, credential: &str) -> Option<String> {
+fn outcome(account: &str, result: &Given, source: Option<&TokenSource>) -> Option<String> {
     Some(match result {
-        Given::Token(of, token) => {
-            let volume = names::token_volume(credential);
+        Given::Token(of, _) => {
+            let TokenSource { volume, secret } = source?;
             let whose = if of == account { "its token".to_owned() } else { format!("a token of {of}") };
-            match token {
-                Token::OfPod => format!("{whose} from the kubelet, in volume {volume}"),
-                Token::OfSecret => {
-                    let secret = names::token_secret(credential);
+            match secret {
+                None => format!("{whose} from the kubelet, in volume {volume}"),
+                Some(secret) => {
                     format!("{whose} from Secret {secret}, without which the Pod does not start, in volume {volume}")
                 }
             }
