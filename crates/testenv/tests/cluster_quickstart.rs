@@ -1,5 +1,5 @@
 //! The quick starts (docs/quickstart.md, docs/quickstart-standalone.md): their own blocks, from the installation of the
-//! chart to the way back, and the proof that needs no kubelet. The blocks for a kubelet run on kind, in the workflow
+//! chart to the way back, and the proof that needs no kubelet. The guide docs/guides/own-identity.md in the same way. The blocks for a kubelet run on kind, in the workflow
 //! `quickstart.yml`.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -9,7 +9,7 @@ mod support;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use pillion_identity::names::token_secret;
 use pillion_testenv::{Cluster, Options, until};
 use quickstart::{NAMESPACE, Page, WAY_BACK, kubewarden, processes};
@@ -106,6 +106,33 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
 
     page.run(&["--from", WAY_BACK], processes::stop_with_the_chart(&cluster, &["server", "controller"])).await;
     assert_nothing_is_left(&cluster).await;
+}
+
+/// The guide begins where the quick start has installed Pillion, and ends in the mode `Isolate`.
+#[tokio::test]
+async fn the_guide_gives_the_agent_an_identity_of_its_own_in_both_modes() {
+    let cluster = cluster().await;
+    let namespaces: Api<Namespace> = Api::all(cluster.admin().await.unwrap());
+    let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+    namespaces.create(&PostParams::default(), &shop).await.unwrap();
+    let page = Page::new(&cluster, "quickstart-standalone.md");
+    let stand_in = async {
+        processes::wait_for_helm(&cluster).await;
+        processes::start_server(&cluster).await;
+        processes::start_controller(&cluster).await;
+    };
+    let with_tokens =
+        ["--replace", "--wait --timeout 5m", "--set controller.tokenNamespaces={shop} --wait --timeout 5m"];
+    page.run(&[&["--until", "3. A log agent"], &with_tokens[..]].concat(), stand_in).await;
+
+    let printed = Page::new(&cluster, "guides/own-identity.md").run(&[], async {}).await;
+    // Both changes of the installation, and three commands of the proof.
+    assert!(printed.contains(" blocks ran, 5 were skipped"), "{printed}");
+    let pod = web(&cluster).await;
+    assert_eq!(pod["spec"]["serviceAccountName"], "web");
+    assert!(container(&pod, "web")["volumeMounts"][0]["name"].as_str().unwrap().starts_with("kube-api-access-"));
+    let sources = &mounted(&pod, "log-agent")["projected"]["sources"];
+    assert_eq!(sources[0]["secret"]["name"], token_secret("log-agent"));
 }
 
 /// Kinds of objects outside the namespaces of the quick start that the chart may create.

@@ -1,4 +1,4 @@
-//! Runs the pages of the quick starts on a test cluster, with local processes in place of the Pods that no kubelet runs.
+//! Runs the quick starts, and a guide that needs an installation, on a test cluster, with local processes in place of the Pods that no kubelet runs.
 
 pub mod kubewarden;
 pub mod processes;
@@ -12,6 +12,8 @@ use futures_util::future::{Either, select};
 use pillion_testenv::{Cluster, tool};
 use pillion_testkit::module::workspace;
 use tokio::task::spawn_blocking;
+
+use crate::support::program;
 
 /// The namespace of the installation.
 pub const NAMESPACE: &str = "pillion-system";
@@ -68,9 +70,10 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the search path with the folder of helm and kubectl first.
+/// Returns the search path with the folders of helm, kubectl and this build's `pillion` first.
 fn path_with_tools() -> String {
-    let folders = ["helm", "kubectl"].map(|name| tool(name).unwrap().parent().map(Path::to_owned).unwrap());
+    let programs = [tool("helm").unwrap(), tool("kubectl").unwrap(), program()];
+    let folders = programs.map(|program| program.parent().map(Path::to_owned).unwrap());
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let all: Vec<PathBuf> = folders.into_iter().chain(std::env::split_paths(&rest)).collect();
     std::env::join_paths(all).unwrap().into_string().unwrap()
