@@ -15,7 +15,8 @@ use rstest::rstest;
 use tree::{files, root};
 
 /// The programs that documents call, besides scripts of the repository. A new one is a decision: readers need it.
-const PROGRAMS: [&str; 29] = [
+const PROGRAMS: [&str; 36] = [
+    "argocd",
     "base64",
     "cargo",
     "cat",
@@ -23,6 +24,7 @@ const PROGRAMS: [&str; 29] = [
     "cosign",
     "curl",
     "cut",
+    "docker",
     "gh",
     "git",
     "grep",
@@ -32,7 +34,9 @@ const PROGRAMS: [&str; 29] = [
     "kind",
     "kubectl",
     "kwctl",
+    "ln",
     "make",
+    "man",
     "mkdir",
     "mv",
     "openssl",
@@ -42,8 +46,11 @@ const PROGRAMS: [&str; 29] = [
     "sed",
     "sh",
     "sha256sum",
+    "source",
     "tar",
     "tee",
+    "timeout",
+    "tr",
     "xargs",
 ];
 

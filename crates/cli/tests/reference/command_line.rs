@@ -11,7 +11,7 @@ fn the_page_of_the_command_line_is_what_the_parser_says() {
     let mut page = Page::new(
         "command-line.md",
         "Command line",
-        "`pillion`, or `kubectl pillion` if it is installed as a plugin of kubectl. `pillion help COMMAND` shows the same \
+        "`pillion`, or `kubectl pillion` if it is installed as a plugin of kubectl. `pillion … --help` shows the same \
          in a terminal, and `pillion man --out-dir DIR` writes it as manual pages. Every example below is run in a test, \
          in the root of the repository.",
     );

@@ -21,7 +21,7 @@ impl Page {
     /// Begins the page `name` with a title and an introduction.
     pub fn new(name: &'static str, title: &str, introduction: &str) -> Self {
         let text = format!(
-            "# {title}\n\n<!-- Written by crates/cli/tests/reference from the code. To renew it: {HOW} -->\n\n{introduction}\n"
+            "# {title}\n\n<!-- Written from the code by crates/cli/tests/reference; CONTRIBUTING.md says how to renew it. -->\n\n{introduction}\n"
         );
         Self { name, text }
     }

@@ -28,6 +28,8 @@ pub struct Credential<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Granted<'a> {
     by_volume: BTreeMap<String, Credential<'a>>,
+    /// The accounts with their volumes: the order in which a Pod gets the volumes.
+    by_account: BTreeSet<(&'a str, String)>,
     /// The volumes that each container mounts.
     by_container: BTreeMap<&'a str, BTreeSet<String>>,
 }
@@ -46,6 +48,7 @@ impl<'a> Granted<'a> {
                 audiences: &grant.audiences,
                 owners: BTreeSet::new(),
             });
+            granted.by_account.insert((credential.account, volume.clone()));
             let containers = owners.get(&grant.sidecar_set).into_iter().flatten().map(String::as_str);
             for container in containers {
                 credential.owners.insert(container);
@@ -55,9 +58,9 @@ impl<'a> Granted<'a> {
         granted
     }
 
-    /// Returns the credentials, by the names of their volumes.
+    /// Returns the credentials, by account.
     pub fn credentials(&self) -> impl Iterator<Item = &Credential<'a>> {
-        self.by_volume.values()
+        self.by_account.iter().filter_map(|(_, volume)| self.of_volume(volume))
     }
 
     /// Returns the credentials of this account.

@@ -165,3 +165,18 @@ fn aud4_only_the_kubelets_tokens_for_other_audiences_have_a_volume_of_another_na
         assert_eq!(name(private, Token::OfPod, &[]), names::token_volume("x"));
     }
 }
+
+/// The hashes in the names of the volumes have another order.
+#[test]
+fn tok1_volumes_come_in_the_order_of_their_accounts() {
+    let accounts = ["mesh", "logs", "audit", "vault"];
+    let grants: Vec<Grant> = accounts.iter().map(|name| reaching(name, name, Token::OfSecret, &[])).collect();
+    let owners: Owners = accounts.iter().map(|name| ((*name).to_owned(), vec![format!("c-{name}")])).collect();
+    let decision = Decision { grants, ..Decision::default() };
+
+    let settled = settle(&pod(), &decision, &owners).unwrap().pod;
+
+    let volumes = json::items(&settled, &["spec", "volumes"]).iter().map(pod::name);
+    let ours: Vec<&str> = volumes.filter(|name| volumes::is_called_like_ours(name)).collect();
+    assert_eq!(ours, ["audit", "logs", "mesh", "vault"].map(names::token_volume));
+}
