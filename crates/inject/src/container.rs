@@ -1,5 +1,7 @@
 //! Builds the containers that a `SidecarSet` adds to a Pod (INJ-14 to INJ-21).
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::json;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::names;
@@ -8,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::list::{List, is_pair, names_in_pod};
 use super::sources::Taken;
-use pillion_kubernetes::index::distinct;
 
 /// Fields of a sidecar that a container does not have (API-7).
 pub const SIDECAR_FIELDS: [&str; 6] = [
@@ -76,7 +77,7 @@ pub fn build(
 
 /// Returns the sidecar's variables, `IS_INJECTED`, and those of `more` whose names are new (INJ-17).
 fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
-    let own = distinct(env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]));
+    let own: BTreeSet<&str> = env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]).collect();
     let more: Vec<&Value> = more.filter(|variable| !own.contains(pod::name(variable))).collect();
     let first = unique::are_first(more.iter().map(|variable| pod::name(variable)));
     let mut merged = env.to_vec();
@@ -92,7 +93,7 @@ fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devic
     let used = lists
         .into_iter()
         .flat_map(|(key, path, _)| json::items(sidecar, &[key]).iter().map(move |item| json::text(item, &[path])));
-    let used = distinct(used);
+    let used: BTreeSet<&str> = used.collect();
     for (key, path, shared) in lists {
         let mut free = shared.iter().copied().filter(|item| !used.contains(json::text(item, &[path]))).peekable();
         if free.peek().is_some()

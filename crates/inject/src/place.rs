@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::container::Sidecar;
 use super::list::List;
 use super::readmission;
-use pillion_kubernetes::index::distinct;
 
 /// The most containers of one name that are compared with a sidecar. The API server accepts only one.
 const TRIED_MAX: usize = 8;
@@ -23,7 +22,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     // Only index containers with the name of a sidecar; most have another.
-    let names = distinct(sidecars.iter().map(Sidecar::name));
+    let names: BTreeSet<&str> = sidecars.iter().map(Sidecar::name).collect();
     let mut free: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (index, there) in existing.iter().enumerate().filter(|(_, there)| names.contains(pod::name(there))) {
         free.entry(pod::name(there).to_owned()).or_default().insert(index);
@@ -78,7 +77,7 @@ pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<S
     }
     let Some(existing) = json::list_mut(spec, "volumes") else { return shadowed };
     // Of several volumes with one name, the first counts. Only index names of the sets' volumes; most have another.
-    let names = distinct(volumes.iter().map(|(_, volume)| pod::name(volume)));
+    let names: BTreeSet<&str> = volumes.iter().map(|(_, volume)| pod::name(volume)).collect();
     let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, volume) in existing.iter().enumerate() {
         if let Some(name) = names.get(pod::name(volume)) {

@@ -8,7 +8,7 @@ use pillion_identity::decision::Asking;
 use pillion_identity::drivers::Drivers;
 use pillion_identity::paths::{self, Place};
 use pillion_identity::tokens::Volumes;
-use pillion_kubernetes::index::{distinct, index};
+use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::strings;
@@ -211,7 +211,7 @@ impl<'a> Offer<'a> {
         offer.mounts = first_of_each(&all_mounts, "mountPath");
         offer.devices = first_of_each(&all_devices, "devicePath");
         if !offer.devices.is_empty() {
-            let paths = distinct(offer.mounts.iter().map(|mount| json::text(mount, &["mountPath"])));
+            let paths: BTreeSet<&str> = offer.mounts.iter().map(|mount| json::text(mount, &["mountPath"])).collect();
             let is_beside = |device: &&&Value| !paths.contains(json::text(device, &["devicePath"]));
             offer.devices_beside_mounts = offer.devices.iter().filter(is_beside).copied().collect();
         }
@@ -281,7 +281,7 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
         _ => {}
     };
     for entry in json::items(sidecar, &["transferEnv"]) {
-        let mut wanted = distinct(json::items(entry, &["envNames"]).iter().filter_map(Value::as_str));
+        let mut wanted: BTreeSet<&str> = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str).collect();
         let one = json::text(entry, &["envName"]);
         if !one.is_empty() {
             wanted.insert(one);

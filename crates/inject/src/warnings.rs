@@ -11,7 +11,6 @@ use super::clash;
 use super::container::Sidecar;
 use super::place::Shadowed;
 use super::sources::Missing;
-use pillion_kubernetes::index::distinct;
 
 /// Warns of variables that a transferEnv entry names and that the Pod does not have (INJ-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
@@ -74,7 +73,7 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
 /// Warns of mounts of volumes that are not among `volumes`, those of the Pod after injection. The API server will
 /// refuse such a Pod (INJ-26).
 pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
-    let known = distinct(volumes.iter().map(pod::name));
+    let known: BTreeSet<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {

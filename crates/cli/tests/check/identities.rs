@@ -75,7 +75,7 @@ fn said(settings: &Value) -> Vec<String> {
 ])]
 #[case::idv7_permissions_of_nobody(
     &format!("  behaviorWhenServiceAccountInjection: Merge\n  serviceAccountPermissions: [{RULE}]\n"),
-    &["error 10:3 spec.serviceAccountPermissions: Forbidden: this belongs to a ServiceAccount -> set \
+    &["error 10:3 spec.serviceAccountPermissions: Forbidden: permissions belong to a ServiceAccount -> set \
        spec.serviceAccountName"]
 )]
 #[case::mrg3_names_of_what_is_to_be_created(

@@ -143,7 +143,7 @@ async fn tok5_a_secret_of_somebody_else_is_left_alone() {
     let client = simulated(&situation(&[isolated("c"), deployment("shop"), account("c"), foreign])).await;
     let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
     assert_eq!(lines(&preview), [""; 0]);
-    assert!(texts(&preview.problems)[0].contains("is not Pillion's"), "{preview:?}");
+    assert!(texts(&preview.problems)[0].contains("Pillion did not create the Secret"), "{preview:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use pillion_json::go::{separate, write_sorted, write_string};
 use pillion_kubernetes::json::Object;
-use pillion_kubernetes::unique;
 use serde_json::Value;
 
 use super::scalar;
@@ -31,7 +30,9 @@ pub(crate) fn write_object(out: &mut String, value: Option<&Value>, table: &Tabl
             }
         }
         Style::Generic => {
-            for field in unique::ordered(table.fields, |field| field.name) {
+            let mut fields: Vec<&Field> = table.fields.iter().collect();
+            fields.sort_by(|one, other| one.name.cmp(other.name));
+            for field in fields {
                 write_field(out, object, field, style);
             }
         }
