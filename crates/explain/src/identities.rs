@@ -76,12 +76,11 @@ fn set(name: &str, account: &str) -> SidecarSet {
 }
 
 /// Returns a set that asks for a token for this audience besides, unless it is empty.
-fn with_token(set: SidecarSet, audience: &str) -> SidecarSet {
-    let mut manifest = set.as_value().clone();
+fn with_token(mut set: SidecarSet, audience: &str) -> SidecarSet {
     if !audience.is_empty() {
-        manifest["spec"]["serviceAccountTokens"] = json!([{"audience": audience, "path": "other"}]);
+        set.as_value_mut()["spec"]["serviceAccountTokens"] = json!([{"audience": audience, "path": "other"}]);
     }
-    SidecarSet::from_decoded(manifest)
+    set
 }
 
 /// Returns a Pod as a webhook receives it, with its token mounted.

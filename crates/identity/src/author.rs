@@ -111,7 +111,7 @@ pub fn check(
     let refuse =
         |field: String, problem: String, remedy: &str| Reason::forbidden(field, problem, remedy).about(set.name());
     let everywhere = vec![""];
-    let namespaces = distinct(closed_list(set).unwrap_or(everywhere).into_iter());
+    let namespaces = distinct(closed_list(set).unwrap_or(everywhere));
     let too_many = || {
         vec![refuse(
             path(),

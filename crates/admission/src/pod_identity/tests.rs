@@ -172,7 +172,7 @@ fn idc9_aud1_a_revision_is_injected_with_the_tokens_that_the_set_has_now() {
             "serviceAccountName": "x", "serviceAccountTokens": tokens,
             "injectionStrategy": {"revision": {"revisionName": "logs-1"}},
         }));
-        let (sets, reasons) = selected(&set, &[revision.clone()]);
+        let (sets, reasons) = selected(&set, std::slice::from_ref(&revision));
         assert_eq!(messages(reasons), [""; 0]);
         let identities = Identities::of(&sets, true).unwrap();
         assert_eq!(sets[0].containers()[0]["image"], "agent:0");

@@ -44,12 +44,12 @@ struct Section {
     heading: String,
     #[serde(default)]
     text: String,
-    keys: Vec<Key>,
+    keys: Vec<Row>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Key {
+struct Row {
     key: String,
     kind: Kind,
     /// The objects, if the section has several kinds.

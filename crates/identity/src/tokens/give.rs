@@ -233,7 +233,9 @@ pub fn volume_of(credential: &Credential<'_>) -> Value {
 
 /// Returns a source of a projected volume.
 fn source(kind: &str, source: Value) -> Value {
-    json!({kind: source})
+    let mut object = Object::new();
+    object.insert(kind.to_owned(), source);
+    Value::Object(object)
 }
 
 /// Returns the `items` of a source with one key, whose file has the same name.

@@ -29,7 +29,7 @@ pub struct Credential<'a> {
 pub struct Granted<'a> {
     by_volume: BTreeMap<String, Credential<'a>>,
     /// The accounts with their volumes: the order in which a Pod gets the volumes.
-    by_account: BTreeSet<(&'a str, String)>,
+    order: BTreeSet<(&'a str, String)>,
     /// The volumes that each container mounts.
     by_container: BTreeMap<&'a str, BTreeSet<String>>,
 }
@@ -48,7 +48,7 @@ impl<'a> Granted<'a> {
                 audiences: &grant.audiences,
                 owners: BTreeSet::new(),
             });
-            granted.by_account.insert((credential.account, volume.clone()));
+            granted.order.insert((credential.account, volume.clone()));
             let containers = owners.get(&grant.sidecar_set).into_iter().flatten().map(String::as_str);
             for container in containers {
                 credential.owners.insert(container);
@@ -60,7 +60,7 @@ impl<'a> Granted<'a> {
 
     /// Returns the credentials, by account.
     pub fn credentials(&self) -> impl Iterator<Item = &Credential<'a>> {
-        self.by_account.iter().filter_map(|(_, volume)| self.of_volume(volume))
+        self.order.iter().filter_map(|(_, volume)| self.of_volume(volume))
     }
 
     /// Returns the credentials of this account.

@@ -69,6 +69,7 @@ there was nothing to check.";
 /// The arguments of `pillion check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
 pub struct Args {
     /// Files, folders, or - for stdin.
     #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings", "cluster"])]
