@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use gitops::{Case, GENERATION, by_counters, cases};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use pillion::manifest::{Source, parse};
 use pillion::rendering::crd;
 use pillion::rollouts::standing::{Standing, State};
@@ -176,6 +176,8 @@ async fn flux_waits_for_the_end_of_a_rollout() {
     apply(&client, &format!("{policy}\n---\n{binding}"), "test").await.unwrap();
 
     let sets = dynamic(&client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
+    let listed = async || sets.list(&ListParams::default()).await.ok();
+    until("SidecarSets being served", SOON, listed).await.unwrap();
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     let ask = async |case: &Case| {
         let status = case.object.get("status").cloned().unwrap_or(json!({}));
