@@ -290,7 +290,7 @@ fn the_readme_shows_what_its_sidecar_set_does() {
         let (_, rest) = readme.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0
     };
-    // What `kubectl --namespace shop run web --image nginx --labels logs=collect` sends.
+    // The Pod that `kubectl --namespace shop run web --image nginx --labels logs=collect` sends.
     assert!(block("sh").contains("kubectl --namespace shop run web --image nginx --labels logs=collect"));
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

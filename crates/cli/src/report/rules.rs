@@ -9,9 +9,9 @@ use super::{Finding, Severity};
 pub(super) struct Rule {
     /// The id in reports. It never changes.
     pub id: &'static str,
-    /// What a finding of this kind means, as a sentence.
+    /// The meaning of a finding of this kind: one sentence.
     pub means: &'static str,
-    /// What to do, as a sentence.
+    /// The remedy: one sentence.
     pub help: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! The JSON Schema (draft 2020-12) of the policy's settings, of the manifests in them and of the policies that hold them,
-//! for editors and CI, and the Markdown reference made from it. The types that the policy decodes settings into yield the schema of the settings;
-//! the core's tables of fields yield that of the manifests, which stay JSON.
+//! for editors and CI, and the Markdown reference made from it. The types that the policy decodes settings into yield
+//! the schema of the settings; the core's tables of fields yield that of the manifests, which stay JSON.
 //!
 //! A schema checks the shape only. Everything that the policy accepts is valid; nearly everything that it rejects while
 //! decoding is invalid. Other rules (unique names, conflicts, expressions) are checked by `pillion check`. There is one

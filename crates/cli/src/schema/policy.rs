@@ -15,7 +15,7 @@ const SETTINGS: &str = "Settings";
 /// The fields of a spec that Kubewarden's definition requires.
 const REQUIRED: [&str; 1] = ["module"];
 
-/// What the fields of a spec mean, for editors.
+/// The descriptions of the fields of a spec, which editors show.
 const DESCRIPTIONS: [(&str, &str); 18] = [
     ("policyServer", "The PolicyServer that runs the policy. Absent: `default`."),
     ("mode", "`monitor` only logs the answer. Absent: `protect`."),

@@ -1,4 +1,4 @@
-//! What other repositories run: the GitHub Action and the hooks for pre-commit.
+//! The files that other repositories run: the GitHub Action and the hooks for pre-commit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -40,7 +40,7 @@ struct Section {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Message {
-    /// What it always says; `…` stands for what varies.
+    /// The fixed words of the message; `…` stands for the parts that vary.
     says: String,
     /// The cause, for readers. Messages that explain themselves have none.
     #[serde(default)]
