@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use pillion_admission::audit;
-use pillion_identity::decision::Token;
 use pillion_identity::rules::{OnAppAccount, Otherwise, Rules};
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
@@ -17,7 +16,7 @@ use proptest::sample::select as one_of;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::identity::{Given, Identity, Merging, PodIdentity, merging};
+use super::identity::{Given, Identity, Merging, PodIdentity, TokenSource, merging};
 use super::*;
 
 /// A cluster with every ServiceAccount except `gone`, and with the objects in `merged`. Reading `broken` fails.
@@ -116,8 +115,8 @@ fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
     for set in explanation.sets {
         let result = match set.identity.map(|identity| identity.result) {
             None => "-".to_owned(),
-            Some(Given::Token(account, Token::OfPod)) => format!("{account} of the Pod"),
-            Some(Given::Token(account, Token::OfSecret)) => format!("{account} of a Secret"),
+            Some(Given::Token(account, TokenSource { secret: None, .. })) => format!("{account} of the Pod"),
+            Some(Given::Token(account, TokenSource { secret: Some(_), .. })) => format!("{account} of a Secret"),
             Some(Given::Skipped(why) | Given::Kept(why)) => why,
             Some(other) => other.name().to_owned(),
         };
@@ -179,7 +178,8 @@ fn mrg5_a_merged_account_is_told_whether_it_is_ready_or_not() {
     assert_eq!((account.as_ref(), &merged.name, merged.not_ready), (Some(&name), &name, None));
     assert_eq!(merged.sidecar_sets, ["s", "t"]);
     let given = ready.sets[0].identity.as_ref().map(|Identity { account, result, .. }| (account.as_str(), result));
-    assert_eq!(given, Some(("a", &Given::Token(name, Token::OfPod))));
+    let source = TokenSource { volume: names::token_volume(&name), secret: None };
+    assert_eq!(given, Some(("a", &Given::Token(name, source))));
 }
 
 #[test]
@@ -324,8 +324,10 @@ proptest! {
             after.is_some_and(|pod| json::items(pod, &["spec", "volumes"]).iter().any(|volume| volume["name"] == name))
         };
         for set in &explanation.sets {
-            let Some(Identity { account, source, logins, .. }) = &set.identity else { continue };
-            prop_assert!(source.as_ref().is_none_or(|source| has_volume(&source.volume)), "{:?}", set);
+            let Some(Identity { account, result, logins, .. }) = &set.identity else { continue };
+            if let Given::Token(_, source) = result {
+                prop_assert!(has_volume(&source.volume), "{:?}", set);
+            }
             let own = names::credential(account, Some(&set.name));
             let has_own = [own.clone(), format!("{own}\n")].iter().any(|id| has_volume(&names::token_volume(id)));
             for login in logins {

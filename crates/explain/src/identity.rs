@@ -65,8 +65,6 @@ pub struct Identity {
     pub on_conflict: OnConflict,
     /// The result.
     pub result: Given,
-    /// Where its containers get their tokens from; absent if Pillion adds no volume for them.
-    pub source: Option<TokenSource>,
     /// What the set asks for besides: tokens for other audiences.
     pub logins: Vec<Login>,
 }
@@ -100,7 +98,7 @@ pub struct Login {
 pub enum Given {
     /// Only the set's containers mount a token of this ServiceAccount. If SidecarSets merge, it is not the
     /// ServiceAccount that the set names.
-    Token(String, Token),
+    Token(String, TokenSource),
     /// The Pod runs under the ServiceAccount already, and the API server mounts the token.
     Automounted,
     /// No identity, because of the settings (`onMissing`, `onConflict`). Holds the reason.
@@ -158,8 +156,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
             let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
             let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
             let logins = logins(set, grant, &result, accounts_in, context.rules);
-            let source = decision.zip(grant).map(|(decision, grant)| source(decision, grant));
-            let identity = Identity { account: account.clone(), mode, on_conflict, result, source, logins };
+            let identity = Identity { account: account.clone(), mode, on_conflict, result, logins };
             identities.insert(sidecar_set.clone(), identity);
         }
         identities
@@ -232,7 +229,7 @@ fn given(set: &Asking, decision: &Decision) -> Given {
     let why =
         |list: &[(String, String)]| list.iter().find(|(name, _)| *name == set.sidecar_set).map(|(_, why)| why.clone());
     if let Some(grant) = decision.grants.iter().find(|grant| grant.sidecar_set == set.sidecar_set) {
-        return Given::Token(grant.account.clone(), grant.token);
+        return Given::Token(grant.account.clone(), source(decision, grant));
     }
     let skipped = why(&decision.skipped).map(Given::Skipped);
     skipped.or_else(|| why(&decision.kept).map(Given::Kept)).unwrap_or(Given::Automounted)

@@ -13,10 +13,12 @@ pub const LIFETIME: u64 = 3600;
 pub const LIFETIME_MIN: u64 = 600;
 /// The longest lifetime that the API server accepts, in seconds (core/v1: at most 2^32).
 pub const LIFETIME_MAX: u64 = 1 << 32;
+/// The fields of an entry of the list (AUD-1).
+pub const FIELDS: [&str; 3] = ["audience", "path", "expirationSeconds"];
 /// The files that the token directory has in any case (SAP-4).
-const RESERVED: [&str; 3] = ["token", "ca.crt", "namespace"];
+pub const RESERVED: [&str; 3] = ["token", "ca.crt", "namespace"];
 /// The longest name of a file: keys of a Secret have at most so many bytes.
-const PATH_MAX: usize = 253;
+pub const PATH_MAX: usize = 253;
 
 /// A token for one audience, in a file of the directory that holds the sidecar's token (AUD-1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

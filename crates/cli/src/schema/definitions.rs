@@ -22,9 +22,6 @@ const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.
 const AUDIENCE: &str = "^[!-~]+$";
 /// The names of files with tokens: keys of a Secret, which are not `.` and do not start with `..` (AUD-2).
 const FILE: &str = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*|\.[A-Za-z0-9_-][A-Za-z0-9._-]*)$";
-/// The longest name of such a file, and the files that the directory has in any case (AUD-2).
-const FILE_MAX: usize = 253;
-const FILES: [&str; 3] = ["token", "ca.crt", "namespace"];
 
 /// The type definitions that a schema refers to, each once.
 #[derive(Default)]
@@ -200,7 +197,10 @@ fn policy_rule() -> Value {
 fn token() -> Value {
     let shapes = [
         ("audience", json!({"type": "string", "maxLength": LENGTH_MAX, "pattern": AUDIENCE})),
-        ("path", json!({"type": "string", "maxLength": FILE_MAX, "pattern": FILE, "not": {"enum": FILES}})),
+        (
+            "path",
+            json!({"type": "string", "maxLength": audience::PATH_MAX, "pattern": FILE, "not": {"enum": audience::RESERVED}}),
+        ),
         (
             "expirationSeconds",
             json!({"type": ["integer", "null"], "minimum": audience::LIFETIME_MIN, "maximum": audience::LIFETIME_MAX}),

@@ -323,7 +323,7 @@ const FIELDS: [Field; 76] = [
 mod tests {
     use std::collections::BTreeSet;
 
-    use pillion_identity::declared;
+    use pillion_identity::{audience, declared};
     use pillion_sidecarset::tables::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 
     use super::*;
@@ -344,7 +344,7 @@ mod tests {
         collect(&SIDECAR_SET_V1ALPHA1, &mut known);
         known.extend(declared::FIELDS.map(|field| ("SidecarSetSpec", field.name)));
         known.extend(["apiGroups", "resources", "verbs", "resourceNames"].map(|name| (POLICY_RULE, name)));
-        known.extend(["audience", "path", "expirationSeconds"].map(|name| (TOKEN, name)));
+        known.extend(audience::FIELDS.map(|name| (TOKEN, name)));
         known
     }
 

@@ -8,6 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::TOKEN_PATH;
+use crate::accepted;
 use crate::admit_in;
 use crate::automounted;
 use crate::cluster;
@@ -47,9 +48,7 @@ fn told(pod: &Value, sets: &[Value]) -> String {
 }
 
 fn injected(pod: &Value, sets: &[Value]) -> Value {
-    let answer = admit(pod, sets);
-    assert!(answer.accepted, "{:?}", answer.message);
-    answer.mutated_object.unwrap_or_else(|| pod.clone())
+    accepted(pod, admit(pod, sets))
 }
 
 fn twin(pod: &Value, sets: &[Value]) -> String {

@@ -125,7 +125,11 @@ fn told(pod: &Value, sets: &[Value]) -> String {
 
 /// Returns the Pod after admission.
 fn injected(pod: &Value, sets: &[Value]) -> Value {
-    let answer = admit(pod, sets);
+    accepted(pod, admit(pod, sets))
+}
+
+/// Returns a Pod after an answer that accepts it.
+fn accepted(pod: &Value, answer: ValidationResponse) -> Value {
     assert!(answer.accepted, "{:?}", answer.message);
     answer.mutated_object.unwrap_or_else(|| pod.clone())
 }

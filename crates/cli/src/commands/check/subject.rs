@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion_admission::words::nearest;
+use pillion_identity::audience;
 use pillion_identity::declared::{self, Field};
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -154,7 +155,7 @@ fn siblings(path: &str) -> &'static [&'static str] {
     if is_below(declared::PERMISSIONS) {
         &["apiGroups", "resources", "verbs", "resourceNames"]
     } else if is_below(declared::TOKENS) {
-        &["audience", "path", "expirationSeconds"]
+        &audience::FIELDS
     } else {
         &[]
     }

@@ -88,9 +88,9 @@ fn pod_identity(identity: &PodIdentity) -> Tree {
 }
 
 fn identity(identity: &Identity) -> Tree {
-    let Identity { account, mode, on_conflict, result, source, logins } = identity;
+    let Identity { account, mode, on_conflict, result, logins } = identity;
     let (token, message) = match result {
-        Given::Token(of, _) => (source.as_ref().map_or_else(none, |source| token(of, source)), None),
+        Given::Token(of, source) => (token(of, source), None),
         Given::Skipped(why) | Given::Kept(why) => (none(), Some(why.as_str())),
         Given::Automounted | Given::GateOff | Given::Withheld => (none(), None),
     };

@@ -39,10 +39,10 @@ pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
 /// # Errors
 /// If `out` takes no more.
 pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container], indent: &str) -> io::Result<()> {
-    let Identity { account, mode, on_conflict, result, source, logins } = identity;
+    let Identity { account, mode, on_conflict, result, logins } = identity;
     let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
     let wish = format!("ServiceAccount {account} ({mode:?}{merge})");
-    match outcome(account, result, source.as_ref()) {
+    match outcome(account, result) {
         Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}")?,
         None => writeln!(out, "{indent}asks for {wish}")?,
     }
@@ -58,10 +58,9 @@ pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container]
 }
 
 /// Returns the outcome, or `None` if the Pod is refused.
-fn outcome(account: &str, result: &Given, source: Option<&TokenSource>) -> Option<String> {
+fn outcome(account: &str, result: &Given) -> Option<String> {
     Some(match result {
-        Given::Token(of, _) => {
-            let TokenSource { volume, secret } = source?;
+        Given::Token(of, TokenSource { volume, secret }) => {
             let whose = if of == account { "its token".to_owned() } else { format!("a token of {of}") };
             match secret {
                 None => format!("{whose} from the kubelet, in volume {volume}"),
