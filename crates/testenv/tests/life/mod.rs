@@ -22,9 +22,10 @@ use crate::support::{SOON, deployments, dynamic, program};
 pub const NAMESPACE: &str = "pillion-system";
 /// The label of its objects.
 const OURS: &str = "app.kubernetes.io/part-of=pillion";
-/// Kinds that come and go by themselves, and what Kubernetes puts into each namespace.
-const OF_KUBERNETES: [&str; 3] =
-    ["ConfigMap pillion-system/kube-root-ca.crt", "Event ", "ServiceAccount pillion-system/default"];
+/// What comes and goes by itself.
+const UNSTEADY: [&str; 2] = ["Event ", "Lease kube-"];
+/// What the controller manager puts into each namespace, at any time after the start of the cluster.
+const IN_EACH_NAMESPACE: [(&str, &str); 2] = [("ConfigMap ", "/kube-root-ca.crt"), ("ServiceAccount ", "/default")];
 
 /// Returns a copy of the chart as an older version: without hooks and tests, and with fewer rights.
 pub fn older_chart(chart: &Path) -> tempfile::TempDir {
@@ -47,11 +48,8 @@ pub fn older_chart(chart: &Path) -> tempfile::TempDir {
 }
 
 /// Returns kind, namespace and name of every object that the API server has, except those of Kubernetes.
-///
-/// Without the ServiceAccounts `default`: the controller manager makes them at any time after the start of the cluster.
 pub async fn everything(client: &Client) -> BTreeSet<String> {
-    let is_default = |key: &String| key.starts_with("ServiceAccount ") && key.ends_with("/default");
-    objects(client, &ListParams::default()).await.into_keys().filter(|key| !is_default(key)).collect()
+    objects(client, &ListParams::default()).await.into_keys().collect()
 }
 
 /// Returns the objects of the release, as they were written.
@@ -126,13 +124,18 @@ async fn objects(client: &Client, selection: &ListParams) -> BTreeMap<String, Va
                 let (namespace, name) =
                     (object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap());
                 let title = format!("{} {namespace}/{name}", resource.kind);
-                if !OF_KUBERNETES.iter().any(|known| title.starts_with(known)) && !title.starts_with("Lease kube-") {
+                if !is_of_kubernetes(&title) {
                     all.insert(title, serde_json::to_value(object).unwrap());
                 }
             }
         }
     }
     all
+}
+
+fn is_of_kubernetes(title: &str) -> bool {
+    UNSTEADY.iter().any(|start| title.starts_with(start))
+        || IN_EACH_NAMESPACE.iter().any(|(start, end)| title.starts_with(start) && title.ends_with(end))
 }
 
 /// A local server of the release.
