@@ -10,7 +10,7 @@ use pillion_kubernetes::json::Object;
 
 use super::BundleError;
 use super::layout::{ANCHOR, Parts};
-use super::sections::number;
+use super::sections::{EARLY, number};
 
 /// A property that a Pod has or must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,17 +42,33 @@ impl Anchor<'_> {
     }
 }
 
-/// Returns the indices of the sets that have an anchor of the Pod, ascending.
+/// Returns the indices of the sets that have an anchor of the Pod, ascending, which is the order of names. Other sets do
+/// not match; some of these may not match either.
 pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
     let anchors = parts.anchors()?;
     let (anchors, _) = anchors.as_chunks::<ANCHOR>();
     let mut found = BTreeSet::new();
-    add(anchors, Anchor::Always.hash(), &mut found)?;
-    add(anchors, Anchor::Namespace(namespace).hash(), &mut found)?;
-    for (key, value) in labels.into_iter().flatten() {
-        add(anchors, Anchor::Label(key, value.as_str().unwrap_or_default()).hash(), &mut found)?;
+    for anchor in of(namespace, labels) {
+        add(anchors, anchor.hash(), &mut found)?;
     }
     Ok(found.into_iter().collect())
+}
+
+/// Returns the hash and the set of every anchor of a bundle.
+pub fn all(parts: &Parts<'_>) -> Result<Vec<(u32, usize)>, BundleError> {
+    let anchors = parts.anchors()?;
+    let read = |anchor: &[u8; ANCHOR]| {
+        let hash = u32::try_from(number(anchor, 0)?).map_err(|_| EARLY)?;
+        Ok((hash, number(anchor, 1)?))
+    };
+    anchors.as_chunks::<ANCHOR>().0.iter().map(read).collect()
+}
+
+/// Returns the anchors of a Pod.
+pub fn of<'a>(namespace: &'a str, labels: Option<&'a Object>) -> impl Iterator<Item = Anchor<'a>> {
+    let labels = labels.into_iter().flatten();
+    let labels = labels.map(|(key, value)| Anchor::Label(key, value.as_str().unwrap_or_default()));
+    [Anchor::Always, Anchor::Namespace(namespace)].into_iter().chain(labels)
 }
 
 /// Adds the sets with this anchor. `anchors` is sorted.

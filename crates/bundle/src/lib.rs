@@ -54,6 +54,7 @@
 
 mod anchors;
 mod base64;
+pub mod catalog;
 pub mod config_map;
 mod layout;
 mod sections;
@@ -159,36 +160,14 @@ impl<'a> Bundle<'a> {
         self.sets()
     }
 
-    /// Returns the indices of the sets that may match, ascending, which is the order of names. Other sets do not match;
-    /// some of these may not match either.
-    fn candidates(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
-        anchors::find(&self.parts, namespace, labels)
-    }
-
     /// Returns the sets that match a Pod in this namespace with these labels, sorted by name, with defaults and hashes.
     /// Does not evaluate labels of the Namespace. Opens no bodies of other sets.
     ///
     /// # Errors
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
-        let mut sets = Vec::new();
-        let candidates = self.candidates(namespace, labels)?;
-        if candidates.is_empty() {
-            return Ok(sets);
-        }
-        let mut room = self.parts.room();
-        let mut dictionary = self.parts.dictionary(&mut room)?;
-        for index in candidates {
-            let bytes = self.parts.head(index, &dictionary, &mut room)?;
-            let head = document(&bytes)?;
-            let compiled = CompiledSet::of_manifest(&head);
-            // Keep a set whose selector cannot be parsed: admission reports the error.
-            let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
-            if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
-                sets.push(self.body(index, &bytes, &mut dictionary, &mut room)?);
-            }
-        }
-        checked(sets)
+        let candidates = anchors::find(&self.parts, namespace, labels)?;
+        self.sets_among(&mut candidates.into_iter(), &|head| matches(head, namespace, labels))
     }
 
     /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same
@@ -200,7 +179,8 @@ impl<'a> Bundle<'a> {
         let named =
             [json::text(sent, &["metadata", "name"]), json::text(sent, &["metadata", "annotations", names::BASE])];
         let reach = Reach::at_most(sent);
-        self.sets_where(&|head| named.contains(&head.name()) || reach.may_meet(&Reach::of(head.as_value())))
+        let is_near = |head: &SidecarSet| named.contains(&head.name()) || reach.may_meet(&Reach::of(head.as_value()));
+        self.sets_among(&mut (0..self.len()), &is_near)
     }
 
     /// Returns all sets, sorted by name, with defaults and hashes.
@@ -208,15 +188,23 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        self.sets_where(&|_| true)
+        self.sets_among(&mut (0..self.len()), &|_| true)
     }
 
-    /// Returns the sets whose heads `is_wanted` accepts.
-    fn sets_where(&self, is_wanted: &dyn Fn(&SidecarSet) -> bool) -> Result<Vec<SidecarSet>, BundleError> {
+    /// Returns those of the sets at these indices, ascending, whose heads `is_wanted` accepts.
+    fn sets_among(
+        &self,
+        indices: &mut dyn Iterator<Item = usize>,
+        is_wanted: &dyn Fn(&SidecarSet) -> bool,
+    ) -> Result<Vec<SidecarSet>, BundleError> {
+        let mut sets = Vec::new();
+        let mut indices = indices.peekable();
+        if indices.peek().is_none() {
+            return Ok(sets);
+        }
         let mut room = self.parts.room();
         let mut dictionary = self.parts.dictionary(&mut room)?;
-        let mut sets = Vec::new();
-        for index in 0..self.len() {
+        for index in indices {
             let head = self.parts.head(index, &dictionary, &mut room)?;
             if is_wanted(&document(&head)?) {
                 sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
@@ -262,6 +250,14 @@ fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
         return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
     }
     if weight::is_too_dense(&sets) { Err(BundleError::TooDense) } else { Ok(sets) }
+}
+
+/// Whether a set matches a Pod in this namespace with these labels, as its head tells: without the labels of the
+/// Namespace. A set whose selector cannot be parsed does, so that admission reports the error.
+fn matches(head: &SidecarSet, namespace: &str, labels: Option<&Object>) -> bool {
+    let compiled = CompiledSet::of_manifest(head);
+    let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
+    !is_others && compiled.is_candidate(namespace) && !compiled.paused
 }
 
 fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {

@@ -1,6 +1,7 @@
 //! The cluster that answers the look-ups of a policy.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +127,15 @@ pub trait Cluster: Send + Sync {
     /// [`ClusterError`] if the object does not exist, the policy may not read it, or the cluster cannot be asked.
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError>;
 
+    /// Reads one object if that takes no waiting; `None` if it might. Repeated reads of an object that has not changed may
+    /// return the same bytes.
+    ///
+    /// # Errors
+    /// As for [`Cluster::get`].
+    fn get_at_once(&self, _: &ResourceRequest) -> Option<Result<Arc<[u8]>, ClusterError>> {
+        None
+    }
+
     /// Lists objects and returns the JSON of a List (`apiVersion`, `kind`, `metadata`, `items`).
     ///
     /// # Errors
@@ -158,6 +168,10 @@ impl NoCluster {
 impl Cluster for NoCluster {
     fn get(&self, _: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
         Err(Self::unreachable())
+    }
+
+    fn get_at_once(&self, _: &ResourceRequest) -> Option<Result<Arc<[u8]>, ClusterError>> {
+        Some(Err(Self::unreachable()))
     }
 
     fn list(&self, _: &ListRequest) -> Result<Vec<u8>, ClusterError> {

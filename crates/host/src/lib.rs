@@ -34,6 +34,7 @@ mod log;
 pub mod metadata;
 mod module;
 pub mod paths;
+mod pool;
 mod protocol;
 #[cfg(feature = "server")]
 pub mod server;

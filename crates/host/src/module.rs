@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wapc::WapcHost;
-use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
+use wasmtime_provider::WasmtimeEngineProviderBuilder;
 
 use crate::bounds::{self, Bounds, CodeCache};
 use crate::callback::{Host, Log};
 use crate::cluster::{Cluster, NoCluster};
 use crate::grants::Grants;
 use crate::log::LogLine;
+use crate::pool::Pool;
 use crate::protocol::{Operation, SettingsResponse, ValidatePayload, ValidationResponse};
 
 /// Why a module gave no answer. The text includes the cause: no error has a `source` to print as well.
@@ -61,7 +62,7 @@ impl Error {
 /// Clones are cheap and share the compiled code.
 #[derive(Clone)]
 pub struct Module {
-    compiled: WasmtimeEngineProviderPre,
+    pool: Arc<Pool>,
     grants: Arc<Grants>,
     log: Option<Arc<Log>>,
     /// The time limit of an evaluation; `None` for no limit.
@@ -88,7 +89,7 @@ impl Module {
             CodeCache::Off => builder,
         };
         let compiled = builder.build_pre().map_err(Error::Load)?;
-        Ok(Self { compiled, grants: Arc::default(), log: None, time: None })
+        Ok(Self { pool: Arc::new(Pool::new(compiled, None, 0)), grants: Arc::default(), log: None, time: None })
     }
 
     /// Compiles a module whose evaluations are limited in time and memory, for use in a server. Instances take their
@@ -100,7 +101,8 @@ impl Module {
         let engine = bounds.engine(cache).map_err(Error::Load)?;
         let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
         let compiled = builder.enable_resource_limits(bounds.limits()).build_pre().map_err(Error::Load)?;
-        Ok(Self { compiled, grants: Arc::default(), log: None, time: Some(bounds.time) })
+        let pool = Arc::new(Pool::new(compiled, Some(bounds::ticks(bounds.time)), bounds.idle));
+        Ok(Self { pool, grants: Arc::default(), log: None, time: Some(bounds.time) })
     }
 
     /// Returns the module with this time limit for evaluations. Only a module with bounds can be stopped; other modules
@@ -155,15 +157,14 @@ impl Module {
         cluster: Arc<dyn Cluster>,
         time: Option<Duration>,
     ) -> Result<Vec<u8>, Error> {
-        let deadlines = time.map(bounds::deadlines);
-        let instance = self.compiled.rehydrate(deadlines).map_err(|error| Error::Start(error.into()))?;
+        let provider = self.pool.provider(time.map(bounds::ticks)).map_err(Error::Start)?;
         let (grants, log) = (Arc::clone(&self.grants), self.log.clone());
         let callback = move |_: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
             let host = Host { cluster: cluster.as_ref(), grants: &grants, log: log.as_deref() };
             host.answer(binding, namespace, operation, payload)
         };
         let host =
-            WapcHost::new(Box::new(instance), Some(Box::new(callback))).map_err(|error| Error::Start(error.into()))?;
+            WapcHost::new(Box::new(provider), Some(Box::new(callback))).map_err(|error| Error::Start(error.into()))?;
         host.call(operation.as_str(), payload).map_err(|error| Error::Call { operation, error })
     }
 

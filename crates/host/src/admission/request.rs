@@ -40,10 +40,10 @@ pub struct GroupVersionResource {
 }
 
 /// `admission.k8s.io/v1` `AdmissionRequest`, with the fields that policies see. As in Kubewarden's hosts, fields that
-/// are not listed here do not reach a policy. The objects pass through unchanged.
+/// are not listed here do not reach a policy. The objects pass through unchanged; `O` is their type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AdmissionRequest {
+pub struct AdmissionRequest<O = Value> {
     /// Identifies this request; the response repeats it.
     pub uid: String,
     /// The kind of the object in this request.
@@ -74,16 +74,16 @@ pub struct AdmissionRequest {
     pub user_info: UserInfo,
     /// The new object; absent in a `DELETE`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub object: Option<Value>,
+    pub object: Option<O>,
     /// The stored object; absent in a `CREATE`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub old_object: Option<Value>,
+    pub old_object: Option<O>,
     /// Whether the request is a dry run, which stores nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// The options of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub options: Option<Value>,
+    pub options: Option<O>,
 }
 
 impl AdmissionRequest {

@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use tokio::task::JoinHandle;
 
-use self::store::{Kind, Verdict};
+use self::store::Kind;
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 
 /// The shortest possible bound: the API server counts the duration of watches in seconds.
@@ -214,14 +214,21 @@ impl Drop for Cache {
 
 impl Cluster for Cache {
     fn get(&self, request: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
-        let verdict = self.kind(request).map(|kind| kind.answer(request, Instant::now(), self.max_staleness));
-        match verdict {
-            Some(Verdict::Found(bytes)) => match &request.field_masks {
-                None => Ok(bytes),
-                Some(masks) => crate::live::masked(&bytes, masks),
-            },
-            Some(Verdict::Ask) | None => self.live.0.get(request),
+        if let Some(known) = self.get_at_once(request) {
+            return known.map(|object| object.to_vec());
         }
+        if let Some(kind) = self.kind(request) {
+            kind.pass_on();
+        }
+        self.live.0.get(request)
+    }
+
+    fn get_at_once(&self, request: &ResourceRequest) -> Option<Result<Arc<[u8]>, ClusterError>> {
+        let bytes = self.kind(request)?.answer(request, Instant::now(), self.max_staleness)?;
+        Some(match &request.field_masks {
+            None => Ok(bytes),
+            Some(masks) => crate::live::masked(&bytes, masks).map(Arc::from),
+        })
     }
 
     fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {

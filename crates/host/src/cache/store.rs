@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use super::{WatchStatus, Watched};
@@ -10,17 +10,8 @@ use crate::cluster::ResourceRequest;
 
 /// Objects as the JSON of a live read, by `<namespace>/<name>`, or `/<name>` for cluster-wide kinds.
 ///
-/// Bytes need a tenth of the memory of parsed values, and an answer is a copy of them.
-pub(super) type Objects = HashMap<Box<str>, Box<[u8]>>;
-
-/// The result of a look-up.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The object, from a fresh watch.
-    Found(Vec<u8>),
-    /// Read live: the object is not known, or the watch is not fresh.
-    Ask,
-}
+/// Bytes need a tenth of the memory of parsed values.
+pub(super) type Objects = HashMap<Box<str>, Arc<[u8]>>;
 
 /// A watched kind.
 #[derive(Debug)]
@@ -54,12 +45,17 @@ impl Kind {
             && (namespace.is_none() || request.namespace == *namespace)
     }
 
-    /// Answers a look-up if possible, and counts it.
-    pub(super) fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Verdict {
-        let verdict = self.read().answer(request, now, max_staleness);
-        let counter = if verdict == Verdict::Ask { &self.passed_on } else { &self.answered };
-        counter.fetch_add(1, Ordering::Relaxed);
-        verdict
+    /// Answers a look-up from a fresh watch, and counts it. `None`: the object is not known, or the watch is not fresh,
+    /// so it has to be read live.
+    pub(super) fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Option<Arc<[u8]>> {
+        let found = self.read().answer(request, now, max_staleness)?;
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Counts a look-up that is read live.
+    pub(super) fn pass_on(&self) {
+        self.passed_on.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn status(&self, now: Instant, max_staleness: Duration) -> WatchStatus {
@@ -84,7 +80,7 @@ impl Kind {
     }
 
     /// Replaces one object, or removes it if `object` is `None`.
-    pub(super) fn change(&self, key: Box<str>, object: Option<Box<[u8]>>, at: Instant) {
+    pub(super) fn change(&self, key: Box<str>, object: Option<Arc<[u8]>>, at: Instant) {
         let mut state = self.write();
         match object {
             Some(object) => state.objects.insert(key, object),
@@ -116,19 +112,17 @@ impl State {
         self.alive.is_some_and(|alive| now.saturating_duration_since(alive) <= max_staleness)
     }
 
-    fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Verdict {
+    fn answer(&self, request: &ResourceRequest, now: Instant, max_staleness: Duration) -> Option<Arc<[u8]>> {
         let namespace = match (self.namespaced, request.namespace.as_deref()) {
             // The live read reports the missing namespace.
-            (true, None) => return Verdict::Ask,
-            (true, Some(namespace)) => namespace,
+            (true, namespace) => namespace?,
             // As in a live read, the namespace is ignored for a cluster-wide kind.
             (false, _) => "",
         };
         if !self.is_fresh(now, max_staleness) {
-            return Verdict::Ask;
+            return None;
         }
-        let found = self.objects.get(key(namespace, &request.name).as_ref());
-        found.map_or(Verdict::Ask, |object| Verdict::Found(object.to_vec()))
+        self.objects.get(key(namespace, &request.name).as_ref()).map(Arc::clone)
     }
 
     fn sign_of_life(&mut self, at: Instant) {

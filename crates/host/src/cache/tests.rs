@@ -7,7 +7,7 @@ use pillion_testkit::api_server::{ApiServer, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::store::{Kind, Verdict, key};
+use super::store::{Kind, key};
 use super::{Cache, Options, StalenessError, WatchStatus, Watched};
 use crate::cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, ResourceAttributes, ResourceRequest,
@@ -314,15 +314,16 @@ fn an_answer_is_given_up_to_the_bound() {
     let kind = Kind::new("v1/Namespace".parse().unwrap());
     let request = get("Namespace", None, "n");
     let start = Instant::now();
+    let found = || Some(Arc::from(*b"{}"));
     let at = |seconds| kind.answer(&request, start + Duration::from_secs(seconds), BOUND);
     kind.sign_of_life(start);
-    assert_eq!(at(0), Verdict::Ask, "there was no list yet");
-    kind.replace([(key("", "n"), Box::from(*b"{}"))].into(), false, start);
-    assert_eq!((at(0), at(3)), (Verdict::Found(b"{}".to_vec()), Verdict::Found(b"{}".to_vec())));
-    assert_eq!(at(4), Verdict::Ask);
+    assert_eq!(at(0), None, "there was no list yet");
+    kind.replace([(key("", "n"), Arc::from(*b"{}"))].into(), false, start);
+    assert_eq!((at(0), at(3)), (found(), found()));
+    assert_eq!(at(4), None);
     kind.sign_of_life(start + Duration::from_secs(2));
     kind.sign_of_life(start + Duration::from_secs(1));
-    assert_eq!((at(5), at(6)), (Verdict::Found(b"{}".to_vec()), Verdict::Ask), "the last one counts");
+    assert_eq!((at(5), at(6)), (found(), None), "the last one counts");
 }
 
 #[rstest]

@@ -203,7 +203,7 @@ async fn in_time<T>(question: impl Future<Output = T>) -> Result<T, Trouble> {
 
 /// Returns the key and the JSON of an object as in a live read, without the fields that only the API server and
 /// `kubectl apply` need.
-fn kept(mut object: DynamicObject, served: &Served) -> Result<(Box<str>, Box<[u8]>), Trouble> {
+fn kept(mut object: DynamicObject, served: &Served) -> Result<(Box<str>, Arc<[u8]>), Trouble> {
     let key = key(object.metadata.namespace.as_deref().unwrap_or_default(), &object.name_any());
     object.metadata.managed_fields = None;
     if let Some(annotations) = &mut object.metadata.annotations {
@@ -216,7 +216,7 @@ fn kept(mut object: DynamicObject, served: &Served) -> Result<(Box<str>, Box<[u8
     let (api_version, kind) = (served.resource.api_version.clone(), served.resource.kind.clone());
     object.types = Some(TypeMeta { api_version, kind });
     let bytes = serde_json::to_vec(&object).map_err(|error| Trouble::Failed(error.to_string()))?;
-    Ok((key, bytes.into_boxed_slice()))
+    Ok((key, bytes.into()))
 }
 
 fn trouble(verb: &'static str, served: &Served, error: &Error) -> Trouble {

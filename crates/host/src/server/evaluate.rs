@@ -1,4 +1,4 @@
-//! Evaluates one admission request, from bytes to bytes. This is CPU work, so it runs on a thread for blocking work.
+//! Evaluates one admission request, from bytes to bytes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,15 @@ use tokio::sync::watch;
 use super::Endpoint;
 use super::gate::CoreHandle;
 use super::labels::{Fault, Refusal, Request};
-use super::lookups::LookUps;
+use super::lookups::{AtOnce, LookUps};
 use super::metrics::Shared;
 use super::review::{self, ReviewError};
 use super::settings::ServedSettings;
+use super::subject::{self, Subject};
 use crate::admission::{AdmissionRequest, AdmissionResponse};
 use crate::cluster::Cluster;
 use crate::module::{Error, Module};
-use crate::protocol::ValidationResponse;
+use crate::protocol::{Operation, ValidationResponse};
 
 /// Decides on requests.
 pub(super) struct Judge {
@@ -42,45 +43,82 @@ struct Judged {
     response: AdmissionResponse,
     refusal: Option<Refusal>,
     injected: u64,
+    /// The time of the evaluation.
+    evaluated: Duration,
 }
 
 impl Judge {
-    /// Returns the review that answers a review.
+    /// Returns the review that answers a review. Blocks while the cluster is asked.
     ///
     /// # Errors
     /// If the body is not a review. Any other problem becomes a response.
-    pub(super) fn judge(&self, body: &[u8], situation: Situation) -> Result<Vec<u8>, ReviewError> {
-        let Situation { endpoint, core, arrived, until } = situation;
-        let request = review::read(body)?;
-        let judged = self.decide(endpoint, &request, core, until);
+    pub(super) fn judge(&self, body: &[u8], situation: &Situation) -> Result<Vec<u8>, ReviewError> {
+        let Situation { core, until, .. } = situation;
+        let look_ups = LookUps { cluster: Arc::clone(&self.cluster), core: core.clone(), until: *until };
+        let subject = Subject::new(review::read(body)?);
+        let judged = self.decide(situation, &subject, Arc::new(look_ups));
+        self.finish(situation, &subject, &judged)
+    }
+
+    /// Like [`Self::judge`], but never blocks: returns `None` if the evaluation would have to wait for the cluster.
+    ///
+    /// # Errors
+    /// As [`Self::judge`].
+    pub(super) fn judge_at_once(&self, body: &[u8], situation: &Situation) -> Result<Option<Vec<u8>>, ReviewError> {
+        let cluster = Arc::new(AtOnce::new(Arc::clone(&self.cluster)));
+        let subject = Subject::new(review::read(body)?);
+        let judged = self.decide(situation, &subject, Arc::clone(&cluster) as _);
+        if cluster.has_to_wait() { Ok(None) } else { self.finish(situation, &subject, &judged).map(Some) }
+    }
+
+    fn decide(&self, situation: &Situation, subject: &Subject<'_>, cluster: Arc<dyn Cluster>) -> Judged {
+        let Situation { endpoint, until, .. } = *situation;
+        let settings = Arc::clone(&self.settings.borrow());
+        let started = Instant::now();
+        let role = if endpoint == Endpoint::Assert { Role::Assert } else { Role::Inject };
+        let decision = self.evaluate(role, &settings, subject, cluster, until);
+        let evaluated = started.elapsed();
+        match decision {
+            Ok(decision) => answer(endpoint, subject, decision, evaluated),
+            Err(error) => failed(endpoint, subject.request(), &error, evaluated),
+        }
+    }
+
+    /// Counts and logs a response, and returns its review.
+    fn finish(&self, situation: &Situation, subject: &Subject<'_>, judged: &Judged) -> Result<Vec<u8>, ReviewError> {
+        let Situation { endpoint, arrived, until, .. } = *situation;
         let answer = review::write(&judged.response).map_err(ReviewError::Json)?;
+        self.metrics.evaluated(judged.evaluated);
         // After the deadline the client no longer waits for the answer. The code that detects the timeout counts the
         // request.
         if Instant::now() < until {
-            tell(endpoint, &request, &judged);
-            let labels = Request::of(endpoint, &request, judged.response.allowed);
+            tell(endpoint, subject, judged);
+            let labels = Request::of(endpoint, subject.request(), judged.response.allowed);
             self.metrics.answered(&labels, judged.refusal.as_ref(), judged.injected, arrived.elapsed());
         }
         Ok(answer)
     }
 
-    fn decide(&self, endpoint: Endpoint, request: &AdmissionRequest, core: CoreHandle, until: Instant) -> Judged {
-        let settings = Arc::clone(&self.settings.borrow());
-        let started = Instant::now();
-        let cluster = Arc::new(LookUps { cluster: Arc::clone(&self.cluster), core, until });
-        let left = until.saturating_duration_since(started);
-        let role = if endpoint == Endpoint::Assert { Role::Assert } else { Role::Inject };
-        let decision = settings.decide(&self.module, role, request, cluster, left);
-        self.metrics.evaluated(started.elapsed());
-        match decision {
-            Ok(decision) => answer(endpoint, request, decision),
-            Err(error) => failed(endpoint, request, &error, started.elapsed()),
-        }
+    fn evaluate(
+        &self,
+        role: Role,
+        settings: &ServedSettings,
+        subject: &Subject<'_>,
+        cluster: Arc<dyn Cluster>,
+        until: Instant,
+    ) -> Result<ValidationResponse, Error> {
+        let operation = Operation::Validate;
+        let message = |error| Error::Message { operation, error };
+        let payload = settings.payload(role, subject).map_err(message)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let answer = self.module.evaluate_within(left, operation, &payload, settings.cluster(subject, cluster))?;
+        serde_json::from_slice(&answer).map_err(message)
     }
 }
 
-fn answer(endpoint: Endpoint, request: &AdmissionRequest, decision: ValidationResponse) -> Judged {
-    let object = request.object.as_ref();
+fn answer(endpoint: Endpoint, subject: &Subject<'_>, decision: ValidationResponse, evaluated: Duration) -> Judged {
+    let request = subject.request();
+    let object = decision.mutated_object.as_ref().and_then(|_| subject.object());
     let injected = decision.mutated_object.as_ref().zip(object).map_or(0, |(after, before)| added(before, after));
     let response = AdmissionResponse::new(&request.uid, object, decision);
     if endpoint != Endpoint::Mutate && response.patch.is_some() {
@@ -91,15 +129,16 @@ fn answer(endpoint: Endpoint, request: &AdmissionRequest, decision: ValidationRe
             Endpoint::Mutate.path()
         );
         let response = AdmissionResponse::refused(&request.uid, message, Some(403));
-        return Judged { response, refusal: Some(Refusal::of(endpoint, request, Some(403))), injected: 0 };
+        let refusal = Some(Refusal::of(endpoint, request, Some(403)));
+        return Judged { response, refusal, injected: 0, evaluated };
     }
     let code = response.status.as_ref().and_then(|status| status.code);
     let refusal = (!response.allowed).then(|| Refusal::of(endpoint, request, code));
-    Judged { response, refusal, injected }
+    Judged { response, refusal, injected, evaluated }
 }
 
 /// Returns the response if the policy gave no answer. The error of the engine goes to the log, not to the user.
-fn failed(endpoint: Endpoint, request: &AdmissionRequest, error: &Error, took: Duration) -> Judged {
+fn failed(endpoint: Endpoint, request: &subject::Request<'_>, error: &Error, took: Duration) -> Judged {
     let fault = if error.is_out_of_time() { Fault::OutOfTime } else { Fault::Broken };
     let text = error.to_string();
     tracing::error!(
@@ -119,7 +158,7 @@ fn failed(endpoint: Endpoint, request: &AdmissionRequest, error: &Error, took: D
         request.uid
     );
     let response = AdmissionResponse::refused(&request.uid, message, Some(503));
-    Judged { response, refusal: Some(Refusal::by_fault(endpoint, request, fault)), injected: 0 }
+    Judged { response, refusal: Some(Refusal::by_fault(endpoint, request, fault)), injected: 0, evaluated: took }
 }
 
 /// Returns the number of containers that one Pod has more than the other.
@@ -135,11 +174,14 @@ fn added(before: &Value, after: &Value) -> u64 {
 }
 
 /// Logs a response. The log has names, but no contents or messages, because a refusal's message can quote a field.
-fn tell(endpoint: Endpoint, request: &AdmissionRequest, judged: &Judged) {
-    let AdmissionRequest { uid, kind, namespace, name, operation, .. } = request;
-    let name = name.as_deref().filter(|name| !name.is_empty()).unwrap_or_else(|| prefix(request.object.as_ref()));
-    let (kind, namespace) = (&kind.kind, namespace.as_deref().unwrap_or_default());
+fn tell(endpoint: Endpoint, subject: &Subject<'_>, judged: &Judged) {
     let response = &judged.response;
+    if response.allowed && !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let AdmissionRequest { uid, kind, namespace, name, operation, .. } = subject.request();
+    let name = name.as_deref().filter(|name| !name.is_empty()).unwrap_or_else(|| prefix(subject.object()));
+    let (kind, namespace) = (&kind.kind, namespace.as_deref().unwrap_or_default());
     if response.allowed {
         let (patched, injected) = (response.patch.is_some(), judged.injected);
         tracing::debug!(uid, path = endpoint.path(), operation, kind, namespace, name, patched, injected, "allowed");

@@ -58,7 +58,7 @@ pub(super) enum Fault {
 }
 
 impl Request {
-    pub(super) fn of(endpoint: Endpoint, request: &AdmissionRequest, is_allowed: bool) -> Self {
+    pub(super) fn of<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, is_allowed: bool) -> Self {
         Self {
             path: endpoint.path(),
             kind: kind(&request.kind.kind),
@@ -71,7 +71,7 @@ impl Request {
 impl Refusal {
     /// Returns the labels for a refusal by the policy with this code. The reasons match those of the audit annotation
     /// `refused-because`.
-    pub(super) fn of(endpoint: Endpoint, request: &AdmissionRequest, code: Option<u16>) -> Self {
+    pub(super) fn of<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, code: Option<u16>) -> Self {
         let (code, reason) = match code {
             Some(400) => ("400", "undecodable"),
             Some(403) => ("403", "forbidden"),
@@ -83,7 +83,7 @@ impl Refusal {
     }
 
     /// Returns the labels for a refusal because the policy gave no answer.
-    pub(super) fn by_fault(endpoint: Endpoint, request: &AdmissionRequest, fault: Fault) -> Self {
+    pub(super) fn by_fault<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, fault: Fault) -> Self {
         let reason = match fault {
             Fault::OutOfTime => "out_of_time",
             Fault::Broken => "broken",
@@ -98,7 +98,7 @@ fn kind(kind: &str) -> &'static str {
 }
 
 /// Returns the group of rules that judges a request.
-fn rule(endpoint: Endpoint, request: &AdmissionRequest) -> &'static str {
+fn rule<O>(endpoint: Endpoint, request: &AdmissionRequest<O>) -> &'static str {
     let is_part = request.sub_resource.as_deref().is_some_and(|part| !part.is_empty());
     match kind(&request.kind.kind) {
         "Pod" if endpoint == Endpoint::Assert => "assertion",

@@ -51,7 +51,9 @@ impl Limits {
 
     /// Returns the bounds of a module that is evaluated within these limits.
     pub fn bounds(self) -> Bounds {
-        let instances = u32::try_from(self.evaluations.saturating_add(Self::SPARE)).unwrap_or(u32::MAX);
-        Bounds { time: self.time, memory: self.memory, instances }
+        let idle = self.cores;
+        let instances = self.evaluations.saturating_add(idle).saturating_add(Self::SPARE);
+        let instances = u32::try_from(instances).unwrap_or(u32::MAX);
+        Bounds { time: self.time, memory: self.memory, instances, idle }
     }
 }

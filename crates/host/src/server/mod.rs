@@ -28,6 +28,7 @@ mod metrics;
 mod reload;
 mod review;
 mod settings;
+mod subject;
 mod tls;
 
 use std::io;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{AdmissionRequest, AdmissionResponse};
+use super::subject::Request;
+use crate::admission::AdmissionResponse;
 
 /// The supported version.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -47,8 +48,8 @@ struct Outgoing<'a> {
 ///
 /// # Errors
 /// [`ReviewError`] if the body is not a review of this version.
-pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, ReviewError> {
-    let review: Incoming<AdmissionRequest> = serde_json::from_slice(body).map_err(|error| explain(body, error))?;
+pub(super) fn read(body: &[u8]) -> Result<Request<'_>, ReviewError> {
+    let review: Incoming<Request<'_>> = serde_json::from_slice(body).map_err(|error| explain(body, error))?;
     check(&review)?;
     let request = review.request.ok_or(ReviewError::NoRequest)?;
     if request.uid.is_empty() { Err(ReviewError::NoUid) } else { Ok(request) }
@@ -101,6 +102,7 @@ pub(super) fn write(response: &AdmissionResponse) -> Result<Vec<u8>, serde_json:
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::value::RawValue;
     use serde_json::{Value, json};
 
     use super::*;
@@ -123,8 +125,9 @@ mod tests {
 
     #[test]
     fn a_review_is_read_and_written() {
-        let request = read(&serde_json::to_vec(&review()).unwrap()).unwrap();
-        assert_eq!((request.uid.as_str(), request.object), ("u", Some(json!({"big": 1}))));
+        let body = serde_json::to_vec(&review()).unwrap();
+        let request = read(&body).unwrap();
+        assert_eq!((request.uid.as_str(), request.object.map(RawValue::get)), ("u", Some(r#"{"big":1}"#)));
         let answer = write(&AdmissionResponse { uid: "u".to_owned(), allowed: true, ..Default::default() }).unwrap();
         assert_eq!(
             serde_json::from_slice::<Value>(&answer).unwrap(),

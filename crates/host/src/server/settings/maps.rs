@@ -1,0 +1,129 @@
+//! The ConfigMaps of `bundleRef`, with only those SidecarSets that match the Pod of a request.
+//!
+//! The module looks a ConfigMap up and decides whether it may use it: whether it is there, how old it is, whether a shard
+//! fits its index. The server only shortens the bundle in the answer. It reads each version of a ConfigMap once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pillion_admission::pod::PodRequest;
+use pillion_bundle::catalog::Catalog;
+use pillion_bundle::config_map::{self, BUNDLE};
+use pillion_bundle::source::ConfigMapName;
+use pillion_kubernetes::json::{self, Object};
+use serde_json::Value;
+
+use super::known::Known;
+use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+
+/// The ConfigMaps that requests have read.
+pub(super) struct Maps {
+    at: ConfigMapName,
+    read: Mutex<HashMap<String, Arc<Map>>>,
+}
+
+/// A version of a ConfigMap.
+struct Map {
+    bytes: Arc<[u8]>,
+    /// `None` if the ConfigMap has no bundle that can be read.
+    parsed: Option<Parsed>,
+}
+
+struct Parsed {
+    object: Value,
+    catalog: Catalog,
+    /// The shortened ConfigMap, by the indices of its SidecarSets.
+    known: Known<Arc<[u8]>>,
+}
+
+impl Maps {
+    pub(super) fn new(at: ConfigMapName) -> Self {
+        Self { at, read: Mutex::default() }
+    }
+
+    /// Whether this is the ConfigMap of `bundleRef`, or may be one of its shards.
+    fn has(&self, resource: &ResourceRequest) -> bool {
+        let ResourceRequest { api_version, kind, name, namespace, field_masks, .. } = resource;
+        let is_named = name.strip_prefix(&self.at.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let is_here = namespace.as_ref() == Some(&self.at.namespace);
+        is_named && is_here && api_version == "v1" && kind == "ConfigMap" && field_masks.is_none()
+    }
+
+    /// Returns a ConfigMap with those SidecarSets of its bundle that match the Pod. Returns it as it is if it has no
+    /// bundle that can be read: the module says what is wrong with it.
+    fn shortened(&self, name: &str, bytes: Arc<[u8]>, pod: &Pod) -> Arc<[u8]> {
+        let map = self.map(name, &bytes);
+        map.parsed.as_ref().and_then(|parsed| parsed.for_pod(pod)).unwrap_or(bytes)
+    }
+
+    fn map(&self, name: &str, bytes: &Arc<[u8]>) -> Arc<Map> {
+        if let Some(map) = self.lock().get(name).filter(|map| Arc::ptr_eq(&map.bytes, bytes) || map.bytes == *bytes) {
+            return Arc::clone(map);
+        }
+        let map = Arc::new(Map { bytes: Arc::clone(bytes), parsed: Parsed::of(bytes) });
+        self.lock().insert(name.to_owned(), Arc::clone(&map));
+        map
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Map>>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parsed {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let object: Value = serde_json::from_slice(bytes).ok()?;
+        let text = String::from_utf8(config_map::text_of(&object).ok()?.to_vec()).ok()?;
+        Some(Self { catalog: Catalog::read(text).ok()?, object, known: Known::default() })
+    }
+
+    fn for_pod(&self, pod: &Pod) -> Option<Arc<[u8]>> {
+        let sets = self.catalog.matching(&pod.namespace, pod.labels.as_ref());
+        self.known.get_or_make(sets, |sets| {
+            let mut object = self.object.clone();
+            *object.get_mut("data")?.get_mut(BUNDLE)? = self.catalog.bundle_of(sets).ok()?.into();
+            serde_json::to_vec(&object).ok().map(Arc::from)
+        })
+    }
+}
+
+/// What decides which SidecarSets match a Pod.
+pub(super) struct Pod {
+    namespace: String,
+    labels: Option<Object>,
+}
+
+impl Pod {
+    pub(super) fn of(pod: PodRequest<'_>) -> Self {
+        let labels = json::object(pod.object, &["metadata", "labels"]).cloned();
+        Self { namespace: pod.namespace().to_owned(), labels }
+    }
+}
+
+/// The cluster as the creation of one Pod sees it.
+pub(super) struct Shortened {
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) maps: Arc<Maps>,
+    pub(super) pod: Pod,
+}
+
+impl Cluster for Shortened {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        if !self.maps.has(resource) {
+            return self.cluster.get(resource);
+        }
+        let bytes = match self.cluster.get_at_once(resource) {
+            Some(known) => known?,
+            None => self.cluster.get(resource)?.into(),
+        };
+        Ok(self.maps.shortened(&resource.name, bytes, &self.pod).to_vec())
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
+        self.cluster.list(request)
+    }
+
+    fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        self.cluster.can_i(request)
+    }
+}

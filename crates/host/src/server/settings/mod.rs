@@ -1,0 +1,175 @@
+//! The settings of a server: checked, compiled and serialized once, when they are loaded, rather than for every request.
+//!
+//! A request carries its settings into the module, whose work grows with their length. Therefore the SidecarSets become
+//! a bundle, however they are written, and the creation of a Pod carries only those that match it ([`pods`]).
+
+mod known;
+mod maps;
+mod pods;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pillion_admission::settings::{Role, Settings};
+use pillion_bundle::catalog::Catalog;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use serde_json::{Map, Value, json};
+
+use self::maps::{Maps, Pod, Shortened};
+use self::pods::PodSettings;
+use super::subject::Subject;
+use crate::cluster::Cluster;
+use crate::module::{Error, Module};
+use crate::protocol::Operation;
+
+/// Why a server cannot use settings.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The settings are not an object.
+    #[error("the settings are no object")]
+    NotAnObject,
+    /// The settings set a role, but the server derives the role from the path.
+    #[error(
+        "role: Invalid value: \"Assert\": a server has both roles, by the path of the webhook (/mutate and /assert); leave it out"
+    )]
+    Role,
+    /// The module rejects the settings; the text names every invalid field.
+    #[error("{0}")]
+    Invalid(String),
+    /// The module gave no verdict.
+    #[error("the settings could not be checked: {0}")]
+    Unchecked(Error),
+}
+
+/// Settings that the module accepted.
+pub struct ServedSettings {
+    whole: Text,
+    /// `None` if there are no SidecarSets, or if they cannot become a bundle.
+    pods: Option<PodSettings>,
+    /// The ConfigMaps of `bundleRef`.
+    maps: Option<Arc<Maps>>,
+    loaded: SystemTime,
+}
+
+impl ServedSettings {
+    /// Checks settings with the module, and compiles their SidecarSets; null counts as empty settings. Blocks: many
+    /// SidecarSets take a while.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if a server cannot use the settings.
+    pub fn check(module: &Module, settings: Value) -> Result<Self, SettingsError> {
+        let settings = if settings.is_null() { json!({}) } else { settings };
+        if !settings.is_object() {
+            return Err(SettingsError::NotAnObject);
+        }
+        if settings.get("role").is_some_and(|role| role == "Assert") {
+            return Err(SettingsError::Role);
+        }
+        let verdict = module.validate_settings(&settings).map_err(SettingsError::Unchecked)?;
+        if !verdict.valid {
+            return Err(SettingsError::Invalid(verdict.message.unwrap_or_default()));
+        }
+        let decoded = Settings::decode(settings.clone()).ok();
+        let catalog = decoded.as_ref().and_then(compile);
+        let at = decoded.and_then(|decoded| decoded.bundle_source.config_map);
+        let Value::Object(mut settings) = settings else { return Err(SettingsError::NotAnObject) };
+        settings.remove("role");
+        let pods = catalog.map(|catalog| {
+            settings.remove("sidecarSets");
+            settings.insert("bundle".to_owned(), catalog.text().into());
+            PodSettings::new(catalog, &settings)
+        });
+        let operation = Operation::ValidateSettings;
+        let whole =
+            Text::of(&settings).map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
+        Ok(Self { whole, pods, maps: at.map(Maps::new).map(Arc::new), loaded: SystemTime::now() })
+    }
+
+    /// Returns the time when they were checked.
+    pub fn loaded(&self) -> SystemTime {
+        self.loaded
+    }
+
+    /// Returns the cluster as the module sees it for this request.
+    pub(super) fn cluster(&self, subject: &Subject<'_>, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
+        match self.maps.as_ref().zip(subject.new_pod()) {
+            Some((maps, pod)) => Arc::new(Shortened { cluster, maps: Arc::clone(maps), pod: Pod::of(pod) }),
+            None => cluster,
+        }
+    }
+
+    /// Returns the payload that asks the module for a decision.
+    ///
+    /// # Errors
+    /// Never in practice: a request always serializes to JSON.
+    pub(super) fn payload(&self, role: Role, subject: &Subject<'_>) -> serde_json::Result<Vec<u8>> {
+        let for_pod = self.pods.as_ref().zip(subject.new_pod()).and_then(|(pods, pod)| pods.text_for(pod));
+        let settings = for_pod.as_ref().unwrap_or(&self.whole);
+        let mut payload = Vec::with_capacity(subject.length() + settings.0.len() + ENVELOPE);
+        payload.extend_from_slice(br#"{"request":"#);
+        serde_json::to_writer(&mut payload, subject.request())?;
+        payload.extend_from_slice(br#","settings":"#);
+        settings.write(role, &mut payload);
+        payload.push(b'}');
+        Ok(payload)
+    }
+}
+
+/// The usual length of a payload without objects and settings, in bytes.
+const ENVELOPE: usize = 1024;
+
+impl std::fmt::Debug for ServedSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServedSettings").field("loaded", &self.loaded).finish_non_exhaustive()
+    }
+}
+
+/// Settings without a role, as the JSON of their members: `,"<key>":<value>` for each.
+#[derive(Clone)]
+struct Text(Arc<[u8]>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Text {
+    fn of(settings: &Map<String, Value>) -> serde_json::Result<Self> {
+        let mut members = Vec::new();
+        for (key, value) in settings {
+            members.push(b',');
+            serde_json::to_writer(&mut members, key)?;
+            members.push(b':');
+            serde_json::to_writer(&mut members, value)?;
+        }
+        Ok(Self(members.into()))
+    }
+
+    /// Appends the settings with this role.
+    fn write(&self, role: Role, into: &mut Vec<u8>) {
+        into.extend_from_slice(match role {
+            Role::Inject => br#"{"role":"Inject""#,
+            Role::Assert => br#"{"role":"Assert""#,
+        });
+        into.extend_from_slice(&self.0);
+        into.push(b'}');
+    }
+}
+
+/// Compiles the SidecarSets of valid settings: those of `sidecarSets` and of `bundle`.
+///
+/// Returns `None` if there are none, or if they cannot become one bundle, for example because they are too long. The
+/// module then gets the settings as they are written.
+fn compile(settings: &Settings) -> Option<Catalog> {
+    let sets = settings.all_sidecar_sets().ok()?;
+    let has_unique_names = {
+        let mut names: Vec<&str> = sets.iter().map(SidecarSet::name).collect();
+        names.sort_unstable();
+        names.array_windows().all(|[one, next]| one != next)
+    };
+    if sets.is_empty() || !has_unique_names {
+        return None;
+    }
+    Catalog::read(pillion_bundle::write(&sets)).ok()
+}

@@ -1,0 +1,42 @@
+//! Settings for the creation of a Pod, with only those SidecarSets that match it.
+
+use pillion_admission::pod::PodRequest;
+use pillion_bundle::catalog::Catalog;
+use pillion_kubernetes::json;
+use serde_json::{Map, Value};
+
+use super::Text;
+use super::known::Known;
+
+/// Settings that have nothing to do with Pods.
+const OTHERS: [&str; 4] = ["bundle", "patchPodMetadataWhitelist", "rollouts", "shoots"];
+/// The SidecarSets, and the texts of settings with some of them.
+pub(super) struct PodSettings {
+    catalog: Catalog,
+    /// The settings without SidecarSets.
+    rest: Map<String, Value>,
+    known: Known<Text>,
+}
+
+impl PodSettings {
+    pub(super) fn new(catalog: Catalog, settings: &Map<String, Value>) -> Self {
+        let is_needed = |(key, _): &(&String, &Value)| !OTHERS.contains(&key.as_str());
+        let rest = settings.iter().filter(is_needed).map(|(key, value)| (key.clone(), value.clone())).collect();
+        Self { catalog, rest, known: Known::default() }
+    }
+
+    /// Returns the settings for the creation of this Pod. `None` if they cannot be made, which must not happen: the
+    /// Pod then needs the settings with all SidecarSets.
+    pub(super) fn text_for(&self, pod: PodRequest<'_>) -> Option<Text> {
+        let sets = self.catalog.matching(pod.namespace(), json::object(pod.object, &["metadata", "labels"]));
+        self.known.get_or_make(sets, |sets| self.text_of(sets))
+    }
+
+    fn text_of(&self, sets: &[usize]) -> Option<Text> {
+        let mut settings = self.rest.clone();
+        if !sets.is_empty() {
+            settings.insert("bundle".to_owned(), self.catalog.bundle_of(sets).ok()?.into());
+        }
+        Text::of(&settings).ok()
+    }
+}
