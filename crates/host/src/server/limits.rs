@@ -49,6 +49,12 @@ impl Limits {
     /// Instances for evaluations without a request: checks of new settings.
     const SPARE: usize = 2;
 
+    /// Returns the maximum size of all bodies in the server together, in bytes: 64 MiB, or twice the longest body if that
+    /// is more.
+    pub(super) fn bodies(self) -> usize {
+        self.body.max(self.conversion_body).saturating_mul(2).max(64 * MIB)
+    }
+
     /// Returns the bounds of a module that is evaluated within these limits.
     pub fn bounds(self) -> Bounds {
         let instances = u32::try_from(self.evaluations.saturating_add(Self::SPARE)).unwrap_or(u32::MAX);

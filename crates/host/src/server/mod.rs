@@ -12,6 +12,7 @@
 //! Inputs that change while the server runs arrive through `tokio::sync::watch` channels: settings ([`ServedSettings`],
 //! for example from a [`SettingsFile`]) and certificates (`pillion_certificates`). [`Limits`] bounds everything that a request may use.
 
+mod bodies;
 pub mod client;
 mod connections;
 mod convert;
@@ -23,6 +24,7 @@ mod health;
 mod http;
 mod labels;
 mod limits;
+mod line;
 mod lookups;
 mod metrics;
 mod reload;
@@ -46,6 +48,7 @@ pub use self::metrics::Metrics;
 pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
 pub use self::settings::{ServedSettings, SettingsError};
 
+use self::bodies::Bodies;
 use self::connections::Port;
 use self::drain::Phase;
 use self::evaluate::Judge;
@@ -126,6 +129,7 @@ impl Server {
         let app = Arc::new(App {
             judge: Arc::new(Judge { module, settings, cluster, metrics: Arc::clone(&metrics) }),
             gate: Gate::new(limits.cores, limits.evaluations, limits.queue),
+            bodies: Bodies::new(limits.bodies()),
             metrics: Arc::clone(&metrics),
             readiness: standard(certificates, in_phase.clone()).and(readiness),
             limits,
