@@ -38,7 +38,7 @@ use std::time::SystemTime;
 
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub use self::drain::Running;
@@ -49,7 +49,7 @@ pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
 pub use self::settings::{ServedSettings, SettingsError};
 
 use self::bodies::Bodies;
-use self::connections::Port;
+use self::connections::{Port, Room};
 use self::drain::Phase;
 use self::evaluate::Judge;
 use self::gate::Gate;
@@ -140,7 +140,7 @@ impl Server {
             listener,
             tls,
             router,
-            connections: Arc::new(Semaphore::new(connections)),
+            room: Room::new(connections),
             metrics: Arc::clone(&metrics),
         };
         let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), limits.connections);
