@@ -1,10 +1,15 @@
 //! Connections: accepts, secures and serves them, and closes them when the server stops.
+//!
+//! A connection is silent until the head of its first request is complete. If the maximum number of connections is
+//! open, the oldest silent one makes room for a new one, so that clients that say nothing keep nobody out. Connections
+//! that have made a request are never displaced: an API server keeps its own open and idle. If there are only such
+//! connections, a new one is refused.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use hyper::service::service_fn;
@@ -12,13 +17,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
 use super::drain::Phase;
+use super::line::{Displaced, Line, Member};
 use super::metrics::{Refused, Shared};
 
 /// Timeout for the TLS handshake, for the first request, and for the head of each further request.
@@ -28,6 +34,10 @@ const PING: Duration = Duration::from_secs(30);
 /// HTTP/2: concurrent requests on one connection. The API server opens another connection if it needs more.
 const STREAMS: u32 = 250;
 const HEADERS: u32 = 16 * 1024;
+/// The longest pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The shortest interval between warnings that connections could not be accepted.
+const WARNINGS: Duration = Duration::from_secs(10);
 
 /// A port and its routes.
 pub(super) struct Port {
@@ -35,14 +45,50 @@ pub(super) struct Port {
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) router: Router,
-    pub(super) connections: Arc<Semaphore>,
+    pub(super) room: Room,
     pub(super) metrics: Shared,
+}
+
+/// Room for a number of connections.
+pub(super) struct Room {
+    free: Arc<Semaphore>,
+    silent: Arc<Line<OwnedSemaphorePermit>>,
+}
+
+/// A connection without a request. It can be displaced.
+struct Silent {
+    member: Member<OwnedSemaphorePermit>,
+    displaced: Displaced,
+}
+
+impl Room {
+    pub(super) fn new(connections: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(connections)), silent: Arc::default() }
+    }
+
+    /// Makes room for a connection, by displacing the oldest silent one if there is no other way.
+    ///
+    /// # Errors
+    /// [`Refused::TooMany`] if every connection has made a request.
+    fn enter(&self, metrics: &Shared) -> Result<Silent, Refused> {
+        let free = Arc::clone(&self.free).try_acquire_owned().ok();
+        let permit = free.or_else(|| self.displace(metrics)).ok_or(Refused::TooMany)?;
+        let (member, displaced) = self.silent.join(permit);
+        Ok(Silent { member, displaced })
+    }
+
+    fn displace(&self, metrics: &Shared) -> Option<OwnedSemaphorePermit> {
+        let permit = self.silent.displace_oldest()?;
+        metrics.lost(Refused::Displaced);
+        Some(permit)
+    }
 }
 
 impl Port {
     /// Accepts connections until the server stops, then waits for the open ones. Dropping the future closes them.
     pub(super) async fn serve(self, mut phase: watch::Receiver<Phase>) {
         let mut open = JoinSet::new();
+        let mut warned = None;
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -52,26 +98,44 @@ impl Port {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // For example no free file descriptors, until other connections end.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    sleep(Duration::from_millis(50)).await;
+                    self.make_do(&error, &mut open, &mut warned).await;
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-                self.metrics.lost(Refused::TooMany);
-                continue;
+            let silent = match self.room.enter(&self.metrics) {
+                Ok(silent) => silent,
+                Err(refused) => {
+                    self.metrics.lost(refused);
+                    continue;
+                }
             };
             let (tls, router, metrics) = (self.tls.clone(), self.router.clone(), Arc::clone(&self.metrics));
             let phase = phase.clone();
             open.spawn(async move {
-                let _permit = permit;
                 let _counted = Counted::new(&metrics);
-                connection(stream, tls, router, &metrics, phase).await;
+                connection(stream, silent, tls, router, &metrics, phase).await;
             });
         }
         drop(self.listener);
         while open.join_next().await.is_some() {}
+    }
+
+    /// Continues after a connection could not be accepted, for example because the process has no free file descriptor:
+    /// the oldest silent connection gives its own back.
+    async fn make_do(&self, error: &io::Error, open: &mut JoinSet<()>, warned: &mut Option<Instant>) {
+        if warned.is_none_or(|warned| warned.elapsed() > WARNINGS) {
+            *warned = Some(Instant::now());
+            tracing::warn!(%error, "a connection could not be accepted");
+        }
+        drop(self.room.displace(&self.metrics));
+        // The pause ends when a connection has ended. Its end frees a file descriptor.
+        let ended = async {
+            if open.join_next().await.is_none() {
+                sleep(PAUSE).await;
+            }
+        };
+        // Without an end, only the pause is over.
+        let _ = timeout(PAUSE, ended).await;
     }
 }
 
@@ -92,6 +156,7 @@ impl Drop for Counted<'_> {
 
 async fn connection(
     stream: TcpStream,
+    silent: Silent,
     tls: Option<TlsAcceptor>,
     router: Router,
     metrics: &Shared,
@@ -99,9 +164,14 @@ async fn connection(
 ) {
     // Answers are small and the client waits for them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return serve(stream, router, metrics, phase).await };
-    match timeout(PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => serve(stream, router, metrics, phase).await,
+    let Some(tls) = tls else { return serve(stream, silent, router, metrics, phase).await };
+    let Silent { member, mut displaced } = silent;
+    let secured = tokio::select! {
+        secured = timeout(PATIENCE, tls.accept(stream)) => secured,
+        _ = &mut displaced => return,
+    };
+    match secured {
+        Ok(Ok(stream)) => serve(stream, Silent { member, displaced }, router, metrics, phase).await,
         failed => {
             metrics.lost(Refused::Handshake);
             if let Ok(Err(error)) = failed {
@@ -111,14 +181,16 @@ async fn connection(
     }
 }
 
-async fn serve<I>(stream: I, router: Router, metrics: &Shared, mut phase: watch::Receiver<Phase>)
+async fn serve<I>(stream: I, silent: Silent, router: Router, metrics: &Shared, mut phase: watch::Receiver<Phase>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let asked = Arc::new(AtomicBool::new(false));
+    let Silent { member, displaced } = silent;
+    // The first request takes the connection out of the line of silent ones, before the request is worked on.
+    let asked = Arc::new(OnceLock::new());
     let seen = Arc::clone(&asked);
     let service = service_fn(move |request| {
-        seen.store(true, Ordering::Relaxed);
+        seen.get_or_init(|| member.leave());
         let mut router = router.clone();
         async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {})) }
     });
@@ -132,8 +204,8 @@ where
         .keep_alive_interval(PING)
         .keep_alive_timeout(PING);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut silent = pin!(sleep(PATIENCE));
-    let (mut is_waiting, mut is_stopping) = (true, false);
+    let mut silence = pin!(timeout(PATIENCE, displaced));
+    let (mut is_silent, mut is_stopping) = (true, false);
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -146,11 +218,17 @@ where
                 connection.as_mut().graceful_shutdown();
                 is_stopping = true;
             }
-            () = silent.as_mut(), if is_waiting => {
-                is_waiting = false;
-                if !asked.load(Ordering::Relaxed) {
-                    metrics.lost(Refused::Silent);
-                    return;
+            ended = silence.as_mut(), if is_silent => {
+                is_silent = false;
+                match ended {
+                    Ok(Ok(())) => return,
+                    // The connection has left the line: it has made a request.
+                    Ok(Err(_)) => {}
+                    Err(_) if asked.get().is_some() => {}
+                    Err(_) => {
+                        metrics.lost(Refused::Silent);
+                        return;
+                    }
                 }
             }
         }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::{Instant as TokioInstant, timeout_at};
 
+use super::bodies::{Bodies, Complete, NotReceived};
 use super::evaluate::{Judge, Situation};
 use super::gate::{Gate, Turn};
 use super::health::Readiness;
@@ -23,6 +22,7 @@ use crate::paths;
 pub(super) struct App {
     pub(super) judge: Arc<Judge>,
     pub(super) gate: Gate,
+    pub(super) bodies: Bodies,
     pub(super) metrics: Shared,
     pub(super) readiness: Readiness,
     pub(super) limits: Limits,
@@ -48,6 +48,27 @@ impl Rejected {
     fn late() -> Self {
         let text = "the request was not answered in the time that the API server gives it";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Late, text)
+    }
+
+    fn not_received(problem: NotReceived, limit: usize) -> Self {
+        match problem {
+            NotReceived::TooLarge => {
+                let text = format!("the body has more than {limit} bytes");
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, Rejection::TooLarge, text)
+            }
+            NotReceived::Incomplete => {
+                let text = "the body of the request did not come whole";
+                Self::new(StatusCode::BAD_REQUEST, Rejection::Unread, text)
+            }
+            NotReceived::NoRoom => {
+                let text = "too many requests at once; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Overloaded, text)
+            }
+            NotReceived::Displaced => {
+                let text = "too many requests at once, and the body of this one came slowly; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Displaced, text)
+            }
+        }
     }
 
     fn answer(self, app: &App) -> Response {
@@ -173,21 +194,20 @@ impl App {
         request: Request,
         arrived: Instant,
         limit: usize,
-    ) -> Result<(Bytes, Turn, Instant), Rejected> {
+    ) -> Result<(Complete, Turn, Instant), Rejected> {
         let until = deadline::of(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
         if !is_json(&request) {
             let text = "the content type must be application/json";
             return Err(Rejected::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rejection::Malformed, text));
         }
-        let Some(place) = self.gate.enter() else {
-            let text = "too many requests at once; try again";
-            return Err(Rejected::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Overloaded, text));
-        };
         let late = TokioInstant::from_std(until);
-        let body = timeout_at(late, read(request.into_body(), limit)).await.map_err(|_| {
-            let text = "the body of the request did not come in time";
-            Rejected::new(StatusCode::REQUEST_TIMEOUT, Rejection::Unread, text)
-        })??;
+        let received = timeout_at(late, self.bodies.receive(&self.gate, request.into_body(), limit)).await;
+        let (body, place) = received
+            .map_err(|_| {
+                let text = "the body of the request did not come in time";
+                Rejected::new(StatusCode::REQUEST_TIMEOUT, Rejection::Unread, text)
+            })?
+            .map_err(|problem| Rejected::not_received(problem, limit))?;
         let turn = timeout_at(late, place.turn()).await.map_err(|_| Rejected::late())?;
         Ok((body, turn, until))
     }
@@ -197,25 +217,6 @@ fn is_json(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
-}
-
-/// Reads a body up to the limit. A body that declares a greater length is rejected before it is read.
-async fn read(body: Body, limit: usize) -> Result<Bytes, Rejected> {
-    let too_large = || {
-        let text = format!("the body has more than {limit} bytes");
-        Rejected::new(StatusCode::PAYLOAD_TOO_LARGE, Rejection::TooLarge, text)
-    };
-    if u64::try_from(limit).is_ok_and(|limit| body.size_hint().lower() > limit) {
-        return Err(too_large());
-    }
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => {
-            let text = "the body of the request did not come whole";
-            Err(Rejected::new(StatusCode::BAD_REQUEST, Rejection::Unread, text))
-        }
-    }
 }
 
 fn json(body: Vec<u8>) -> Response {

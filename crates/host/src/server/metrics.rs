@@ -62,6 +62,8 @@ struct LookUp {
 pub(super) enum Rejection {
     /// 503: the queue is full.
     Overloaded,
+    /// 503: the body arrived slowly while other requests came.
+    Displaced,
     /// 503: the API server's timeout has passed.
     Late,
     /// 413.
@@ -78,6 +80,7 @@ impl Rejection {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Overloaded => "overloaded",
+            Self::Displaced => "displaced",
             Self::Late => "late",
             Self::TooLarge => "too_large",
             Self::Unread => "unread",
@@ -92,6 +95,8 @@ impl Rejection {
 pub(super) enum Refused {
     /// The maximum number of connections is open.
     TooMany,
+    /// The maximum number of connections was open, and this one had made no request for the longest time.
+    Displaced,
     /// The TLS handshake failed or took too long.
     Handshake,
     /// No request arrived in time.
@@ -102,6 +107,7 @@ impl Refused {
     const fn name(self) -> &'static str {
         match self {
             Self::TooMany => "too_many",
+            Self::Displaced => "displaced",
             Self::Handshake => "handshake",
             Self::Silent => "silent",
         }

@@ -12,6 +12,7 @@
 //! Inputs that change while the server runs arrive through `tokio::sync::watch` channels: settings ([`ServedSettings`],
 //! for example from a [`SettingsFile`]) and certificates (`pillion_certificates`). [`Limits`] bounds everything that a request may use.
 
+mod bodies;
 pub mod client;
 mod connections;
 mod convert;
@@ -23,6 +24,7 @@ mod health;
 mod http;
 mod labels;
 mod limits;
+mod line;
 mod lookups;
 mod metrics;
 mod reload;
@@ -37,7 +39,7 @@ use std::time::SystemTime;
 
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub use self::drain::Running;
@@ -47,7 +49,8 @@ pub use self::metrics::Metrics;
 pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
 pub use self::settings::{ServedSettings, SettingsError};
 
-use self::connections::Port;
+use self::bodies::Bodies;
+use self::connections::{Port, Room};
 use self::drain::Phase;
 use self::evaluate::Judge;
 use self::gate::Gate;
@@ -127,6 +130,7 @@ impl Server {
         let app = Arc::new(App {
             judge: Arc::new(Judge { module, settings, cluster, metrics: Arc::clone(&metrics) }),
             gate: Gate::new(limits.cores, limits.evaluations, limits.queue),
+            bodies: Bodies::new(limits.bodies()),
             metrics: Arc::clone(&metrics),
             readiness: standard(certificates, in_phase.clone()).and(readiness),
             limits,
@@ -137,10 +141,14 @@ impl Server {
             listener,
             tls,
             router,
-            connections: Arc::new(Semaphore::new(connections)),
+            room: Room::new(connections),
             metrics: Arc::clone(&metrics),
         };
-        let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), limits.connections);
+        let connections = limits.connections_within(limits::descriptors());
+        if connections < limits.connections {
+            tracing::warn!(connections, "fewer connections than wanted: the limit of open files is too low");
+        }
+        let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), connections);
         // Probes have their own limit, so webhook callers cannot keep them out.
         let plain = health.map(|health| port(health, None, http::plain_router(app), PROBES));
         let task = tokio::spawn(async move {

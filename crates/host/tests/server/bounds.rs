@@ -194,7 +194,8 @@ async fn connections_have_a_limit_and_probes_another() {
     let limits = Limits { connections: 1, ..limits() };
     let server = Setup { limits, ..Setup::default() }.start().await;
     let mut first = server.client().await;
-    assert!(Client::connect(&server.target(), Protocol::Http2).await.is_err());
+    assert_eq!(ask(&mut first, paths::MUTATE, &pod_review("u", &web())).await["allowed"], json!(true));
+    assert!(Client::connect(&server.target(), Protocol::Http2).await.is_err(), "a connection in use stays");
     assert_eq!(ask(&mut first, paths::MUTATE, &pod_review("u", &web())).await["allowed"], json!(true));
     assert_eq!(server.plain(paths::READYZ).await.0, 200);
     assert!(server.metrics.text().contains(r#"pillion_connections_refused_total{reason="too_many"} 1"#));

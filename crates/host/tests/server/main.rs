@@ -3,6 +3,7 @@
 
 mod bounds;
 mod change;
+mod faults;
 mod probes;
 mod reviews;
 mod support;

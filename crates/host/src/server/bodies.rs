@@ -1,0 +1,191 @@
+//! Receives the bodies of requests, with a bound on the memory of all of them.
+//!
+//! A request takes a place before its body is read, so that the number of bodies is bounded. A client that sends its
+//! body slowly, or never, must not keep others out: if no place or no memory is left, the request whose body has been
+//! arriving for the longest time gives way. Requests whose bodies are complete keep their places.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::body::{Body, HttpBody as _};
+use http_body_util::BodyExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::gate::{Gate, Place};
+use super::line::{Line, Member};
+
+/// Why a body was not received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotReceived {
+    /// The body is longer than the limit.
+    TooLarge,
+    /// The client ended the body early.
+    Incomplete,
+    /// No place or no memory is left, and every other request has its body.
+    NoRoom,
+    /// The body arrived too slowly while other requests came.
+    Displaced,
+}
+
+/// The bodies of all requests.
+pub(super) struct Bodies {
+    arriving: Arc<Line<Arriving>>,
+    memory: Arc<Semaphore>,
+}
+
+/// What a request holds while its body arrives.
+struct Arriving {
+    place: Place,
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+/// A complete body.
+pub(super) struct Complete {
+    bytes: Vec<u8>,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Complete {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Bodies {
+    /// Allows this number of bytes for all bodies together.
+    pub(super) fn new(memory: usize) -> Self {
+        Self { arriving: Arc::default(), memory: Arc::new(Semaphore::new(memory.min(Semaphore::MAX_PERMITS))) }
+    }
+
+    /// Waits for a body of at most `limit` bytes. Also returns the place of its request.
+    ///
+    /// # Errors
+    /// [`NotReceived`]. A body that declares a greater length is refused before it is read.
+    pub(super) async fn receive(
+        &self,
+        gate: &Gate,
+        body: Body,
+        limit: usize,
+    ) -> Result<(Complete, Place), NotReceived> {
+        let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if declared > limit {
+            return Err(NotReceived::TooLarge);
+        }
+        let displace = || self.arriving.displace_oldest().map(|oldest| oldest.place);
+        let place = gate.enter().or_else(displace).ok_or(NotReceived::NoRoom)?;
+        let (member, displaced) = self.arriving.join(Arriving { place, memory: None });
+        let bytes = tokio::select! {
+            bytes = self.read(body, &member, declared, limit) => bytes?,
+            Ok(()) = displaced => return Err(NotReceived::Displaced),
+        };
+        let Arriving { place, memory } = member.leave().ok_or(NotReceived::Displaced)?;
+        Ok((Complete { bytes, _memory: memory }, place))
+    }
+
+    async fn read(
+        &self,
+        mut body: Body,
+        member: &Member<Arriving>,
+        declared: usize,
+        limit: usize,
+    ) -> Result<Vec<u8>, NotReceived> {
+        let mut bytes = Vec::with_capacity(declared);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| NotReceived::Incomplete)?;
+            let Some(data) = frame.data_ref() else { continue };
+            if data.len() > limit.saturating_sub(bytes.len()) {
+                return Err(NotReceived::TooLarge);
+            }
+            self.take_memory(member, data.len())?;
+            bytes.extend_from_slice(data);
+        }
+        Ok(bytes)
+    }
+
+    /// Takes memory for a part of a body. If none is left, the oldest request whose body is arriving gives way.
+    fn take_memory(&self, member: &Member<Arriving>, length: usize) -> Result<(), NotReceived> {
+        let length = u32::try_from(length).map_err(|_| NotReceived::TooLarge)?;
+        let take = || Arc::clone(&self.memory).try_acquire_many_owned(length).ok();
+        let taken = take().or_else(|| {
+            drop(self.arriving.displace_oldest());
+            take()
+        });
+        let taken = taken.ok_or(NotReceived::NoRoom)?;
+        let merge = |arriving: &mut Arriving| match &mut arriving.memory {
+            Some(memory) => memory.merge(taken),
+            none => *none = Some(taken),
+        };
+        member.change(merge).ok_or(NotReceived::Displaced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::time::Duration;
+
+    use axum::body::Bytes;
+    use futures_util::stream::{self, StreamExt as _};
+    use rstest::rstest;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Returns a body that sends these bytes and then stays open.
+    fn slow(start: &'static [u8]) -> Body {
+        let start = stream::iter([Ok::<_, Infallible>(Bytes::from_static(start))]);
+        Body::from_stream(start.chain(stream::pending()))
+    }
+
+    async fn is_waiting<T>(waiting: &mut Pin<&mut impl Future<Output = T>>) -> bool {
+        timeout(Duration::from_millis(10), waiting).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn slow_bodies_keep_nobody_out() {
+        let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 1));
+        let mut first = pin!(bodies.receive(&gate, slow(b"a"), 10));
+        let mut second = pin!(bodies.receive(&gate, slow(b"b"), 10));
+        assert!(is_waiting(&mut first).await && is_waiting(&mut second).await);
+        let (body, _place) = bodies.receive(&gate, Body::from("quick"), 10).await.unwrap();
+        assert_eq!(&*body, b"quick");
+        assert_eq!(first.await.err(), Some(NotReceived::Displaced));
+        assert!(is_waiting(&mut second).await, "one was enough");
+    }
+
+    #[tokio::test]
+    async fn complete_bodies_keep_their_places() {
+        let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 0));
+        let first = bodies.receive(&gate, Body::from("first"), 10).await.unwrap();
+        assert_eq!(bodies.receive(&gate, Body::from("second"), 10).await.err(), Some(NotReceived::NoRoom));
+        drop(first);
+        bodies.receive(&gate, Body::from("second"), 10).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded() {
+        let (bodies, gate) = (Bodies::new(8), Gate::new(1, 1, 10));
+        let mut arriving = pin!(bodies.receive(&gate, slow(b"123456"), 10));
+        assert!(is_waiting(&mut arriving).await);
+        let complete = bodies.receive(&gate, Body::from("1234"), 10).await.unwrap();
+        assert_eq!(arriving.await.err(), Some(NotReceived::Displaced));
+        assert_eq!(bodies.receive(&gate, Body::from("12345"), 10).await.err(), Some(NotReceived::Displaced));
+        drop(complete);
+        assert_eq!(&*bodies.receive(&gate, Body::from("12345678"), 10).await.unwrap().0, b"12345678");
+        assert_eq!(gate.waiting(), 0, "every place is free again");
+    }
+
+    #[rstest]
+    #[case::declared(Body::from("12345"))]
+    #[case::not_declared(Body::from_stream(stream::iter([Ok::<_, Infallible>("123"), Ok("45")])))]
+    #[tokio::test]
+    async fn the_length_is_limited(#[case] body: Body) {
+        let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 1));
+        assert_eq!(bodies.receive(&gate, body, 4).await.err(), Some(NotReceived::TooLarge));
+        assert_eq!(gate.waiting(), 0);
+    }
+}
