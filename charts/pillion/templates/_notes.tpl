@@ -20,3 +20,26 @@ neither list nor change SidecarSets. If OpenKruise was removed, let the API serv
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* What NOTES.txt says about settings.sidecarSets where Kubewarden runs the policies. */}}
+{{- define "pillion.notesAboutSidecarSets" -}}
+{{- if .settings.sidecarSets }}
+{{- if .bundlesSettings }}
+
+The controller keeps settings.sidecarSets in the bundle, ConfigMap {{ .settings.bundleRef.namespace }}/{{ .settings.bundleRef.name }}. A change of them
+takes effect about a minute after the upgrade.
+{{- else }}
+
+The policies have settings.sidecarSets as manifests, which the policy server copies for each request: 10 of them nearly
+double the time that each Pod takes, 100 take eleven times as long. {{ if and .facts.bundle (has "bundle" .controllers.others) -}}
+With onBundleUnavailable: UseSettings, they
+have to be there. Compile them, and write the text into settings.bundle in place of settings.sidecarSets:
+{{- else -}}
+Let the controller keep them in the bundle (settings.bundleRef,
+and the controller "bundle"). Or compile them, and write the text into settings.bundle in place of settings.sidecarSets:
+{{- end }}
+
+  pillion bundle sidecarsets/
+{{- end }}
+{{- end }}
+{{- end -}}

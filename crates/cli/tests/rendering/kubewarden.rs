@@ -53,17 +53,23 @@ fn the_schema_knows_a_wrong_policy() {
     assert_eq!(problems(&policy).len(), 2, "{:?}", problems(&policy));
 }
 
-/// `UPDATE_DEPLOY=1` rewrites the folder.
-#[test]
-fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
+/// The folders of the repository with rendered policies. `PILLION_RENEW=1` rewrites them.
+#[rstest]
+#[case::deploy("deploy", "deploy/settings/settings.yaml", &["--any-sidecar-sets"])]
+#[case::the_example("examples/kubewarden/policies", "examples/kubewarden/settings.yaml", &[])]
+fn the_policies_of_the_repository_are_what_is_rendered(
+    #[case] place: &str,
+    #[case] settings: &str,
+    #[case] flags: &[&str],
+) {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("deploy");
-    let args = ["--any-sidecar-sets", "--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"];
+    let out = folder.path().join("out");
     assert_cmd::Command::cargo_bin("pillion")
         .unwrap()
         .current_dir(root())
-        .args(["manifest", "kubewarden", "--settings", "deploy/policy-pods.yaml"])
-        .args(args)
+        .args(["manifest", "kubewarden", "--settings", settings])
+        .args(flags)
+        .args(["--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"])
         .arg(&out)
         .assert()
         .success();
@@ -72,15 +78,16 @@ fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
         let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
         manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     };
-    if std::env::var_os("UPDATE_DEPLOY").is_some() {
+    if std::env::var_os("PILLION_RENEW").is_some() {
+        fs::create_dir_all(root().join(place)).unwrap();
         for name in names(&out) {
-            fs::copy(out.join(&name), root().join("deploy").join(&name)).unwrap();
+            fs::copy(out.join(&name), root().join(place).join(&name)).unwrap();
         }
     }
-    assert_eq!(names(&root().join("deploy")), names(&out));
+    assert_eq!(names(&root().join(place)), names(&out));
     for name in names(&out) {
         let rendered = fs::read_to_string(out.join(&name)).unwrap();
-        assert_eq!(text(&format!("deploy/{name}")), rendered, "UPDATE_DEPLOY=1 writes {name}");
+        assert_eq!(text(&format!("{place}/{name}")), rendered, "PILLION_RENEW=1 writes {name}");
     }
 }
 
@@ -314,7 +321,8 @@ fn options_reach_the_policies() {
 #[case::isolate("examples/identity-isolate/settings.yaml", &[])]
 #[case::merge("examples/identity-merge/settings.yaml", &["--any-sidecar-sets"])]
 #[case::deploy("deploy/policy-pods.yaml", &[])]
-#[case::kubewarden("examples/kubewarden/policy-pods.yaml", &[])]
+#[case::kubewarden("examples/kubewarden/settings.yaml", &[])]
+#[case::manifests("examples/kubewarden/settings.yaml", &["--sidecar-sets", "manifests"])]
 fn check_accepts_what_is_rendered(#[case] settings: &str, #[case] flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {
