@@ -149,6 +149,12 @@ impl<'a> Subject<'a> {
         let set = decode(spot.raw.clone()).ok()?.into_sidecar_set();
         Some(Self { prepared: prepared(&set), spot, set })
     }
+
+    /// Returns a `SidecarSet` of a bundle, which is there as its admission would store it.
+    pub fn stored(spot: Spot<'a>) -> Self {
+        let set = SidecarSet::from_decoded(spot.raw.clone());
+        Self { prepared: set.clone(), spot, set }
+    }
 }
 
 fn name_of(manifest: &Value) -> String {
