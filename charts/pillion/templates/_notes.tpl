@@ -31,15 +31,14 @@ takes effect about a minute after the upgrade.
 {{- else }}
 
 The policies have settings.sidecarSets as manifests, which the policy server copies for each request: 10 of them nearly
-double the time that each Pod takes, 100 take eleven times as long. {{ if and .facts.bundle (has "bundle" .controllers.others) -}}
-With onBundleUnavailable: UseSettings, they
-have to be there. Compile them, and write the text into settings.bundle in place of settings.sidecarSets:
-{{- else -}}
-Let the controller keep them in the bundle (settings.bundleRef,
-and the controller "bundle"). Or compile them, and write the text into settings.bundle in place of settings.sidecarSets:
-{{- end }}
+double the time that each Pod takes, 100 take eleven times as long. Compile them, and write the text into settings.bundle
+in place of settings.sidecarSets:
 
   pillion bundle sidecarsets/
+{{- if ne (toString .settings.onBundleUnavailable) "UseSettings" }}
+
+Or let the controller put them into the bundle: with settings.bundleRef, and the controller "bundle".
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -362,10 +362,38 @@ fn kubewarden_cases() -> Vec<Case> {
         )
         .with(&["--exclude-namespaces", "pillion-system"])
         .controllers(&["--controllers", "*,sidecarset-rollout"]),
-        Case::new("Kubewarden without controllers", Policies, json!({"controller": {"enabled": false}}))
-            .without_controllers(),
+        Case::new("Kubewarden, SidecarSets in the settings", Policies, json!({"settings": merging()})),
+        Case::new(
+            "Kubewarden, every controller",
+            Policies,
+            json!({"settings": merging(), "controller": {"tokenNamespaces": ["shop"], "rollouts": {"enabled": true}}}),
+        )
+        .controllers(&["--token-namespaces", "shop", "--controllers", "*,sidecarset-rollout"]),
     ];
+    let cases =
+        cases.into_iter().map(|case| case.with(&["--sidecar-sets", "bundle-ref"]).controllers(&["--bundle-settings"]));
     // The chart installs the definition unless it is told not to.
     let defines = |case: &Case| case.values.pointer("/crds/install") != Some(&json!(false));
-    cases.into_iter().map(|case| if defines(&case) { case.with(&["--crd"]) } else { case }).collect()
+    cases
+        .chain(kubewarden_cases_without_the_bundle())
+        .map(|case| if defines(&case) { case.with(&["--crd"]) } else { case })
+        .collect()
+}
+
+/// Nothing puts the SidecarSets of the settings into the bundle, or they are there for when it is missing.
+fn kubewarden_cases_without_the_bundle() -> Vec<Case> {
+    use Way::Kubewarden as Policies;
+    let with = |name, more: Value| {
+        let mut values = json!({"settings": merging()});
+        json_patch::merge(&mut values, &more);
+        Case::new(name, Policies, values)
+    };
+    let cases = [
+        with("Kubewarden without controllers", json!({"controller": {"enabled": false}})).without_controllers(),
+        with("Kubewarden, no bundle", json!({"settings": {"bundleRef": null}})),
+        with("Kubewarden, no controller for the bundle", json!({"controller": {"controllers": ["*", "-bundle"]}}))
+            .controllers(&["--controllers", "*,-bundle"]),
+        with("Kubewarden, settings instead of the bundle", json!({"settings": {"onBundleUnavailable": "UseSettings"}})),
+    ];
+    cases.map(|case| case.with(&["--sidecar-sets", "manifests"])).into()
 }
