@@ -31,8 +31,8 @@ takes effect about a minute after the upgrade.
 {{- else }}
 
 The policies have settings.sidecarSets as manifests, which the policy server copies for each request: 10 of them nearly
-double the time that each Pod takes, 100 take eleven times as long. Compile them, and write the text into settings.bundle
-in place of settings.sidecarSets:
+double the time that each Pod takes, 100 take eleven times as long. Compile them, and write the text into
+settings.bundle in place of settings.sidecarSets:
 
   pillion bundle sidecarsets/
 {{- if ne (toString .settings.onBundleUnavailable) "UseSettings" }}

@@ -44,7 +44,6 @@ Examples:
 const KUBEWARDEN_EXAMPLES: &str = "\
 Examples:
   pillion manifest kubewarden --settings examples/kubewarden/settings.yaml
-  pillion manifest kubewarden --settings examples/kubewarden/settings.yaml --sidecar-sets manifests
   pillion manifest kubewarden --settings examples/identity-isolate/settings.yaml --output-dir out
   pillion manifest kubewarden --settings test_data/settings-log-agent.json --mode monitor";
 

@@ -92,8 +92,8 @@ fn given(settings: &Value, form: SidecarSets) -> anyhow::Result<Given> {
     };
     if json::at(settings, &["sidecarSets"]).is_some_and(|sets| !sets.is_null()) {
         notes.push(
-            "the policies have the SidecarSets of the settings as one compiled text, settings.bundle; `pillion bundle \
-             --inspect` shows them, and --sidecar-sets manifests leaves them as they are written"
+            "the policies have the SidecarSets of the settings as one compiled text; with --sidecar-sets manifests, they \
+             have them as they are written, and `pillion bundle --inspect` shows what is in a text"
                 .to_owned(),
         );
     }

@@ -235,8 +235,8 @@ pub struct Controller {
     /// left out.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub token_namespaces: Vec<String>,
-    /// Let the controllers keep the settings' SidecarSets in the bundle, too: for policies of `pillion manifest
-    /// kubewarden --sidecar-sets bundle-ref`.
+    /// Let the controllers keep the settings' SidecarSets in the bundle, too: for policies that are rendered with
+    /// --sidecar-sets bundle-ref.
     #[arg(long)]
     pub bundle_settings: bool,
     /// The options of the controllers' Deployment.

@@ -383,17 +383,30 @@ fn kubewarden_cases() -> Vec<Case> {
 /// Nothing puts the SidecarSets of the settings into the bundle, or they are there for when it is missing.
 fn kubewarden_cases_without_the_bundle() -> Vec<Case> {
     use Way::Kubewarden as Policies;
-    let with = |name, more: Value| {
-        let mut values = json!({"settings": merging()});
-        json_patch::merge(&mut values, &more);
-        Case::new(name, Policies, values)
+    let settings = |key: &str, value: Value| {
+        let mut settings = merging();
+        settings[key] = value;
+        settings
     };
     let cases = [
-        with("Kubewarden without controllers", json!({"controller": {"enabled": false}})).without_controllers(),
-        with("Kubewarden, no bundle", json!({"settings": {"bundleRef": null}})),
-        with("Kubewarden, no controller for the bundle", json!({"controller": {"controllers": ["*", "-bundle"]}}))
-            .controllers(&["--controllers", "*,-bundle"]),
-        with("Kubewarden, settings instead of the bundle", json!({"settings": {"onBundleUnavailable": "UseSettings"}})),
+        Case::new(
+            "Kubewarden without controllers",
+            Policies,
+            json!({"settings": merging(), "controller": {"enabled": false}}),
+        )
+        .without_controllers(),
+        Case::new("Kubewarden, no bundle", Policies, json!({"settings": settings("bundleRef", Value::Null)})),
+        Case::new(
+            "Kubewarden, no controller for the bundle",
+            Policies,
+            json!({"settings": merging(), "controller": {"controllers": ["*", "-bundle"]}}),
+        )
+        .controllers(&["--controllers", "*,-bundle"]),
+        Case::new(
+            "Kubewarden, settings in place of the bundle",
+            Policies,
+            json!({"settings": settings("onBundleUnavailable", json!("UseSettings"))}),
+        ),
     ];
     cases.map(|case| case.with(&["--sidecar-sets", "manifests"])).into()
 }
