@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
 use serde_json::Value;
 use support::{Run, pillion};
@@ -109,7 +110,7 @@ fn sidecar_sets_of_the_settings_get_into_the_bundle_on_demand(#[case] flags: &[&
     let plan = run.json();
     let text = plan["changes"][0]["after"]["data"]["bundle"].as_str().unwrap();
     let sets = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
-    assert_eq!(sets.iter().map(|set| set.name()).collect::<Vec<_>>(), expected);
+    assert_eq!(sets.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);
 }
 
 /// The merged objects exist already. The Role lacks a rule and has another label.

@@ -283,7 +283,11 @@ fn policies_that_know_sidecar_sets_have_them_as_one_text_and_say_which() {
         assert_eq!(settings.get("sidecarSets"), None, "{part}");
         assert_eq!(policy["metadata"]["annotations"], json!({"pillion.dev/sidecarsets": "a,b"}), "{part}");
         let sets = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
-        assert_eq!(sets.iter().map(|set| set.name()).collect::<Vec<_>>(), ["a", "b"], "{part}");
+        assert_eq!(
+            sets.iter().map(pillion_sidecarset::sidecar_set::SidecarSet::name).collect::<Vec<_>>(),
+            ["a", "b"],
+            "{part}"
+        );
     }
     assert_eq!(of("token-secrets")["metadata"].get("annotations"), None);
     // The settings that have the bundle render to the same policies, and so do both forms together.
