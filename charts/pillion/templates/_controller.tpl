@@ -8,6 +8,9 @@
 {{- if has "sidecar-tokens" .running }}
 {{- $arguments = append $arguments (printf "--token-namespaces=%s" (join "," .root.Values.controller.tokenNamespaces)) }}
 {{- end }}
+{{- if and .state.bundlesSettings (has "bundle" .running) }}
+{{- $arguments = append $arguments "--bundle-settings" }}
+{{- end }}
 {{- include "pillion.process" (dict "root" .root "state" .state "name" .name "component" "controller"
   "values" .root.Values.controller "arguments" $arguments "ports" (list (dict "name" "health" "number" 8081)) "grace" 15) }}
 {{- end -}}

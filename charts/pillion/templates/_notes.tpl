@@ -20,3 +20,25 @@ neither list nor change SidecarSets. If OpenKruise was removed, let the API serv
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* What NOTES.txt says about settings.sidecarSets where Kubewarden runs the policies. */}}
+{{- define "pillion.notesAboutSidecarSets" -}}
+{{- if .settings.sidecarSets }}
+{{- if .bundlesSettings }}
+
+The controller keeps settings.sidecarSets in the bundle, ConfigMap {{ .settings.bundleRef.namespace }}/{{ .settings.bundleRef.name }}. A change of them
+takes effect about a minute after the upgrade.
+{{- else }}
+
+The policies have settings.sidecarSets as manifests, which the policy server copies for each request: 10 of them nearly
+double the time that each Pod takes, 100 take eleven times as long. Compile them, and write the text into
+settings.bundle in place of settings.sidecarSets:
+
+  pillion bundle sidecarsets/
+{{- if ne (toString .settings.onBundleUnavailable) "UseSettings" }}
+
+Or let the controller put them into the bundle: with settings.bundleRef, and the controller "bundle".
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -41,7 +41,9 @@ from the code: files/settings.yaml, files/parts.yaml and files/controllers.yaml.
 {{- range .if }}{{ if hasKey $.facts . }}true{{ end }}{{ end -}}
 {{- end -}}
 
-{{/* Everything that the templates need to know, as JSON. */}}
+{{/* Everything that the templates need to know, as JSON. A policy server copies the settings of a policy for each request,
+so its policies get settings.sidecarSets from the bundle, into which the controller puts them (`bundlesSettings`). They
+stay in the settings if these have to do without the bundle, or if no controller keeps it. */}}
 {{- define "pillion.state" -}}
 {{- include "pillion.check" . -}}
 {{- $settings := include "pillion.settings" . | fromJson -}}
@@ -67,11 +69,14 @@ from the code: files/settings.yaml, files/parts.yaml and files/controllers.yaml.
 {{- $checksSets := not (has "sidecarsets" .Values.without) -}}
 {{- if and $checksSets (include "pillion.isNeeded" (dict "if" $data.asksAuthors "facts" $facts)) }}{{ $_ := set $reads "asksAuthors" true }}{{ end -}}
 {{- if and $checksSets $facts.noWhitelist }}{{ $_ := set $reads "readsWhitelist" true }}{{ end -}}
+{{- $controllers := include "pillion.controllers" (dict "root" . "facts" $facts) | fromJson -}}
+{{- $bundlesSettings := and .Values.kubewarden.enabled (has "bundle" $controllers.others) (ne (toString $settings.onBundleUnavailable) "UseSettings") -}}
 {{- $name := include "pillion.fullname" . -}}
 {{- $excluded := concat (list "kube-system" .Release.Namespace $settings.systemNamespace) .Values.excludeNamespaces -}}
-{{- dict "name" $name "settings" $settings "facts" $facts "parts" $parts "reads" $reads "mutates" $mutates "validates" $validates
+{{- dict "name" $name "settings" $settings "policySettings" (ternary (omit $settings "sidecarSets") $settings $bundlesSettings)
+  "bundlesSettings" $bundlesSettings "facts" $facts "parts" $parts "reads" $reads "mutates" $mutates "validates" $validates
   "excluded" $excluded "hasDefinition" (eq (include "pillion.hasDefinition" .) "true")
-  "controllers" (include "pillion.controllers" (dict "root" . "facts" $facts) | fromJson) | toJson -}}
+  "controllers" $controllers | toJson -}}
 {{- end -}}
 
 {{/* The controllers that run, as JSON: `others`, `rollouts`, and `idle`, those without work, each with the reason. */}}

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod bundling;
 pub mod cluster;
 pub mod commands;
 pub mod completion;

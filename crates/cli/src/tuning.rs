@@ -45,6 +45,10 @@ pub struct Tuning {
     /// merged-serviceaccounts: how long a merged account is not needed before it is collected.
     #[arg(long, value_name = "DURATION", env = "PILLION_COLLECT_AFTER", hide_env_values = true, default_value = "10m")]
     pub collect_after: Span,
+    /// bundle: also keep the SidecarSets of the settings in the ConfigMap of bundleRef, for policies whose own settings
+    /// lack them.
+    #[arg(long, env = "PILLION_BUNDLE_SETTINGS", hide_env_values = true)]
+    pub bundle_settings: bool,
     /// serviceaccount-token: work although kube-controller-manager is at work, too.
     #[arg(long)]
     pub force_token_controller: bool,
@@ -106,7 +110,7 @@ impl Tuning {
                 lifetime: u32::try_from(self.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
                 namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
             },
-            bundle: bundle::Options::default(),
+            bundle: bundle::Options { with_settings: self.bundle_settings, ..bundle::Options::default() },
             default_account: (),
             root_ca: root_ca::Options { authority: authority.clone() },
             token_controller: token_controller::Options {

@@ -29,16 +29,14 @@ fn folder(file: &Path) -> String {
     format!("examples/{}", folder.to_str().unwrap())
 }
 
-/// Returns the arguments for the manifests of an example: all of them with its settings, or those of an application
-/// with a policy.
+/// Returns the arguments for the manifests of an example: all of them, with its settings if it has any.
 fn given(folder: &str) -> Vec<String> {
-    let file = |name: &str| Some(format!("{folder}/{name}")).filter(|file| root().join(file).exists());
-    let settings = "--settings".to_owned();
-    match (file("policy-pods.yaml"), file("settings.yaml")) {
-        (Some(policy), _) => vec![format!("{folder}/app.yaml"), settings, policy],
-        (None, Some(file)) => vec![folder.to_owned(), settings, file],
-        (None, None) => vec![folder.to_owned()],
+    let settings = format!("{folder}/settings.yaml");
+    let mut given = vec![folder.to_owned()];
+    if root().join(&settings).exists() {
+        given.extend(["--settings".to_owned(), settings]);
     }
+    given
 }
 
 fn inject(folder: &str, more: &[&str]) -> String {

@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
 use serde_json::Value;
 use support::{Run, pillion};
@@ -92,6 +93,24 @@ fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
     // The condition of each SidecarSet tells that it is in the bundle.
     let written: Vec<_> = plan["changes"].as_array().unwrap().iter().map(|it| &it["object"]["kind"]).collect();
     assert_eq!(written, ["ConfigMap", "SidecarSet", "SidecarSet", "SidecarSet"], "{plan:#}");
+}
+
+/// Policies without SidecarSets of their own read those of the settings from the bundle.
+#[rstest]
+#[case::on_demand(&["--bundle-settings"], &["audit", "logs", "metrics", "own"])]
+#[case::by_default(&[], &["audit", "logs", "metrics"])]
+fn sidecar_sets_of_the_settings_get_into_the_bundle_on_demand(#[case] flags: &[&str], #[case] expected: &[&str]) {
+    let settings = format!(
+        "{OF_CLUSTER}sidecarSets:\n- apiVersion: apps.kruise.io/v1beta1\n  kind: SidecarSet\n  metadata: {{name: own}}\n  \
+         spec: {{selector: {{matchLabels: {{app: other}}}}, containers: [{{name: own, image: own:1}}]}}\n"
+    );
+    let args = ["--assume-service-accounts", "--controllers", "bundle", "-o", "json"];
+    let run = plan(&settings, MANIFESTS, &[&args, flags].concat());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let plan = run.json();
+    let text = plan["changes"][0]["after"]["data"]["bundle"].as_str().unwrap();
+    let sets = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
+    assert_eq!(sets.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);
 }
 
 /// The merged objects exist already. The Role lacks a rule and has another label.

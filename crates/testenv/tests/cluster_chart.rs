@@ -122,6 +122,36 @@ fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
     assert!(error.contains(message), "{error}");
 }
 
+/// A policy server copies the settings for each request, so the notes say where the SidecarSets of the values are.
+#[rstest]
+#[case::in_the_bundle(json!({}), "The controller keeps settings.sidecarSets in the bundle, ConfigMap pillion-system/pillion-bundle.")]
+#[case::no_bundle(json!({"settings": {"bundleRef": null}}), "Or let the controller put them into the bundle")]
+#[case::no_controller(json!({"controller": {"enabled": false}}), "100 take eleven times as long. Compile them")]
+#[case::without_the_bundle(json!({"settings": {"onBundleUnavailable": "UseSettings"}}), "  pillion bundle sidecarsets/")]
+fn the_notes_say_what_sidecar_sets_in_the_values_cost(#[case] values: Value, #[case] expected: &str) {
+    let set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": {"logs": "collect"}}, "containers": [{"name": "a", "image": "i:1"}]}
+    });
+    let notes = |values: &Value| {
+        let mut all = values.clone();
+        all["settings"]["sidecarSets"] = json!([set]);
+        let chart = folder();
+        let install =
+            ["install", "pillion", chart.to_str().unwrap(), "--namespace", "pillion-system", "--dry-run=client"];
+        let output = helm(&install, &all);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let mut with_kubewarden = values.clone();
+    with_kubewarden["kubewarden"]["enabled"] = json!(true);
+    let said = notes(&with_kubewarden);
+    assert!(said.contains(expected), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 120), "{said}");
+    // Pillion's own server compiles them.
+    assert!(!notes(&values).contains("sidecarSets"));
+}
+
 #[rstest]
 #[case::of_the_chart("1.27.9", json!({}), "chart requires kubeVersion: >=1.28.0-0")]
 #[case::of_rollouts("1.29.9", json!({"controller": {"rollouts": {"enabled": true}}}), "needs 1.30. Upgrade the cluster")]

@@ -5,19 +5,16 @@ mod inspect;
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
-use pillion_admission::settings::Settings;
-use pillion_bundle::Bundle;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
+use crate::bundling::{Bundled, bundled};
 use crate::files;
 use crate::manifest;
 use crate::preview::{self, Inputs};
@@ -116,15 +113,12 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         }
         return Ok((String::new(), Status::Refused));
     }
-    // `problems` already reported every error of decoding.
-    let settings = Settings::decode(assembled.value.clone()).map_err(|_| anyhow!("the settings cannot be decoded"))?;
-    let sets = settings.all_sidecar_sets()?;
-    if sets.is_empty() {
+    let Some(Bundled { settings, text, sets, notes }) = bundled(assembled.value)? else {
         bail!("no SidecarSets: give them as manifests, or with --settings");
+    };
+    for note in notes {
+        let _ = writeln!(terminal.err(), "{note}");
     }
-    let sets: Vec<SidecarSet> = sets.iter().map(|set| with_revision(set.clone(), &settings, terminal)).collect();
-    let text = pillion_bundle::write(&sets);
-    Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
     if let Some(at) = &args.config_map {
         return config_maps(at, &sets, args, terminal);
     }
@@ -132,52 +126,9 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
     let printed = match args.output {
         Format::Text => format!("{text}\n"),
-        format => shown(&with_bundle(assembled.value, &text), format)?,
+        format => shown(&settings, format)?,
     };
     Ok((printed, Status::Done))
-}
-
-/// Returns the set with the stored revision that it requests, if the manifests or the settings contain it.
-fn with_revision(set: SidecarSet, settings: &Settings, terminal: &mut Terminal) -> SidecarSet {
-    let Some(selection) = RequestedRevision::of(&set) else { return set };
-    match requested_revision::find(
-        &set,
-        selection,
-        &settings.controller_revisions,
-        &settings.system_namespace,
-        &Nothing,
-    ) {
-        Ok(Some(found)) => set.with_revision(&found),
-        // A revision that was in a bundle already stays in the set.
-        Ok(None) | Err(_) if set.revision().is_some() => set,
-        Ok(None) => {
-            let _ = writeln!(
-                terminal.err(),
-                "SidecarSet \"{}\": no ControllerRevision with an earlier version was given, so every Pod gets the latest one",
-                set.name()
-            );
-            set
-        }
-        Err(_) => {
-            let _ = writeln!(
-                terminal.err(),
-                "SidecarSet \"{}\": no ControllerRevision with {} \"{}\" was given, so the policy has to find it for each Pod",
-                set.name(),
-                selection.field(),
-                selection.value()
-            );
-            set
-        }
-    }
-}
-
-/// A cluster without objects.
-struct Nothing;
-
-impl Lookup for Nothing {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(None)
-    }
 }
 
 fn config_maps(
@@ -214,15 +165,6 @@ fn time(text: &str) -> Result<Timestamp, String> {
 
 fn count(sets: usize) -> String {
     format!("{sets} SidecarSet{}", if sets == 1 { "" } else { "s" })
-}
-
-/// Replaces the SidecarSets in settings with a bundle.
-fn with_bundle(mut settings: Value, text: &str) -> Value {
-    if let Some(settings) = settings.as_object_mut() {
-        settings.remove("sidecarSets");
-        settings.insert("bundle".to_owned(), json!(text));
-    }
-    settings
 }
 
 fn shown(value: &Value, format: Format) -> anyhow::Result<String> {

@@ -29,6 +29,10 @@ the settings do not need is left out. The same settings give the same manifests,
 docs/deploying.md explains each object. Other commands read the folder that this one writes: `pillion check DIR`, \
 `pillion inject --settings DIR`, and --settings DIR here.
 
+Policies for Kubewarden get the SidecarSets of the settings compiled (--sidecar-sets), since a policy server copies the \
+settings for each request. Pillion's own server compiles settings when it loads them, so its ConfigMap has the \
+SidecarSets as they are written.
+
 Exit codes: 0 done; 1 if the settings are invalid; 2 for other errors.";
 
 const EXAMPLES: &str = "\
@@ -39,7 +43,7 @@ Examples:
 
 const KUBEWARDEN_EXAMPLES: &str = "\
 Examples:
-  pillion manifest kubewarden --settings examples/kubewarden/policy-pods.yaml
+  pillion manifest kubewarden --settings examples/kubewarden/settings.yaml
   pillion manifest kubewarden --settings examples/identity-isolate/settings.yaml --output-dir out
   pillion manifest kubewarden --settings test_data/settings-log-agent.json --mode monitor";
 

@@ -1,6 +1,9 @@
 //! Renders Kubewarden policies, which all run the same module, and the roles of their policy server.
 
+use anyhow::bail;
+use pillion_identity::names::SIDECAR_SETS;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use super::access::{self, Reader};
@@ -8,8 +11,9 @@ use super::answers::Part;
 use super::crd::{self, Conversion};
 use super::document::{Document, metadata};
 use super::needs::Read;
-use super::options::{Enforcement, Kubewarden};
+use super::options::{Enforcement, Kubewarden, SidecarSets};
 use super::{Input, Rendered};
+use crate::bundling::{Bundled, bundled};
 
 /// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
@@ -18,14 +22,25 @@ const TIMEOUT: u32 = 10;
 const EVALUATION: u32 = 5;
 /// The size limit for the settings of all policies of one policy server: they share one ConfigMap.
 const CONFIG_MAP: usize = 1 << 20;
+/// The size limit for the list of SidecarSets in an annotation. The API server allows 256 KiB for all annotations.
+const NAMES: usize = 4096;
+
+/// Settings in the form that policies get.
+struct Given {
+    settings: Value,
+    /// The names of the SidecarSets in the bundle of the settings; empty without one.
+    names: String,
+    notes: Vec<String>,
+}
 
 /// Returns the objects for these settings.
 ///
 /// # Errors
-/// If the settings cannot be decoded or have the role Assert.
+/// If the settings cannot be decoded, have the role Assert, or have SidecarSets that are too long for a bundle.
 pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered> {
     let common = &options.common;
-    let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;
+    let given = given(settings, options.sidecar_sets)?;
+    let input = Input::of(&given.settings, common.any_sidecar_sets, &common.without)?;
     let reader = Reader {
         instance: &common.name,
         subject: (&options.namespace, &options.service_account),
@@ -36,9 +51,10 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
     if options.crd {
         documents.push(crd::document(&common.name, &Conversion::None, &Value::Null));
     }
-    documents.extend(input.needs.parts.keys().map(|part| policy(*part, &input, options)));
+    documents.extend(input.needs.parts.keys().map(|part| policy(*part, &input, &given.names, options)));
 
     let mut notes = input.notes(common);
+    notes.extend(given.notes);
     notes.extend(options.note());
     if options.mode == Enforcement::Monitor {
         notes.push(
@@ -52,14 +68,66 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
         .sum();
     if length > CONFIG_MAP / 2 {
         notes.push(format!(
-            "the settings have {length} bytes in all policies together, and a policy server takes 1 MiB; compile the \
-             SidecarSets with pillion bundle --settings -o yaml"
+            "the settings have {length} bytes in all policies together, and a policy server takes 1 MiB; {}",
+            match options.sidecar_sets {
+                SidecarSets::Manifests => "compile the SidecarSets with --sidecar-sets bundle",
+                _ => "keep the SidecarSets in the cluster, and name their ConfigMap in settings.bundleRef",
+            }
         ));
     }
     Ok(Rendered { documents, notes })
 }
 
-fn policy(part: Part, input: &Input, options: &Kubewarden) -> Document {
+/// Returns the settings with their SidecarSets in this form.
+fn given(settings: &Value, form: SidecarSets) -> anyhow::Result<Given> {
+    let as_it_is = |notes| Ok(Given { settings: settings.clone(), names: String::new(), notes });
+    if form == SidecarSets::Manifests {
+        return as_it_is(Vec::new());
+    }
+    if form == SidecarSets::BundleRef {
+        return without_sets(settings);
+    }
+    let Some(Bundled { settings: compiled, sets, mut notes, .. }) = bundled(settings.clone())? else {
+        return as_it_is(Vec::new());
+    };
+    if json::at(settings, &["sidecarSets"]).is_some_and(|sets| !sets.is_null()) {
+        notes.push(
+            "the policies have the SidecarSets of the settings as one compiled text; with --sidecar-sets manifests, they \
+             have them as they are written, and `pillion bundle --inspect` shows what is in a text"
+                .to_owned(),
+        );
+    }
+    Ok(Given { settings: compiled, names: names(&sets), notes })
+}
+
+/// Returns the settings for policies that read the SidecarSets from the ConfigMap of `bundleRef`.
+fn without_sets(settings: &Value) -> anyhow::Result<Given> {
+    if json::text(settings, &["bundleRef", "name"]).is_empty() {
+        bail!("--sidecar-sets bundle-ref: the settings have no bundleRef; add it, or use --sidecar-sets bundle");
+    }
+    let mut settings = settings.clone();
+    if let Some(settings) = settings.as_object_mut() {
+        settings.remove("sidecarSets");
+    }
+    let note = "the policies have none of the settings' SidecarSets: render the controllers from the same settings with \
+                pillion manifest controller --bundle-settings";
+    Ok(Given { settings, names: String::new(), notes: vec![note.to_owned()] })
+}
+
+/// Returns the names of SidecarSets, as many as an annotation should have.
+fn names(sets: &[SidecarSet]) -> String {
+    let mut text = String::new();
+    for (index, set) in sets.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        if text.len() + set.name().len() > NAMES {
+            return format!("{text} and {} more", sets.len() - index);
+        }
+        text = text + comma + set.name();
+    }
+    text
+}
+
+fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Document {
     let (common, needs) = (&options.common, &input.needs);
     let asks = part == Part::Sidecarsets && needs.asks_authors;
     let mode = if options.mode == Enforcement::Monitor { "monitor" } else { "protect" };
@@ -93,18 +161,25 @@ fn policy(part: Part, input: &Input, options: &Kubewarden) -> Document {
         set("contextAwareResources", reads.iter().map(read).collect());
     }
     let settings = input.settings_for(part);
+    let has_bundle = settings.get("bundle").is_some() && !sets.is_empty();
     if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
         set("settings", settings);
     }
     let name = format!("{}-{}", common.name, part.name());
+    let annotations = if has_bundle { json!({SIDECAR_SETS: sets}) } else { Value::Null };
     let object = json!({
         "apiVersion": "policies.kubewarden.io/v1",
         "kind": "ClusterAdmissionPolicy",
-        "metadata": metadata(&name, None, &common.name, "policy", &Value::Null),
+        "metadata": metadata(&name, None, &common.name, "policy", &annotations),
         "spec": spec,
     });
     let mut document =
         super::explain(Document::new(file(part), part.about(), object), "/spec/matchConditions", &conditions);
+    if has_bundle {
+        let why = "The SidecarSets that the annotation names, compiled: the policy server copies the settings for each \
+                   request, and one text is cheap. `pillion bundle --inspect` shows what this file has.";
+        document = document.with_comment("/spec/settings/bundle", why);
+    }
     if part.is_about_pods() {
         let why = "Not matchLabels, which Kubewarden's controller drops silently.";
         document = document.with_comment("/spec/namespaceSelector/matchExpressions", why);

@@ -154,7 +154,11 @@ impl Sets<'_> {
         self.any || self.known.iter().filter(|set| merges(set)).count() > 1
     }
 
+    /// Whether the set names a revision that neither the bundle nor the settings have.
     fn names_a_revision_elsewhere(&self, set: &SidecarSet) -> bool {
+        if set.revision().is_some() {
+            return false;
+        }
         match RequestedRevision::of(set) {
             Some(RequestedRevision::Name(name)) => {
                 !self.settings.controller_revisions.iter().any(|revision| revision.name() == name)

@@ -33,6 +33,18 @@ impl FailurePolicy {
     }
 }
 
+/// The form of the settings' SidecarSets in policies. A policy server copies the settings of a policy for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SidecarSets {
+    /// As one compiled text, which costs a Pod next to nothing.
+    #[default]
+    Bundle,
+    /// Left out: the controllers keep them in the ConfigMap of bundleRef, with --bundle-settings.
+    BundleRef,
+    /// As they are written, for people who read policies. Ten of them nearly double the time of each Pod.
+    Manifests,
+}
+
 /// Whether a policy refuses requests, or only logs which ones it would refuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enforcement {
@@ -115,6 +127,9 @@ pub struct Kubewarden {
     /// monitor: refuse nothing and inject nothing, for a first trial.
     #[arg(long, value_enum, default_value_t, value_name = "protect|monitor", hide_possible_values = true)]
     pub mode: Enforcement,
+    /// The form of the settings' SidecarSets in the policies.
+    #[arg(long, value_enum, default_value_t, value_name = "FORM")]
+    pub sidecar_sets: SidecarSets,
     /// Also render the SidecarSet definition, for a cluster without OpenKruise.
     #[arg(long)]
     pub crd: bool,
@@ -220,6 +235,10 @@ pub struct Controller {
     /// left out.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub token_namespaces: Vec<String>,
+    /// Let the controllers keep the settings' SidecarSets in the bundle, too: for policies that are rendered with
+    /// --sidecar-sets bundle-ref.
+    #[arg(long)]
+    pub bundle_settings: bool,
     /// The options of the controllers' Deployment.
     #[command(flatten)]
     pub deployment: Deployment,

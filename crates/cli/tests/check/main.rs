@@ -3,6 +3,7 @@
 
 mod audiences;
 mod beside;
+mod bundled;
 mod identities;
 mod kubewarden;
 mod policies;

@@ -45,13 +45,14 @@ fn modules(out: &str) -> Vec<String> {
 
 #[test]
 fn a_policy_keeps_its_own_module() {
-    let policy = fs::read_to_string(root().join("examples/kubewarden/policy-pods.yaml")).unwrap();
+    let policy = fs::read_to_string(root().join("examples/kubewarden/policies/policy-pods.yaml")).unwrap();
     let own = policy.lines().find_map(|line| line.trim().strip_prefix("module: ")).unwrap();
-    let (code, out, err) = run(&["kubewarden", "--settings", "examples/kubewarden/policy-pods.yaml"], "");
+    let (code, out, err) = run(&["kubewarden", "--settings", "examples/kubewarden/policies/policy-pods.yaml"], "");
     assert_eq!((code, modules(&out)), (0, vec![own.to_owned()]), "{err}");
     assert!(!err.contains("placeholder"), "{err}");
     let named = "registry://registry.example.com/mine:v2";
-    let (_, out, _) = run(&["kubewarden", "--settings", "examples/kubewarden/policy-pods.yaml", "--module", named], "");
+    let (_, out, _) =
+        run(&["kubewarden", "--settings", "examples/kubewarden/policies/policy-pods.yaml", "--module", named], "");
     assert_eq!(modules(&out), [named]);
     let (code, _, err) = run(&["kubewarden", "--settings", "-"], &policy.replace(own, "'bad module'"));
     assert_eq!(code, 2);

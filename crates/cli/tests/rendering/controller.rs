@@ -160,3 +160,15 @@ fn every_object_is_rendered_once(
     titles.dedup();
     assert_eq!(titles.len(), all);
 }
+
+/// The policies of `manifest kubewarden --sidecar-sets bundle-ref` have no SidecarSets of their own.
+#[rstest]
+#[case::asked_for(&["--bundle-settings"], true)]
+#[case::not_asked_for(&[], false)]
+#[case::nothing_keeps_a_bundle(&["--bundle-settings", "--controllers", "*,-bundle"], false)]
+fn the_bundle_has_the_settings_sidecar_sets_on_demand(#[case] flags: &[&str], #[case] expected: bool) {
+    let rendered = controller(&merging(), flags);
+    let deployment = object(&rendered, "Deployment pillion-system/pillion-controller");
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert_eq!(arguments.contains(&json!("--bundle-settings")), expected, "{arguments:?}");
+}

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use pillion::rendering::access::{self, Reader};
 use pillion::rendering::needs::{Needs, Read};
+use pillion::rendering::options::Kubewarden;
+use pillion::rendering::{Rendered, document, kubewarden};
 use pillion_admission::settings::Settings;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -53,17 +55,23 @@ fn the_schema_knows_a_wrong_policy() {
     assert_eq!(problems(&policy).len(), 2, "{:?}", problems(&policy));
 }
 
-/// `UPDATE_DEPLOY=1` rewrites the folder.
-#[test]
-fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
+/// The folders of the repository with rendered policies. `PILLION_RENEW=1` rewrites them.
+#[rstest]
+#[case::deploy("deploy", "deploy/settings/settings.yaml", &["--any-sidecar-sets"])]
+#[case::the_example("examples/kubewarden/policies", "examples/kubewarden/settings.yaml", &[])]
+fn the_policies_of_the_repository_are_what_is_rendered(
+    #[case] place: &str,
+    #[case] settings: &str,
+    #[case] flags: &[&str],
+) {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("deploy");
-    let args = ["--any-sidecar-sets", "--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"];
+    let out = folder.path().join("out");
     assert_cmd::Command::cargo_bin("pillion")
         .unwrap()
         .current_dir(root())
-        .args(["manifest", "kubewarden", "--settings", "deploy/policy-pods.yaml"])
-        .args(args)
+        .args(["manifest", "kubewarden", "--settings", settings])
+        .args(flags)
+        .args(["--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"])
         .arg(&out)
         .assert()
         .success();
@@ -72,15 +80,16 @@ fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
         let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
         manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     };
-    if std::env::var_os("UPDATE_DEPLOY").is_some() {
+    if std::env::var_os("PILLION_RENEW").is_some() {
+        fs::create_dir_all(root().join(place)).unwrap();
         for name in names(&out) {
-            fs::copy(out.join(&name), root().join("deploy").join(&name)).unwrap();
+            fs::copy(out.join(&name), root().join(place).join(&name)).unwrap();
         }
     }
-    assert_eq!(names(&root().join("deploy")), names(&out));
+    assert_eq!(names(&root().join(place)), names(&out));
     for name in names(&out) {
         let rendered = fs::read_to_string(out.join(&name)).unwrap();
-        assert_eq!(text(&format!("deploy/{name}")), rendered, "UPDATE_DEPLOY=1 writes {name}");
+        assert_eq!(text(&format!("{place}/{name}")), rendered, "PILLION_RENEW=1 writes {name}");
     }
 }
 
@@ -247,7 +256,7 @@ fn each_part_has_its_settings() {
     settings["role"] = json!("Inject");
     settings["serviceAccounts"] =
         json!({"protectInUse": true, "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"]});
-    let rendered = for_kubewarden(&settings, &[]);
+    let rendered = for_kubewarden(&settings, &["--sidecar-sets", "manifests"]);
     let of = |part: &str| &object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"))["spec"]["settings"];
     settings.as_object_mut().unwrap().remove("role");
     for part in ["pods", "sidecarsets", "guards"] {
@@ -259,6 +268,67 @@ fn each_part_has_its_settings() {
     let secrets = json!({"serviceAccounts": {"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"]}});
     assert_eq!(of("token-secrets"), &secrets);
     assert_eq!(of("shoots"), &json!({"shoots": {"enabled": true, "migration": "Deny"}}));
+}
+
+/// A policy server copies the settings for each request, and one text is cheap to copy.
+#[test]
+fn policies_that_know_sidecar_sets_have_them_as_one_text_and_say_which() {
+    let mut settings = identities();
+    settings["sidecarSets"].as_array_mut().unwrap().insert(0, set("b", &json!({})));
+    let rendered = for_kubewarden(&settings, &[]);
+    let of = |part: &str| object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"));
+    for part in ["pods", "assert", "sidecarsets", "guards"] {
+        let (policy, settings) = (of(part), &of(part)["spec"]["settings"]);
+        let text = settings["bundle"].as_str().unwrap();
+        assert_eq!(settings.get("sidecarSets"), None, "{part}");
+        assert_eq!(policy["metadata"]["annotations"], json!({"pillion.dev/sidecarsets": "a,b"}), "{part}");
+        let sets = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
+        assert_eq!(
+            sets.iter().map(pillion_sidecarset::sidecar_set::SidecarSet::name).collect::<Vec<_>>(),
+            ["a", "b"],
+            "{part}"
+        );
+    }
+    assert_eq!(of("token-secrets")["metadata"].get("annotations"), None);
+    // The settings that have the bundle render to the same policies, and so do both forms together.
+    let compiled = of("pods")["spec"]["settings"].clone();
+    let yaml = |rendered: &Rendered| document::to_yaml(&rendered.documents).unwrap();
+    assert_eq!(yaml(&for_kubewarden(&compiled, &[])), yaml(&rendered));
+    let mut both = compiled;
+    both["sidecarSets"] = json!([set("c", &json!({}))]);
+    let more = for_kubewarden(&both, &[]);
+    let pods = object(&more, "ClusterAdmissionPolicy pillion-pods");
+    assert_eq!(pods["metadata"]["annotations"]["pillion.dev/sidecarsets"], "a,b,c");
+}
+
+#[test]
+fn sidecar_sets_stay_manifests_or_are_left_out_on_demand() {
+    let pods = |settings: &Value, flags: &[&str]| {
+        object(&for_kubewarden(settings, flags), "ClusterAdmissionPolicy pillion-pods").clone()
+    };
+    let kept = pods(&plain(), &["--sidecar-sets", "manifests"]);
+    assert_eq!(kept["spec"]["settings"], plain());
+    assert_eq!(kept["metadata"].get("annotations"), None);
+
+    let mut settings = plain();
+    settings["bundleRef"] = json!({"namespace": "pillion-system", "name": "pillion-bundle"});
+    let left_out = pods(&settings, &["--sidecar-sets", "bundle-ref"]);
+    assert_eq!(left_out["spec"]["settings"], json!({"bundleRef": settings["bundleRef"]}));
+    let options = super::options::<Kubewarden>(&["--sidecar-sets", "bundle-ref"]);
+    let error = kubewarden::render(&plain(), &options).unwrap_err().to_string();
+    assert!(error.contains("the settings have no bundleRef; add it, or use --sidecar-sets bundle"), "{error}");
+}
+
+#[test]
+fn a_long_list_of_names_is_cut() {
+    let sets: Vec<Value> = (0..300).map(|index| set(&format!("an-agent-of-a-team-{index:03}"), &json!({}))).collect();
+    let rendered = for_kubewarden(&json!({"sidecarSets": sets}), &[]);
+    let policy = object(&rendered, "ClusterAdmissionPolicy pillion-pods");
+    let names = policy["metadata"]["annotations"]["pillion.dev/sidecarsets"].as_str().unwrap();
+    assert!(names.starts_with("an-agent-of-a-team-000,an-agent") && names.len() < 4200, "{}", names.len());
+    let (listed, more) = names.rsplit_once(" and ").unwrap();
+    let more: usize = more.strip_suffix(" more").unwrap().parse().unwrap();
+    assert_eq!(listed.split(',').count() + more, 300);
 }
 
 #[test]
@@ -305,7 +375,7 @@ fn options_reach_the_policies() {
     assert!(guards.get("objectSelector").is_none() && guards.get("namespaceSelector").is_none());
     let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
-    assert_eq!(rendered.notes.len(), 4, "{:?}", rendered.notes);
+    assert_eq!(rendered.notes.len(), 5, "{:?}", rendered.notes);
 }
 
 /// `pillion check` has no findings in the rendered manifests.
@@ -314,7 +384,8 @@ fn options_reach_the_policies() {
 #[case::isolate("examples/identity-isolate/settings.yaml", &[])]
 #[case::merge("examples/identity-merge/settings.yaml", &["--any-sidecar-sets"])]
 #[case::deploy("deploy/policy-pods.yaml", &[])]
-#[case::kubewarden("examples/kubewarden/policy-pods.yaml", &[])]
+#[case::kubewarden("examples/kubewarden/settings.yaml", &[])]
+#[case::manifests("examples/kubewarden/settings.yaml", &["--sidecar-sets", "manifests"])]
 fn check_accepts_what_is_rendered(#[case] settings: &str, #[case] flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {

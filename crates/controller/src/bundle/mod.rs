@@ -45,11 +45,13 @@ pub struct Options {
     pub gather: Duration,
     /// The interval between checks of the clock.
     pub tick: Duration,
+    /// Whether the bundle also has the SidecarSets of the settings.
+    pub with_settings: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max: TEXT_MAX, gather: Duration::from_millis(200), tick: Duration::from_secs(5) }
+        Self { max: TEXT_MAX, gather: Duration::from_millis(200), tick: Duration::from_secs(5), with_settings: false }
     }
 }
 
@@ -293,7 +295,7 @@ impl BundleKeeper {
         let wanted = planning::wanted_revisions(&inputs.sidecar_sets, &sources.revisions(), &inputs.settings);
         let revisions = sources.revisions_with_data(&wanted);
         let (inputs, at) = (inputs.clone(), sources.place.at.clone());
-        let (now, max) = (self.context.clock.now(), self.options.max);
+        let (now, max, with_settings) = (self.context.clock.now(), self.options.max, self.options.with_settings);
         let planned = tokio::task::spawn_blocking(move || {
             planning::plan(BundleInput {
                 at: &at,
@@ -302,6 +304,7 @@ impl BundleKeeper {
                 config_maps: &inputs.config_maps,
                 whitelist: inputs.whitelist.as_deref(),
                 settings: &inputs.settings,
+                with_settings,
                 now,
                 max,
             })

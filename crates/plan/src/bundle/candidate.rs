@@ -47,6 +47,14 @@ pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
     seen.sidecar_sets.iter().map(|object| candidate(object, &revisions, seen)).collect()
 }
 
+/// Returns `sidecarSets` of the settings in their form in the bundle: without fields that no Pod gets, each with the
+/// revision that it asks for, if the settings have that. The policy looks for other revisions itself.
+pub(super) fn of_settings(seen: BundleInput<'_>) -> Vec<SidecarSet> {
+    let revisions = &seen.settings.controller_revisions;
+    let sets = seen.settings.sidecar_sets.iter().map(|set| slim(prepared(set)));
+    sets.map(|set| with_revision(set, revisions, seen).0).collect()
+}
+
 fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput<'_>) -> Candidate {
     let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
     let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));

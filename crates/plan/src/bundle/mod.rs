@@ -50,6 +50,8 @@ pub struct BundleInput<'a> {
     pub whitelist: Option<&'a Value>,
     /// The policy's settings.
     pub settings: &'a Settings,
+    /// Whether the bundle also has the `sidecarSets` of the settings, because the policies' own settings lack them.
+    pub with_settings: bool,
     /// The current time.
     pub now: Timestamp,
     /// The maximum length of the bundle text in one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
@@ -156,8 +158,9 @@ pub fn plan(seen: BundleInput<'_>) -> Plan {
     let before = write::sets(seen.at, seen.config_maps);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
+    let joining = if seen.with_settings { candidate::of_settings(seen) } else { Vec::new() };
     let look_again = |time: Timestamp| Timestamp(time.0.saturating_add(interval(&seen.settings.bundle_source)));
-    let config_maps = match fitting(&mut judged, seen) {
+    let config_maps = match fitting(&mut judged, &joining, seen) {
         Ok(config_maps) => config_maps,
         Err(error) => return obstructed(error.into(), look_again(seen.now)),
     };
@@ -178,10 +181,15 @@ fn obstructed(obstacle: Obstacle, look_again: Timestamp) -> Plan {
     Plan { steps: Vec::new(), verdicts: Vec::new(), obstacle: Some(obstacle), look_again, length: 0 }
 }
 
-/// Returns the ConfigMaps of the judged sets. If they do not fit, leaves out the latest changes.
-fn fitting(judged: &mut judge::Judged, seen: BundleInput<'_>) -> Result<Vec<Value>, config_map::TooLong> {
+/// Returns the ConfigMaps of the judged sets and those that join them. If they do not fit, leaves out the latest changes
+/// of the judged ones.
+fn fitting(
+    judged: &mut judge::Judged,
+    joining: &[SidecarSet],
+    seen: BundleInput<'_>,
+) -> Result<Vec<Value>, config_map::TooLong> {
     let of = |sets: BTreeMap<String, SidecarSet>| {
-        let sets: Vec<SidecarSet> = sets.into_values().collect();
+        let sets: Vec<SidecarSet> = sets.into_values().chain(joining.iter().cloned()).collect();
         config_map::write(seen.at, &sets, seen.now, seen.max)
     };
     let error = match of(judged.sets_with(usize::MAX)) {

@@ -21,6 +21,7 @@ struct World {
     revisions: Vec<ControllerRevision>,
     config_maps: Vec<Arc<Value>>,
     settings: Settings,
+    with_settings: bool,
     now: Timestamp,
     max: usize,
     writes: u32,
@@ -34,6 +35,7 @@ impl World {
             revisions: Vec::new(),
             config_maps: Vec::new(),
             settings: Settings { patch_pod_metadata_whitelist: Some(json!({"rules": []})), ..Settings::default() },
+            with_settings: false,
             now: NOW,
             max: TEXT_MAX,
             writes: 0,
@@ -48,6 +50,7 @@ impl World {
             config_maps: &self.config_maps,
             whitelist: None,
             settings: &self.settings,
+            with_settings: self.with_settings,
             now: self.now,
             max: self.max,
         })
@@ -298,6 +301,42 @@ fn sets_of_the_settings_come_before_those_of_the_cluster() {
     let own = pillion_sidecarset::sidecar_set::decode::decode(set("a", "own")).unwrap().into_sidecar_set();
     world.settings.sidecar_sets = vec![own];
     assert_eq!(said(&world.settle(), "a").1, Why::InSettings);
+    assert_eq!(world.images(), ["b:1"]);
+}
+
+/// The policies of a policy server have no `sidecarSets`, because it copies their settings for each request.
+#[test]
+fn set1_sidecar_sets_of_the_settings_join_the_bundle_if_they_are_asked_to() {
+    let decoded = |set: Value| pillion_sidecarset::sidecar_set::decode::decode(set).unwrap().into_sidecar_set();
+    let stored_version = json!({"revision": {"customVersion": "v1"}});
+    let own = edited(set("a", "own"), "/spec/injectionStrategy", stored_version);
+    let own = edited(own, "/metadata/managedFields", json!([{"manager": "kubectl"}]));
+    let mut world = World::new([set("a", "cluster"), set("b", "b:1")]);
+    world.settings.sidecar_sets = vec![decoded(own)];
+    world.settings.controller_revisions = vec![revision("a-1", 1, "own:1")];
+    world.settle();
+    assert_eq!(world.images(), ["b:1"]);
+
+    world.with_settings = true;
+    assert_eq!(said(&world.settle(), "a").1, Why::InSettings);
+    assert_eq!(world.images(), ["own", "b:1"]);
+    let kept = stored(&world.at, &world.config_maps);
+    assert_eq!(kept[0].revision().unwrap().name(), "a-1");
+    assert!(kept[0].as_value()["metadata"].get("managedFields").is_none());
+
+    // Later, only the SidecarSet of the cluster is there.
+    world.settings.sidecar_sets.clear();
+    world.settle();
+    assert_eq!(world.images(), ["cluster", "b:1"]);
+}
+
+#[test]
+fn sidecar_sets_of_the_settings_that_do_not_fit_leave_the_bundle_as_it_is() {
+    let mut world = World::new([set("b", "b:1")]);
+    (world.with_settings, world.max) = (true, world.settle().length);
+    let own = pillion_sidecarset::sidecar_set::decode::decode(set("a", "own")).unwrap().into_sidecar_set();
+    world.settings.sidecar_sets = vec![own];
+    assert!(matches!(world.plan().obstacle, Some(Obstacle::TooLong(_))));
     assert_eq!(world.images(), ["b:1"]);
 }
 

@@ -362,10 +362,51 @@ fn kubewarden_cases() -> Vec<Case> {
         )
         .with(&["--exclude-namespaces", "pillion-system"])
         .controllers(&["--controllers", "*,sidecarset-rollout"]),
-        Case::new("Kubewarden without controllers", Policies, json!({"controller": {"enabled": false}}))
-            .without_controllers(),
+        Case::new("Kubewarden, SidecarSets in the settings", Policies, json!({"settings": merging()})),
+        Case::new(
+            "Kubewarden, every controller",
+            Policies,
+            json!({"settings": merging(), "controller": {"tokenNamespaces": ["shop"], "rollouts": {"enabled": true}}}),
+        )
+        .controllers(&["--token-namespaces", "shop", "--controllers", "*,sidecarset-rollout"]),
     ];
+    let cases =
+        cases.into_iter().map(|case| case.with(&["--sidecar-sets", "bundle-ref"]).controllers(&["--bundle-settings"]));
     // The chart installs the definition unless it is told not to.
     let defines = |case: &Case| case.values.pointer("/crds/install") != Some(&json!(false));
-    cases.into_iter().map(|case| if defines(&case) { case.with(&["--crd"]) } else { case }).collect()
+    cases
+        .chain(kubewarden_cases_without_the_bundle())
+        .map(|case| if defines(&case) { case.with(&["--crd"]) } else { case })
+        .collect()
+}
+
+/// Nothing puts the SidecarSets of the settings into the bundle, or they are there for when it is missing.
+fn kubewarden_cases_without_the_bundle() -> Vec<Case> {
+    use Way::Kubewarden as Policies;
+    let settings = |key: &str, value: Value| {
+        let mut settings = merging();
+        settings[key] = value;
+        settings
+    };
+    let cases = [
+        Case::new(
+            "Kubewarden without controllers",
+            Policies,
+            json!({"settings": merging(), "controller": {"enabled": false}}),
+        )
+        .without_controllers(),
+        Case::new("Kubewarden, no bundle", Policies, json!({"settings": settings("bundleRef", Value::Null)})),
+        Case::new(
+            "Kubewarden, no controller for the bundle",
+            Policies,
+            json!({"settings": merging(), "controller": {"controllers": ["*", "-bundle"]}}),
+        )
+        .controllers(&["--controllers", "*,-bundle"]),
+        Case::new(
+            "Kubewarden, settings in place of the bundle",
+            Policies,
+            json!({"settings": settings("onBundleUnavailable", json!("UseSettings"))}),
+        ),
+    ];
+    cases.map(|case| case.with(&["--sidecar-sets", "manifests"])).into()
 }

@@ -1,13 +1,12 @@
 //! `pillion bundle --inspect`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use pillion_bundle::{Bundle, BundleError, FORMAT};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Args, Format, count, selector, shown, table};
 use crate::manifest::{self, Source};
@@ -50,10 +49,7 @@ fn find(source: &Arc<Source>) -> anyhow::Result<String> {
     if text.starts_with("pillion-bundle-") {
         return Ok(text.to_owned());
     }
-    let settings: Value = match source.name.as_str() {
-        "<stdin>" => manifest::parse(source)?.pop().map(|manifest| manifest.value).unwrap_or_default(),
-        name => preview::of_files(Path::new(name))?,
-    };
+    let settings = preview::of_text(&source.name, source.text.clone())?;
     match json::text(&settings, &["bundle"]) {
         "" => bail!("{}: neither a bundle nor settings with one", source.name),
         bundle => Ok(bundle.to_owned()),

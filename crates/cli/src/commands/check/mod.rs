@@ -175,7 +175,10 @@ struct Checked {
 /// Checks documents; `before` are existing objects.
 fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
-    let mut settings: Vec<Judged<'_>> = settings_in(documents).into_iter().map(settings::judge).collect();
+    let places = settings_in(documents);
+    let bundled: Vec<Vec<Value>> = places.iter().map(|spot| settings::bundled(spot.raw)).collect();
+    let judged = places.into_iter().zip(&bundled).map(|(spot, bundled)| settings::judge(spot, bundled));
+    let mut settings: Vec<Judged<'_>> = judged.collect();
     for judged in settings.iter_mut().filter(|judged| !judged.are_of_policy()) {
         add_revisions(judged, documents);
     }
@@ -202,6 +205,12 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     findings.extend(policies.flat_map(|document| kubewarden::judge(&Spot::document(&document.manifest))));
     findings.extend(shoots::judge(documents, before, &settings));
     let mut notes = Vec::new();
+    if settings.iter().any(lint::is_costly_in_a_policy) {
+        notes.push(
+            "as they are, these SidecarSets slow down a Kubewarden policy that has them in its settings; render policies \
+             with `pillion manifest kubewarden`, which compiles them",
+        );
+    }
     if of(Role::Shoot).next().is_some() && !settings.is_empty() && !shoots::are_on(&settings) {
         notes.push("Shoots are judged as if shoots.enabled were true; these settings do not turn it on");
     }

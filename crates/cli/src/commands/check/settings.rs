@@ -1,10 +1,12 @@
 //! Checks settings: reports the module's errors, and further errors beyond the point at which the module stops.
 
 use pillion_admission::settings::Settings;
+use pillion_bundle::Bundle;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use serde_json::Value;
 
@@ -20,13 +22,14 @@ const LISTS: [&str; 2] = ["sidecarSets", "controllerRevisions"];
 pub struct Judged<'a> {
     /// Their place.
     pub spot: Spot<'a>,
-    /// The settings. If they cannot be decoded, without the faulty parts.
+    /// The settings, with the `SidecarSet`s of their bundle in `sidecarSets`. If they cannot be decoded, without the
+    /// faulty parts.
     pub settings: Settings,
     /// Whether all their feature gates could be decoded.
     pub has_known_gates: bool,
-    /// The places of their `SidecarSet`s.
+    /// The places of their `sidecarSets`.
     pub items: Vec<Spot<'a>>,
-    /// Their `SidecarSet`s, except those that cannot be decoded.
+    /// Their `SidecarSet`s, those of the bundle included, except those that cannot be decoded.
     pub subjects: Vec<Subject<'a>>,
     /// The errors of `validate_settings`. The module stops if something cannot be decoded; these findings also cover
     /// the rest.
@@ -40,8 +43,15 @@ impl Judged<'_> {
     }
 }
 
-/// Decodes and validates settings.
-pub fn judge(spot: Spot<'_>) -> Judged<'_> {
+/// Returns the `SidecarSet`s of a bundle in settings; none if it is damaged, which is an error of the settings.
+pub fn bundled(raw: &Value) -> Vec<Value> {
+    let text = json::text(raw, &["bundle"]).as_bytes();
+    let sets = Bundle::read(text).and_then(|bundle| bundle.verify()).unwrap_or_default();
+    sets.into_iter().map(SidecarSet::into_value).collect()
+}
+
+/// Decodes and validates settings. `bundled` are the `SidecarSet`s of [`bundled`].
+pub fn judge<'a>(spot: Spot<'a>, bundled: &'a [Value]) -> Judged<'a> {
     let raw = json::items(spot.raw, &["sidecarSets"]);
     let every: Vec<usize> = (0..raw.len()).collect();
     let (salvaged, places, errors) = match Settings::decode(spot.raw.clone()) {
@@ -68,7 +78,9 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
     let settings = salvaged.value;
     let broken = items.iter().enumerate().filter(|(index, _)| !places.contains(index)).map(|(_, item)| item);
     findings.extend(broken.flat_map(|item| rest_of(item, &settings)));
-    let subjects = items.iter().cloned().filter_map(Subject::of).collect();
+    let of_bundle = bundled.iter().map(|set| Subject::stored(spot.bundled(set)));
+    let subjects = items.iter().cloned().filter_map(Subject::of).chain(of_bundle).collect();
+    let settings = settings.clone().unbundled().unwrap_or(settings);
     let has_known_gates = !errors.iter().any(|error| error.path.as_str().starts_with("featureGates"));
     Judged { spot, settings, has_known_gates, items, subjects, findings }
 }

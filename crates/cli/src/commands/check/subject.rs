@@ -47,6 +47,13 @@ impl<'a> Spot<'a> {
         Self { manifest: self.manifest, base, raw, sidecar_set: name_of(raw) }
     }
 
+    /// Returns the place of a `SidecarSet` in the bundle of these settings.
+    pub fn bundled(&self, raw: &'a Value) -> Self {
+        let name = name_of(raw);
+        let base = self.below(&FieldPath::new("bundle").key(&name).to_string());
+        Self { manifest: self.manifest, base, raw, sidecar_set: name }
+    }
+
     /// Returns the file and the line of the object's document.
     pub fn line(&self) -> String {
         format!("{}:{}", self.manifest.source.name, self.manifest.line())
@@ -141,6 +148,12 @@ impl<'a> Subject<'a> {
     pub fn of(spot: Spot<'a>) -> Option<Self> {
         let set = decode(spot.raw.clone()).ok()?.into_sidecar_set();
         Some(Self { prepared: prepared(&set), spot, set })
+    }
+
+    /// Returns a `SidecarSet` of a bundle, which is there as its admission would store it.
+    pub fn stored(spot: Spot<'a>) -> Self {
+        let set = SidecarSet::from_decoded(spot.raw.clone());
+        Self { prepared: set.clone(), spot, set }
     }
 }
 

@@ -149,6 +149,9 @@ fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {
     if running.contains(&Name::SidecarTokens) {
         flag("token-namespaces", &options.token_namespaces.join(","));
     }
+    if running.contains(&Name::Bundle) && options.bundle_settings {
+        arguments.push("--bundle-settings".to_owned());
+    }
     Container {
         arguments,
         ports: vec![("health", HEALTH_PORT)],

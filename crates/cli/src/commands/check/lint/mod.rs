@@ -2,6 +2,7 @@
 
 mod bundle_ref;
 mod controllers;
+mod cost;
 mod fields;
 mod matching;
 mod policy;
@@ -13,6 +14,7 @@ mod volumes;
 
 use serde_json::Value;
 
+pub use self::cost::is_costly_in_a_policy;
 pub use self::policy::admits_sets;
 use super::documents::{Document, Role};
 use super::identity;

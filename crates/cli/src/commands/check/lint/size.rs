@@ -43,7 +43,13 @@ fn finding(group: &[(&Judged<'_>, usize)]) -> Option<Finding> {
         "{among} {total} bytes; all settings of a policy server share one ConfigMap of at most {MOST} bytes, and every \
          request gets slower with them"
     );
-    let finding = largest.spot.warning("", message, "leave out status and managedFields, or use another policy server");
+    let has_manifests = !json::items(largest.spot.raw, &["sidecarSets"]).is_empty();
+    let remedy = if has_manifests {
+        "compile the SidecarSets with `pillion bundle --settings FILE -o yaml`"
+    } else {
+        "leave out what the policy does not read, keep SidecarSets in the cluster (bundleRef), or use another policy server"
+    };
+    let finding = largest.spot.warning("", message, remedy);
     let severity = if total > MOST { Severity::Error } else { Severity::Warning };
     Some(Finding { severity, ..finding })
 }

@@ -34,7 +34,8 @@ pub(super) fn hash(subject: &Subject<'_>) -> Option<Finding> {
 pub(super) fn revisions(judged: &Judged<'_>, files: &Files<'_>) -> Vec<Finding> {
     let settings = &judged.settings;
     let mut findings = Vec::new();
-    for subject in &judged.subjects {
+    // A bundle has the revision of a SidecarSet beside it.
+    for subject in judged.subjects.iter().filter(|subject| subject.prepared.revision().is_none()) {
         let (revisions, namespace) = (&settings.controller_revisions, &settings.system_namespace);
         let mut found = validation::LookupErrors::default();
         injection::check_revision(&subject.prepared, revisions, namespace, files, &mut found);
@@ -54,8 +55,8 @@ fn without_earlier_version(
 ) -> Option<Finding> {
     let set = &subject.prepared;
     let selection = RequestedRevision::of(set).filter(|selection| *selection == RequestedRevision::Previous)?;
-    let is_missing = set.revision().is_none()
-        && requested_revision::find(set, selection, revisions, namespace, files).is_ok_and(|found| found.is_none());
+    let is_missing =
+        requested_revision::find(set, selection, revisions, namespace, files).is_ok_and(|found| found.is_none());
     is_missing.then(|| {
         subject.spot.warning(
             "spec.injectionStrategy.revision.policy",

@@ -14,6 +14,7 @@ use pillion_sidecarset::validation::conflicts::{are_related, may_meet};
 use serde_json::Value;
 
 use self::asks::Asks;
+use super::cost;
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::{Spot, Subject};
 use crate::report::Finding;
@@ -101,6 +102,7 @@ pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = settings.iter().filter_map(in_group).collect();
     for policy in &policies {
         findings.extend(modes::check(policy));
+        findings.extend(policy.asks.pods().then(|| cost::check(policy.judged)).flatten());
         findings.extend(asks::check(policy));
         findings.extend(look_ups::check(policy));
         findings.extend(reach::check(policy));
