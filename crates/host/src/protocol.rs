@@ -41,9 +41,9 @@ pub(crate) struct ValidatePayload<'a> {
     pub(crate) settings: &'a Value,
 }
 
-/// A policy's decision on an admission request.
+/// A policy's decision on an admission request. `O` is the type of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ValidationResponse {
+pub struct ValidationResponse<O = Value> {
     /// Whether the request is admitted.
     pub accepted: bool,
     /// The reason for a refusal.
@@ -53,8 +53,7 @@ pub struct ValidationResponse {
     #[serde(default)]
     pub code: Option<u16>,
     /// The complete object to store; absent if the policy changes nothing.
-    #[serde(default)]
-    pub mutated_object: Option<Value>,
+    pub mutated_object: Option<O>,
     /// Annotations for the audit event.
     #[serde(default)]
     pub audit_annotations: Option<BTreeMap<String, String>>,

@@ -112,16 +112,17 @@ impl AdmissionResponse {
 
     /// Returns the response for a policy's decision. `object` is the object of the request.
     pub fn new(uid: &str, object: Option<&Value>, decision: ValidationResponse) -> Self {
-        let ValidationResponse { accepted, message, code, mutated_object, audit_annotations, warnings } = decision;
-        let patch = match (mutated_object, object) {
+        let patch = match (&decision.mutated_object, object) {
             (None, _) => None,
-            (Some(_), None) => {
-                let message = "Incoming object is null, which happens only with DELETE operations, but the policy is \
-                               attempting a mutation. This is not allowed";
-                return Self::refused(uid, message.to_owned(), None);
-            }
-            (Some(mutated), Some(object)) => patch(object, &mutated),
+            (Some(_), None) => return Self::without_object(uid),
+            (Some(mutated), Some(object)) => patch(object, mutated),
         };
+        Self::with_patch(uid, patch, decision)
+    }
+
+    /// Returns the response for a policy's decision whose changes are this JSON patch, encoded in base64.
+    pub(crate) fn with_patch<O>(uid: &str, patch: Option<String>, decision: ValidationResponse<O>) -> Self {
+        let ValidationResponse { accepted, message, code, mutated_object: _, audit_annotations, warnings } = decision;
         let status = (message.is_some() || code.is_some()).then_some(Status { message, code, details: None });
         Self {
             uid: uid.to_owned(),
@@ -132,6 +133,13 @@ impl AdmissionResponse {
             audit_annotations,
             warnings,
         }
+    }
+
+    /// Returns the refusal if the policy changes the object of a request that has none.
+    pub(crate) fn without_object(uid: &str) -> Self {
+        let message = "Incoming object is null, which happens only with DELETE operations, but the policy is \
+                       attempting a mutation. This is not allowed";
+        Self::refused(uid, message.to_owned(), None)
     }
 
     /// Returns the response after applying the policy's configuration.

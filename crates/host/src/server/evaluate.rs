@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pillion_admission::settings::Role;
-use serde_json::Value;
+use pillion_patch::{Node, Patch};
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::Endpoint;
@@ -76,12 +79,13 @@ impl Judge {
         let settings = Arc::clone(&self.settings.borrow());
         let started = Instant::now();
         let role = if endpoint == Endpoint::Assert { Role::Assert } else { Role::Inject };
-        let decision = self.evaluate(role, &settings, subject, cluster, until);
+        let answered = self.evaluate(role, &settings, subject, cluster, until);
         let evaluated = started.elapsed();
-        match decision {
-            Ok(decision) => answer(endpoint, subject, decision, evaluated),
-            Err(error) => failed(endpoint, subject.request(), &error, evaluated),
-        }
+        let judged = answered.and_then(|answer| {
+            let read = |decision| respond(endpoint, subject, decision, evaluated);
+            serde_json::from_slice(&answer).and_then(read).map_err(message)
+        });
+        judged.unwrap_or_else(|error| failed(endpoint, subject.request(), &error, evaluated))
     }
 
     /// Counts and logs a response, and returns its review.
@@ -106,21 +110,39 @@ impl Judge {
         subject: &Subject<'_>,
         cluster: Arc<dyn Cluster>,
         until: Instant,
-    ) -> Result<ValidationResponse, Error> {
-        let operation = Operation::Validate;
-        let message = |error| Error::Message { operation, error };
+    ) -> Result<Vec<u8>, Error> {
         let payload = settings.payload(role, subject).map_err(message)?;
         let left = until.saturating_duration_since(Instant::now());
-        let answer = self.module.evaluate_within(left, operation, &payload, settings.cluster(subject, cluster))?;
-        serde_json::from_slice(&answer).map_err(message)
+        self.module.evaluate_within(left, Operation::Validate, &payload, settings.cluster(subject, cluster))
     }
 }
 
-fn answer(endpoint: Endpoint, subject: &Subject<'_>, decision: ValidationResponse, evaluated: Duration) -> Judged {
+/// Returns the error for a payload or an answer that is not a message of the protocol.
+fn message(error: serde_json::Error) -> Error {
+    Error::Message { operation: Operation::Validate, error }
+}
+
+/// Returns the response for a decision.
+///
+/// # Errors
+/// If the changed object cannot be read.
+fn respond(
+    endpoint: Endpoint,
+    subject: &Subject<'_>,
+    decision: ValidationResponse<&RawValue>,
+    evaluated: Duration,
+) -> serde_json::Result<Judged> {
     let request = subject.request();
-    let object = decision.mutated_object.as_ref().and_then(|_| subject.object());
-    let injected = decision.mutated_object.as_ref().zip(object).map_or(0, |(after, before)| added(before, after));
-    let response = AdmissionResponse::new(&request.uid, object, decision);
+    let after = decision.mutated_object.map(|object| Node::parse(object.get())).transpose()?;
+    let changes = after.as_ref().map(|after| subject.object().map(|before| (before, after)));
+    let (response, injected) = match changes {
+        None => (AdmissionResponse::with_patch(&request.uid, None, decision), 0),
+        Some(None) => (AdmissionResponse::without_object(&request.uid), 0),
+        Some(Some((before, after))) => {
+            let patch = encoded(&pillion_patch::diff(before, after))?;
+            (AdmissionResponse::with_patch(&request.uid, patch, decision), added(before, after))
+        }
+    };
     if endpoint != Endpoint::Mutate && response.patch.is_some() {
         let message = format!(
             "the policy would change this object, and {:?} changes nothing; the administrator of the cluster has to \
@@ -130,11 +152,16 @@ fn answer(endpoint: Endpoint, subject: &Subject<'_>, decision: ValidationRespons
         );
         let response = AdmissionResponse::refused(&request.uid, message, Some(403));
         let refusal = Some(Refusal::of(endpoint, request, Some(403)));
-        return Judged { response, refusal, injected: 0, evaluated };
+        return Ok(Judged { response, refusal, injected: 0, evaluated });
     }
     let code = response.status.as_ref().and_then(|status| status.code);
     let refusal = (!response.allowed).then(|| Refusal::of(endpoint, request, code));
-    Judged { response, refusal, injected, evaluated }
+    Ok(Judged { response, refusal, injected, evaluated })
+}
+
+/// Returns a patch in base64; `None` if it is empty.
+fn encoded(patch: &Patch<'_>) -> serde_json::Result<Option<String>> {
+    if patch.0.is_empty() { Ok(None) } else { Ok(Some(STANDARD.encode(serde_json::to_vec(patch)?))) }
 }
 
 /// Returns the response if the policy gave no answer. The error of the engine goes to the log, not to the user.
@@ -162,14 +189,9 @@ fn failed(endpoint: Endpoint, request: &subject::Request<'_>, error: &Error, too
 }
 
 /// Returns the number of containers that one Pod has more than the other.
-fn added(before: &Value, after: &Value) -> u64 {
-    let count = |pod: &Value| -> usize {
-        ["/spec/containers", "/spec/initContainers"]
-            .into_iter()
-            .filter_map(|list| pod.pointer(list)?.as_array())
-            .map(Vec::len)
-            .sum()
-    };
+fn added(before: &Node<'_>, after: &Node<'_>) -> u64 {
+    let length = |pod: &Node<'_>, list| pod.at(&["spec", list]).and_then(Node::as_array).map_or(0, <[_]>::len);
+    let count = |pod| length(pod, "containers") + length(pod, "initContainers");
     u64::try_from(count(after).saturating_sub(count(before))).unwrap_or(u64::MAX)
 }
 
@@ -194,14 +216,14 @@ fn tell(endpoint: Endpoint, subject: &Subject<'_>, judged: &Judged) {
 }
 
 /// Returns the `generateName` of an object whose name the API server has yet to generate.
-fn prefix(object: Option<&Value>) -> &str {
-    object.and_then(|object| object.pointer("/metadata/generateName")?.as_str()).unwrap_or_default()
+fn prefix<'a>(object: Option<&'a Node<'_>>) -> &'a str {
+    object.and_then(|object| object.at(&["metadata", "generateName"])?.as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -211,6 +233,7 @@ mod tests {
     #[case::nothing(json!({"containers": [1]}), json!({"containers": [1]}), 0)]
     #[case::no_pod(json!({}), json!({"replicas": 1}), 0)]
     fn added_containers_are_counted(#[case] before: Value, #[case] after: Value, #[case] count: u64) {
-        assert_eq!(added(&json!({ "spec": before }), &json!({ "spec": after })), count);
+        let pod = |spec| Node::from(json!({ "spec": spec }));
+        assert_eq!(added(&pod(before), &pod(after)), count);
     }
 }

@@ -4,8 +4,10 @@
 use std::cell::OnceCell;
 
 use pillion_admission::pod::PodRequest;
-use serde_json::Value;
+use pillion_kubernetes::json::Object;
+use pillion_patch::Node;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::admission::AdmissionRequest;
 
@@ -15,7 +17,13 @@ pub(super) type Request<'a> = AdmissionRequest<&'a RawValue>;
 /// A request and its object.
 pub(super) struct Subject<'a> {
     request: Request<'a>,
-    object: OnceCell<Option<Value>>,
+    object: OnceCell<Option<Node<'a>>>,
+}
+
+/// What decides which SidecarSets match a new Pod.
+pub(super) struct NewPod {
+    pub(super) namespace: String,
+    pub(super) labels: Option<Object>,
 }
 
 impl<'a> Subject<'a> {
@@ -28,18 +36,28 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the object; `None` if there is none, or if it is nested too deeply to be read.
-    pub(super) fn object(&self) -> Option<&Value> {
-        self.object.get_or_init(|| serde_json::from_str(self.request.object?.get()).ok()).as_ref()
+    pub(super) fn object(&self) -> Option<&Node<'a>> {
+        self.object.get_or_init(|| Node::parse(self.request.object?.get()).ok()).as_ref()
     }
 
     /// Returns the Pod if the request creates one, as far as the host can tell. The policy takes no other request for
     /// the creation of a Pod.
-    pub(super) fn new_pod(&self) -> Option<PodRequest<'_>> {
+    pub(super) fn new_pod(&self) -> Option<NewPod> {
         let Request { uid, kind, sub_resource, namespace, operation, .. } = &self.request;
         let is_pod =
             kind.group.is_empty() && kind.kind == "Pod" && sub_resource.as_deref().unwrap_or_default().is_empty();
-        let object = self.object().filter(|_| is_pod && operation == "CREATE")?;
-        Some(PodRequest { uid, namespace: namespace.as_deref().unwrap_or_default(), object })
+        if !is_pod || operation != "CREATE" {
+            return None;
+        }
+        let object = self.object()?;
+        let own = object.at(&["metadata", "namespace"]).map(Node::to_value);
+        let own = json!({"metadata": {"namespace": own}});
+        let request = PodRequest { uid, namespace: namespace.as_deref().unwrap_or_default(), object: &own };
+        let labels = match object.at(&["metadata", "labels"]).map(Node::to_value) {
+            Some(Value::Object(labels)) => Some(labels),
+            _ => None,
+        };
+        Some(NewPod { namespace: request.namespace().to_owned(), labels })
     }
 
     /// Returns the length of the objects in bytes.

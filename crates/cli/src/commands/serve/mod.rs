@@ -97,7 +97,12 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     // `look_ups` must outlive this event loop: it has its own, which cannot be dropped inside another.
     let look_ups = cluster::Wanted::of(&options)?;
     let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        // While evaluations compute on all cores, one more thread serves connections.
+        .worker_threads(limits.cores + 1)
+        .enable_all()
+        .build()
+        .context("the event loop")?;
     let status = runtime.block_on(serving.serve(files, &look_ups));
     // Do not wait for evaluations whose requests have ended.
     runtime.shutdown_background();

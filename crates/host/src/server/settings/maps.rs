@@ -6,15 +6,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pillion_admission::pod::PodRequest;
 use pillion_bundle::catalog::Catalog;
 use pillion_bundle::config_map::{self, BUNDLE};
 use pillion_bundle::source::ConfigMapName;
-use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
 use super::known::Known;
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+use crate::server::subject::NewPod;
 
 /// The ConfigMaps that requests have read.
 pub(super) struct Maps {
@@ -51,7 +50,7 @@ impl Maps {
 
     /// Returns a ConfigMap with those SidecarSets of its bundle that match the Pod. Returns it as it is if it has no
     /// bundle that can be read: the module says what is wrong with it.
-    fn shortened(&self, name: &str, bytes: Arc<[u8]>, pod: &Pod) -> Arc<[u8]> {
+    fn shortened(&self, name: &str, bytes: Arc<[u8]>, pod: &NewPod) -> Arc<[u8]> {
         let map = self.map(name, &bytes);
         map.parsed.as_ref().and_then(|parsed| parsed.for_pod(pod)).unwrap_or(bytes)
     }
@@ -77,7 +76,7 @@ impl Parsed {
         Some(Self { catalog: Catalog::read(text).ok()?, object, known: Known::default() })
     }
 
-    fn for_pod(&self, pod: &Pod) -> Option<Arc<[u8]>> {
+    fn for_pod(&self, pod: &NewPod) -> Option<Arc<[u8]>> {
         let sets = self.catalog.matching(&pod.namespace, pod.labels.as_ref());
         self.known.get_or_make(sets, |sets| {
             let mut object = self.object.clone();
@@ -87,24 +86,11 @@ impl Parsed {
     }
 }
 
-/// What decides which SidecarSets match a Pod.
-pub(super) struct Pod {
-    namespace: String,
-    labels: Option<Object>,
-}
-
-impl Pod {
-    pub(super) fn of(pod: PodRequest<'_>) -> Self {
-        let labels = json::object(pod.object, &["metadata", "labels"]).cloned();
-        Self { namespace: pod.namespace().to_owned(), labels }
-    }
-}
-
 /// The cluster as the creation of one Pod sees it.
 pub(super) struct Shortened {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) maps: Arc<Maps>,
-    pub(super) pod: Pod,
+    pub(super) pod: NewPod,
 }
 
 impl Cluster for Shortened {

@@ -15,7 +15,7 @@ use pillion_bundle::catalog::Catalog;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value, json};
 
-use self::maps::{Maps, Pod, Shortened};
+use self::maps::{Maps, Shortened};
 use self::pods::PodSettings;
 use super::subject::Subject;
 use crate::cluster::Cluster;
@@ -92,8 +92,8 @@ impl ServedSettings {
 
     /// Returns the cluster as the module sees it for this request.
     pub(super) fn cluster(&self, subject: &Subject<'_>, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
-        match self.maps.as_ref().zip(subject.new_pod()) {
-            Some((maps, pod)) => Arc::new(Shortened { cluster, maps: Arc::clone(maps), pod: Pod::of(pod) }),
+        match self.maps.as_ref().and_then(|maps| Some((maps, subject.new_pod()?))) {
+            Some((maps, pod)) => Arc::new(Shortened { cluster, maps: Arc::clone(maps), pod }),
             None => cluster,
         }
     }
@@ -103,7 +103,7 @@ impl ServedSettings {
     /// # Errors
     /// Never in practice: a request always serializes to JSON.
     pub(super) fn payload(&self, role: Role, subject: &Subject<'_>) -> serde_json::Result<Vec<u8>> {
-        let for_pod = self.pods.as_ref().zip(subject.new_pod()).and_then(|(pods, pod)| pods.text_for(pod));
+        let for_pod = self.pods.as_ref().and_then(|pods| pods.text_for(&subject.new_pod()?));
         let settings = for_pod.as_ref().unwrap_or(&self.whole);
         let mut payload = Vec::with_capacity(subject.length() + settings.0.len() + ENVELOPE);
         payload.extend_from_slice(br#"{"request":"#);

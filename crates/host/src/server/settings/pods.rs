@@ -1,12 +1,11 @@
 //! Settings for the creation of a Pod, with only those SidecarSets that match it.
 
-use pillion_admission::pod::PodRequest;
 use pillion_bundle::catalog::Catalog;
-use pillion_kubernetes::json;
 use serde_json::{Map, Value};
 
 use super::Text;
 use super::known::Known;
+use crate::server::subject::NewPod;
 
 /// Settings that have nothing to do with Pods.
 const OTHERS: [&str; 4] = ["bundle", "patchPodMetadataWhitelist", "rollouts", "shoots"];
@@ -27,8 +26,8 @@ impl PodSettings {
 
     /// Returns the settings for the creation of this Pod. `None` if they cannot be made, which must not happen: the
     /// Pod then needs the settings with all SidecarSets.
-    pub(super) fn text_for(&self, pod: PodRequest<'_>) -> Option<Text> {
-        let sets = self.catalog.matching(pod.namespace(), json::object(pod.object, &["metadata", "labels"]));
+    pub(super) fn text_for(&self, pod: &NewPod) -> Option<Text> {
+        let sets = self.catalog.matching(&pod.namespace, pod.labels.as_ref());
         self.known.get_or_make(sets, |sets| self.text_of(sets))
     }
 
