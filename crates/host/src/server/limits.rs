@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::bounds::Bounds;
 
 const MIB: usize = 1024 * 1024;
+/// File descriptors for other purposes than connections of clients: probes, the API server, files.
+const OTHER_DESCRIPTORS: usize = 128;
 
 /// Limits on the resources that clients can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,8 @@ pub struct Limits {
     pub body: usize,
     /// Maximum size of a `ConversionReview` in bytes; 32 MiB by default. One review carries a whole list.
     pub conversion_body: usize,
-    /// Concurrent connections; 1,024 by default. Each API server holds a few.
+    /// Concurrent connections; 1,024 by default, or fewer if the process may not open so many files. Each API server
+    /// holds a few.
     pub connections: usize,
 }
 
@@ -55,9 +58,47 @@ impl Limits {
         self.body.max(self.conversion_body).saturating_mul(2).max(64 * MIB)
     }
 
+    /// Returns the maximum number of connections for a process with this limit of file descriptors: some of them stay
+    /// free for other purposes.
+    pub(super) fn connections_within(self, descriptors: Option<usize>) -> usize {
+        let most = descriptors.map(|all| all.saturating_sub(OTHER_DESCRIPTORS).max(all / 2).max(1));
+        most.map_or(self.connections, |most| most.min(self.connections))
+    }
+
     /// Returns the bounds of a module that is evaluated within these limits.
     pub fn bounds(self) -> Bounds {
         let instances = u32::try_from(self.evaluations.saturating_add(Self::SPARE)).unwrap_or(u32::MAX);
         Bounds { time: self.time, memory: self.memory, instances }
+    }
+}
+
+/// Returns how many file descriptors this process may open; `None` if there is no limit, or no `/proc`.
+pub(super) fn descriptors() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::no_limit(None, 1_024)]
+    #[case::enough(Some(20_000), 1_024)]
+    #[case::the_usual_soft_limit(Some(1_024), 896)]
+    #[case::few(Some(100), 50)]
+    #[case::none(Some(0), 1)]
+    fn connections_leave_file_descriptors_for_the_rest(#[case] descriptors: Option<usize>, #[case] connections: usize) {
+        assert_eq!(Limits::default().connections_within(descriptors), connections);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_limit_of_file_descriptors_is_read() {
+        assert!(descriptors().is_none_or(|descriptors| descriptors > 2));
+        assert!(std::fs::read_to_string("/proc/self/limits").unwrap().contains("Max open files"));
     }
 }

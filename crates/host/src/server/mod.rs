@@ -143,7 +143,11 @@ impl Server {
             room: Room::new(connections),
             metrics: Arc::clone(&metrics),
         };
-        let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), limits.connections);
+        let connections = limits.connections_within(limits::descriptors());
+        if connections < limits.connections {
+            tracing::warn!(connections, "fewer connections than wanted: the limit of open files is too low");
+        }
+        let secure = port(listener, Some(acceptor), http::router(Arc::clone(&app)), connections);
         // Probes have their own limit, so webhook callers cannot keep them out.
         let plain = health.map(|health| port(health, None, http::plain_router(app), PROBES));
         let task = tokio::spawn(async move {

@@ -73,7 +73,11 @@ impl SettingsFile {
                 return None;
             }
             Ok(_) => None,
-            Err(error) => Some(self.problem(error)),
+            Err(error) => {
+                // The content counts as new when the file can be read again, so that the metric recovers.
+                self.seen = None;
+                Some(self.problem(error))
+            }
         };
         let result = match unreadable {
             Some(error) => Err(error),

@@ -123,7 +123,9 @@ async fn a_file_is_read_again_when_it_changes() {
     let mut client = server.client().await;
     let mut images = async || added_images(&ask(&mut client, paths::MUTATE, &pod_review("u", &web())).await);
     let counted = async |line: &str| {
-        while !server.metrics.text().contains(line) {
+        let started = std::time::Instant::now();
+        while !server.metrics.text().lines().any(|other| other == line) {
+            assert!(started.elapsed() < Duration::from_secs(20), "no {line} in\n{}", server.metrics.text());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -140,9 +142,19 @@ async fn a_file_is_read_again_when_it_changes() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.metrics.text().contains(r#"pillion_settings_reloads_total{result="rejected"} 2"#));
 
+    // Readable again, with the content of before: these settings are the file's.
+    fs::write(&one, image("agent:1")).unwrap();
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    counted(r#"pillion_settings_reloads_total{result="loaded"} 1"#).await;
+    fs::remove_file(&link).unwrap();
+    counted("pillion_settings_current 0").await;
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    counted("pillion_settings_current 1").await;
+    fs::remove_file(&link).unwrap();
+
     fs::write(&two, image("agent:2")).unwrap();
     std::os::unix::fs::symlink(&two, &link).unwrap();
-    counted(r#"pillion_settings_reloads_total{result="loaded"} 1"#).await;
+    counted(r#"pillion_settings_reloads_total{result="loaded"} 3"#).await;
     assert_eq!(images().await, ["agent:2"]);
     watching.abort();
 }
