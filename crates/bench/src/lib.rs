@@ -2,13 +2,14 @@
 //!
 //! [`corpus`] generates SidecarSets and Pods, [`scenario`] combines them under names, [`cost`] makes inputs grow,
 //! [`engine`] counts instructions, [`provider`] runs the module as kwctl and policy servers do, [`timing`] measures
-//! times, [`load`] puts load on `pillion serve`.
+//! times, [`load`] puts load on `pillion serve`, [`faults`] breaks it.
 #![forbid(unsafe_code)]
 
 pub mod corpus;
 pub mod cost;
 pub mod engine;
 mod errors;
+pub mod faults;
 pub mod limits;
 pub mod load;
 pub mod measure;

@@ -1,4 +1,4 @@
-//! `make bench`: measures a built module. `make load`: puts load on `pillion serve`.
+//! `make bench`: measures a built module. `make load`: puts load on `pillion serve`. `make bench-faults`: breaks it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Parser;
 use pillion_bench::engine::Counter;
-use pillion_bench::load;
 use pillion_bench::measure::{Counters, Mode, Rivals};
 use pillion_bench::report::goals::{self, Goal};
 use pillion_bench::report::{Report, markdown};
 use pillion_bench::scenario::{self, Scenario};
+use pillion_bench::{faults, load};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures what an admission costs")]
@@ -38,6 +38,8 @@ enum Command {
     Measure(Measure),
     /// Send a server as many reviews as it takes, and check every answer.
     Load(load::Args),
+    /// Overload and break a server, and check what other clients notice.
+    Faults(faults::Args),
 }
 
 /// The commands that measure the module itself, beside the baseline.
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
     let Args { command, module, baseline, filter } = args;
     let done = match command {
         Command::Load(load) => put_load(&load, &module),
+        Command::Faults(args) => done(faults::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock())),
         Command::Measure(measure) => run(measure, (&module, &baseline), &filter)
             .map(|()| ExitCode::SUCCESS)
             .or_else(|error| failed(&error, ExitCode::FAILURE)),
@@ -98,7 +101,15 @@ fn main() -> ExitCode {
 /// If `stderr` takes no more.
 fn put_load(args: &load::Args, module: &Path) -> io::Result<ExitCode> {
     let read = std::fs::read(module).with_context(|| module.display().to_string());
-    match read.and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())) {
+    done(read.and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())))
+}
+
+/// Returns the exit code of a run: 1 if an answer was lost or wrong, and 2 if there was no server to ask.
+///
+/// # Errors
+/// If `stderr` takes no more.
+fn done(result: anyhow::Result<bool>) -> io::Result<ExitCode> {
+    match result {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::from(1)),
         Err(error) => failed(&error, ExitCode::from(2)),

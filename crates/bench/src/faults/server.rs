@@ -1,0 +1,167 @@
+//! A server in a child process.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use pillion_host::paths;
+use pillion_host::server::client::{Client, Protocol, Target};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use super::authority::{Authority, NAME};
+use super::review;
+
+/// How long a server may take to start: without a code cache, it compiles its module first.
+const START: Duration = Duration::from_secs(120);
+
+/// How to start a server.
+pub(super) struct Start<'a> {
+    pub(super) program: &'a Path,
+    pub(super) authority: &'a Authority,
+    pub(super) settings: Value,
+    /// Further arguments.
+    pub(super) args: Vec<String>,
+    pub(super) environment: BTreeMap<&'a str, PathBuf>,
+    /// Whether no line of the log can be written.
+    pub(super) is_log_full: bool,
+}
+
+impl<'a> Start<'a> {
+    pub(super) fn usual(program: &'a Path, authority: &'a Authority) -> Self {
+        Self {
+            program,
+            authority,
+            settings: review::settings(1),
+            args: ["--cluster", "none"].map(str::to_owned).into(),
+            environment: BTreeMap::new(),
+            is_log_full: false,
+        }
+    }
+}
+
+/// A running server. Dropping it stops the process.
+pub(super) struct Server {
+    process: Child,
+    target: Target,
+    folder: TempDir,
+}
+
+impl Server {
+    /// Starts a server and waits until it is ready.
+    pub(super) async fn start(start: Start<'_>) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("a folder for the server")?;
+        let settings = folder.path().join("settings.json");
+        std::fs::write(&settings, start.settings.to_string()).context("the settings of the server")?;
+        let [certificate, key] = start.authority.write(folder.path())?;
+        let log = if start.is_log_full { PathBuf::from("/dev/full") } else { folder.path().join("log") };
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).context("the log of the server")?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let mut command = Command::new(start.program);
+        // Variables in the environment may configure another server.
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
+                command.env_remove(name);
+            }
+        }
+        command.args(["serve", "--listen", &address, "--certificates", "files", "--tls-name", NAME]);
+        command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
+        command.arg("--settings").arg(&settings).args(["--log-format", "json", "--drain-delay", "2s"]);
+        command.args(&start.args).envs(&start.environment);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let process = command.spawn().context("a server could not be started")?;
+        let target = Target { address, name: NAME.to_owned(), roots: start.authority.roots()? };
+        let mut server = Self { process, target, folder };
+        server.ready().await?;
+        Ok(server)
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        let started = Instant::now();
+        loop {
+            if let Ok(mut client) = Client::connect(&self.target, Protocol::Http2).await
+                && client.get(paths::READYZ).await.is_ok_and(|answer| answer.status == 200)
+            {
+                return Ok(());
+            }
+            if self.process.try_wait()?.is_some() || started.elapsed() > START {
+                bail!("the server did not start: {}", self.log());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(super) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Returns the number of open file descriptors.
+    pub(super) fn descriptors(&self) -> anyhow::Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.process())).context("the server's files")?.count())
+    }
+
+    /// Runs a program with the server's process id as its last argument.
+    pub(super) fn tool(&self, program: &str, args: &[&str]) -> anyhow::Result<()> {
+        let status = Command::new(program).args(args).arg(self.process().to_string()).status();
+        match status.with_context(|| program.to_owned())? {
+            status if status.success() => Ok(()),
+            status => bail!("{program}: {status}"),
+        }
+    }
+
+    /// Waits for the end of the process, and returns its exit code.
+    pub(super) async fn ended(&mut self) -> anyhow::Result<Option<i32>> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(status.code());
+            }
+            if started.elapsed() > Duration::from_secs(60) {
+                bail!("the server did not end");
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Returns the sum of a metric's series whose labels contain this text.
+    pub(super) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
+        let answer = Client::connect(&self.target, Protocol::Http2).await?.get(paths::METRICS).await?;
+        let text = String::from_utf8(answer.body).context("the metrics")?;
+        let series = text.lines().filter_map(|line| line.strip_prefix(name)).filter(|rest| rest.contains(label));
+        Ok(series.filter_map(|rest| rest.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An error means that the process has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Returns the resident memory of a process in bytes; 0 if it has ended.
+pub(super) fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() * 1024
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
