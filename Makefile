@@ -28,7 +28,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny site tools clean
+.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-faults bench-scale bench-scale-docs load size deny site tools clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists.
@@ -185,6 +185,12 @@ load: policy.wasm
 bench-load: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
 	$(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm --reviews 100000 --concurrency 32
+
+# Overloads and breaks the admission server with an optimised build, and checks what other clients notice. Takes five
+# minutes. FAULTS_FLAGS="--quick --only silent" makes it shorter.
+bench-faults: policy.wasm
+	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
+	$(abspath $(TARGET_DIR))/dist/pillion-bench faults $(FAULTS_FLAGS)
 
 # The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods, and then rollouts in another one of
 # that size. Takes half an hour; during ten minutes of it, nothing changes. The flags

@@ -105,7 +105,7 @@ impl Caller {
 /// Whether the request did not reach the server, or the server said that it will not process it.
 fn was_not_processed(error: &ClientError) -> bool {
     let ClientError::Http(error) = error else { return false };
-    error.is_canceled() || chain(error).contains(IN_ORDER)
+    error.is_canceled() || error.is_closed() || chain(error).contains(IN_ORDER)
 }
 
 /// Returns an error with its causes.

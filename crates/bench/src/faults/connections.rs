@@ -100,7 +100,8 @@ impl Newcomers {
 
 /// Silent connections: as many as asked for stay open; then new ones come as fast as possible.
 pub(super) async fn silent(context: &Context<'_>, server: &Server) -> anyhow::Result<Outcome> {
-    let all = context.times(3_000);
+    // More than the server's limit, in a short run too.
+    let all = context.times(3_000).max(1_500);
     let mut silent = Vec::new();
     for _ in 0..all {
         silent.push(TcpStream::connect(&server.target().address).await?);
@@ -165,7 +166,7 @@ pub(super) async fn descriptors(context: &Context<'_>, server: &Server) -> anyho
     sleep(Duration::from_millis(200)).await;
     // From now on, every descriptor is in use.
     let limit = server.descriptors()?;
-    server.tool("prlimit", &[&format!("--nofile={limit}"), "--pid"])?;
+    server.tool("prlimit", &[&format!("--nofile={limit}:"), "--pid"])?;
     let newcomers = Newcomers::start(server.target());
     sleep(context.seconds(5)).await;
     for _ in 0..all {
@@ -173,7 +174,7 @@ pub(super) async fn descriptors(context: &Context<'_>, server: &Server) -> anyho
         sleep(Duration::from_millis(2)).await;
     }
     let mut tally = newcomers.stop().await?;
-    server.tool("prlimit", &["--nofile=1024", "--pid"])?;
+    server.tool("prlimit", &["--nofile=1024:", "--pid"])?;
     let displaced = server.metric(REFUSED, "displaced").await?;
     if displaced == 0 || tally.busy > 0 {
         tally.problems.push(format!("{displaced} silent connections gave way, {} reviews got a 503", tally.busy));

@@ -23,8 +23,6 @@ pub(super) struct Start<'a> {
     pub(super) program: &'a Path,
     pub(super) authority: &'a Authority,
     pub(super) settings: Value,
-    /// Commands of a shell that run before the server in its process.
-    pub(super) before: &'a str,
     /// Further arguments.
     pub(super) args: Vec<String>,
     pub(super) environment: BTreeMap<&'a str, PathBuf>,
@@ -38,7 +36,6 @@ impl<'a> Start<'a> {
             program,
             authority,
             settings: review::settings(1),
-            before: "",
             args: ["--cluster", "none"].map(str::to_owned).into(),
             environment: BTreeMap::new(),
             is_log_full: false,
@@ -63,14 +60,13 @@ impl Server {
         let log = if start.is_log_full { PathBuf::from("/dev/full") } else { folder.path().join("log") };
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).context("the log of the server")?;
         let address = format!("127.0.0.1:{}", free_port()?);
-        let mut command = Command::new("sh");
+        let mut command = Command::new(start.program);
         // Variables in the environment may configure another server.
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
                 command.env_remove(name);
             }
         }
-        command.arg("-c").arg(format!("{} exec \"$0\" \"$@\"", start.before)).arg(start.program);
         command.args(["serve", "--listen", &address, "--certificates", "files", "--tls-name", NAME]);
         command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
         command.arg("--settings").arg(&settings).args(["--log-format", "json", "--drain-delay", "2s"]);

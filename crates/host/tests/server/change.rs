@@ -123,7 +123,9 @@ async fn a_file_is_read_again_when_it_changes() {
     let mut client = server.client().await;
     let mut images = async || added_images(&ask(&mut client, paths::MUTATE, &pod_review("u", &web())).await);
     let counted = async |line: &str| {
-        while !server.metrics.text().contains(line) {
+        let started = std::time::Instant::now();
+        while !server.metrics.text().lines().any(|other| other == line) {
+            assert!(started.elapsed() < Duration::from_secs(20), "no {line} in\n{}", server.metrics.text());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
