@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(count(|case| case.expected["status"]["code"] == json!(503)), 0, "nothing has to be looked up");
     }
 
-    /// A comparison would mean little if the answers depended on the number of SidecarSets or on the form of the settings.
+    /// A comparison would mean little if the answers depended on the number of SidecarSets, or on the form of the
+    /// settings.
     #[test]
     fn the_answer_is_the_same_beside_any_number_of_sets() {
         let answer = |count, form| {
@@ -266,9 +267,18 @@ mod tests {
     }
 
     #[rstest]
-    #[case::refused(&|answer: &mut Value| answer["allowed"] = json!(false), [Worth::Wrong, Worth::Wrong, Worth::Differs])]
-    #[case::without_a_patch(&|answer: &mut Value| answer["patch"] = json!(null), [Worth::Wrong, Worth::Wrong, Worth::Differs])]
-    #[case::another_order(&|answer: &mut Value| answer["patch"] = edited(answer, |list| list.reverse()), [Worth::Wrong, Worth::Same, Worth::Same])]
+    #[case::refused(
+        &|answer: &mut Value| answer["allowed"] = json!(false),
+        [Worth::Wrong, Worth::Wrong, Worth::Differs]
+    )]
+    #[case::without_a_patch(
+        &|answer: &mut Value| answer["patch"] = json!(null),
+        [Worth::Wrong, Worth::Wrong, Worth::Differs]
+    )]
+    #[case::another_order(
+        &|answer: &mut Value| answer["patch"] = edited(answer, |list| list.reverse()),
+        [Worth::Wrong, Worth::Same, Worth::Same]
+    )]
     #[case::another_value(
         &|answer: &mut Value| answer["patch"] = edited(answer, |list| list[0]["value"] = json!("other")),
         [Worth::Wrong, Worth::Differs, Worth::Differs]
@@ -277,7 +287,10 @@ mod tests {
         &|answer: &mut Value| answer["patch"] = edited(answer, |list| drop(list.pop())),
         [Worth::Wrong, Worth::Wrong, Worth::Differs]
     )]
-    #[case::a_warning_more(&|answer: &mut Value| answer["warnings"] = json!(["w"]), [Worth::Wrong, Worth::Same, Worth::Same])]
+    #[case::a_warning_more(
+        &|answer: &mut Value| answer["warnings"] = json!(["w"]),
+        [Worth::Wrong, Worth::Same, Worth::Same]
+    )]
     fn other_answers_are_judged_as_strictly_as_wanted(#[case] edit: &dyn Fn(&mut Value), #[case] worth: [Worth; 3]) {
         let (cases, mut other) = injecting();
         edit(&mut other);

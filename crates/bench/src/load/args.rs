@@ -52,63 +52,71 @@ Kubewarden's policy server, in which the policy has the name `sidecars` and thes
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub struct Args {
     /// How many reviews to send.
-    #[arg(long, value_name = "NUMBER", default_value_t = 5_000)]
+    #[arg(long, help_heading = "Reviews", value_name = "NUMBER", default_value_t = 5_000)]
     pub(super) reviews: u64,
     /// How many of them at a time.
-    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(
+        long, help_heading = "Reviews", value_name = "NUMBER", default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(1..=1000)
+    )]
     pub(super) concurrency: u16,
     /// Over how many connections; with HTTP/1.1, each review at a time has its own.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(
+        long, help_heading = "Reviews", value_name = "NUMBER", default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(1..=100)
+    )]
     pub(super) connections: u16,
     /// The seed of the mix: each number gives another order of the reviews, and other names in them.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, help_heading = "Reviews", value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
     /// Instead of the mix, create one Pod beside this many SidecarSets, of which one matches. Several numbers give a
     /// table.
     #[arg(
-        long, value_name = "NUMBER", value_delimiter = ',', conflicts_with = "settings",
+        long, help_heading = "Reviews", value_name = "NUMBER", value_delimiter = ',', conflicts_with = "settings",
         value_parser = clap::value_parser!(u16).range(1..=3000)
     )]
     pub(super) sidecar_sets: Vec<u16>,
-    /// How the settings of the started server contain these SidecarSets. Several forms give a table.
-    #[arg(
-        long, value_enum, value_name = "FORM", value_delimiter = ',', default_values_t = [SettingsForm::Manifests],
-        requires = "sidecar_sets", conflicts_with = "url"
-    )]
-    pub(super) settings_form: Vec<SettingsForm>,
     /// When to compare answers with those of the module.
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(long, help_heading = "Answers", value_enum, value_name = "WHEN", default_value_t)]
     pub(super) check: Check,
     /// How to compare them [default: exact; alike if --url has a path].
-    #[arg(long, value_enum, value_name = "HOW")]
+    #[arg(long, help_heading = "Answers", value_enum, value_name = "HOW")]
     pub(super) answers: Option<Answers>,
     /// The program to start as a server [default: `pillion` in the folder of this program].
-    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    #[arg(long, help_heading = "Server", value_name = "PATH", conflicts_with = "url")]
     pub(super) pillion: Option<PathBuf>,
     /// A server that runs: https://host:port for `pillion serve`, with a path for another webhook. http:// for a server
     /// without TLS.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, help_heading = "Server", value_name = "URL")]
     pub(super) url: Option<String>,
     /// The authority of its certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, help_heading = "Server", value_name = "FILE", requires = "url")]
     pub(super) ca: Option<PathBuf>,
     /// The name in its certificate [default: the host of the URL].
-    #[arg(long, value_name = "NAME", requires = "ca")]
+    #[arg(long, help_heading = "Server", value_name = "NAME", requires = "ca")]
     pub(super) tls_name: Option<String>,
     /// The id of its process on this machine, to measure CPU time and memory.
-    #[arg(long, value_name = "PID", requires = "url")]
+    #[arg(long, help_heading = "Server", value_name = "PID", requires = "url")]
     pub(super) pid: Option<u32>,
     /// Its settings, YAML or JSON, which must look nothing up in a cluster [default: 20 SidecarSets].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Server", value_name = "FILE")]
     pub(super) settings: Option<PathBuf>,
+    /// How the settings of the started server contain these SidecarSets. Several forms give a table.
+    #[arg(
+        long, help_heading = "Server", value_enum, value_name = "FORM", value_delimiter = ',',
+        default_values_t = [SettingsForm::Manifests], requires = "sidecar_sets", conflicts_with = "url"
+    )]
+    pub(super) settings_form: Vec<SettingsForm>,
     /// Print this as JSON, and send nothing.
-    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["url", "docs", "output"])]
+    #[arg(
+        long, help_heading = "Output", value_enum, value_name = "WHAT", conflicts_with_all = ["url", "docs", "output"]
+    )]
     pub(super) print: Option<Print>,
     /// How to print the measurements.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, help_heading = "Output", value_enum, default_value_t, value_name = "FORMAT")]
     pub(super) output: Format,
     /// Also write the table into this document, between its marks.
-    #[arg(long, value_name = "PATH", requires = "sidecar_sets")]
+    #[arg(long, help_heading = "Output", value_name = "PATH", requires = "sidecar_sets")]
     pub(super) docs: Option<PathBuf>,
 }
 

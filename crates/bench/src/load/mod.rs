@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use pillion_host::Module;
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use self::answers::{Answers, Cases};
 pub use self::args::Args;
@@ -26,6 +26,7 @@ use self::args::{Format, Print};
 use self::child::Child;
 use self::destination::Destination;
 use self::report::Report;
+use self::send::Check;
 use self::subject::{SettingsForm, Subject};
 use self::table::Row;
 use crate::report::markdown;
@@ -49,11 +50,7 @@ pub fn run(args: &Args, module: &[u8], out: &mut dyn Write, err: &mut dyn Write)
     {
         bail!("--pid {pid}: there is no such process on this machine");
     }
-    let bench = Bench {
-        args,
-        module: Module::load(module)?,
-        runtime: tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?,
-    };
+    let bench = Bench { args, module: Module::load(module)?, runtime: runtime(args.check).context("the event loop")? };
     let (text, json, is_right) = if args.sidecar_sets.is_empty() {
         let settings = args.settings.as_deref().map(read).transpose()?;
         let (_, report, is_right) = bench.measure(Subject::mix(settings.as_ref(), args.seed), err)?;
@@ -106,12 +103,11 @@ impl Bench<'_> {
         let count = self.args.sidecar_sets.len() * forms.len();
         for &sidecar_sets in &self.args.sidecar_sets {
             for &form in forms {
-                writeln!(err, "{} of {count}: {sidecar_sets} SidecarSets", rows.len() + 1)?;
+                let form_of_ours = if self.args.url.is_none() { format!(", {}", form.name()) } else { String::new() };
+                writeln!(err, "{} of {count}: {sidecar_sets} SidecarSets{form_of_ours}", rows.len() + 1)?;
                 let sidecar_sets = usize::from(sidecar_sets);
-                let (mut server, report, is_right) = self.measure(Subject::beside(sidecar_sets, form), err)?;
-                if self.args.url.is_none() {
-                    server = format!("{server}, {}", form.name());
-                }
+                let (server, report, is_right) = self.measure(Subject::beside(sidecar_sets, form), err)?;
+                let server = server + &form_of_ours;
                 all_right &= is_right;
                 rows.push(Row { sidecar_sets, server, report });
             }
@@ -155,6 +151,16 @@ impl Bench<'_> {
         }
         Ok((server, Report::of(args, &measured), measured.is_right()))
     }
+}
+
+/// Returns an event loop. Comparing every answer needs all cores. If nothing is compared, one thread is enough, and
+/// needs less CPU time, because no request has to be passed from one thread to another.
+fn runtime(check: Check) -> std::io::Result<Runtime> {
+    let mut builder = match check {
+        Check::Every => Builder::new_multi_thread(),
+        Check::Around => Builder::new_current_thread(),
+    };
+    builder.enable_all().build()
 }
 
 /// Returns the program to start as a server.

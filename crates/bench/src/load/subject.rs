@@ -62,16 +62,15 @@ impl Subject {
         });
     }
 
-    /// Returns the manifests of the SidecarSets as one list, which `kubectl apply` takes; `None` if the settings contain
-    /// none.
+    /// Returns the manifests of the SidecarSets as one list, which kubectl takes; `None` if the settings contain none.
     pub(super) fn list(&self) -> Option<Value> {
         let sets = self.settings.get("sidecarSets")?;
         Some(json!({"apiVersion": "v1", "kind": "List", "items": sets}))
     }
 }
 
-/// Returns the manifests of SidecarSets of which the first one matches. That one is the same for every count, so that the
-/// answers of a server are the same, too: the counts differ only in what has to be passed over.
+/// Returns the manifests of SidecarSets of which the first one matches. That one is the same for every count, so that
+/// the answers of a server are the same, too: the counts differ only in what has to be passed over.
 fn manifests(count: usize) -> Vec<Value> {
     let matching = sidecar_sets(SEED, Style::Realistic, 1, 1).sets;
     let others = sidecar_sets(SEED, Style::Realistic, count, 0).sets;

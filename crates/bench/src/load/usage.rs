@@ -42,8 +42,8 @@ const fn ticks_per_second() -> Option<u64> {
 
 /// Reads `utime` and `stime` from the text of /proc/PID/stat.
 fn cpu(stat: &str, ticks_per_second: u64) -> Option<Duration> {
-    // The second field is the program's name in parentheses, which may contain spaces and parentheses itself. The fields
-    // after it are numbers, except for the state.
+    // The second field is the program's name in parentheses, which may contain spaces and parentheses itself. The
+    // fields after it are numbers, except for the state.
     let (_, fields) = stat.rsplit_once(')')?;
     // The state is the third field, `utime` the fourteenth, `stime` the fifteenth.
     let mut fields = fields.split_ascii_whitespace().skip(11);

@@ -163,8 +163,8 @@ impl Client {
         Ok(Self { sender, authority: target.address.clone() })
     }
 
-    /// Connects without TLS, with HTTP/1.1. `address` is host and port. Must be called within a Tokio runtime, which must
-    /// outlive the connection.
+    /// Connects without TLS, with HTTP/1.1. `address` is host and port. Must be called within a Tokio runtime, which
+    /// must outlive the connection.
     ///
     /// # Errors
     /// [`ClientError`] if no server listens there.
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each HTTP/1.1 request with the number of bytes that its body has, until the client closes the connection.
+    /// Answers each HTTP/1.1 request with the length of its body in bytes, until the client closes the connection.
     async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut stream = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
