@@ -25,7 +25,7 @@ pub enum Protocol {
     Http2,
     /// HTTP/1.1: one request at a time.
     Http1,
-    /// HTTP/2 if the server agrees to it in the TLS handshake, else HTTP/1.1.
+    /// HTTP/2 or HTTP/1.1, as the server chooses in the TLS handshake.
     Negotiated,
 }
 
@@ -319,7 +319,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case::both(&[HTTP_1, HTTP_2], true)]
+    #[case::both(&[HTTP_2, HTTP_1], true)]
+    #[case::both_but_it_prefers_the_old_one(&[HTTP_1, HTTP_2], false)]
     #[case::the_old_one(&[HTTP_1], false)]
     #[case::no_negotiation(&[], false)]
     #[tokio::test]
