@@ -21,7 +21,7 @@ impl Usage {
     /// Reads the resources of a process; `None` if there is no such process, or no /proc.
     pub(super) fn of(process: u32) -> Option<Self> {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
-        Some(Self { cpu: cpu(&read("stat")?, ticks_per_second()?)?, memory: memory(&read("status")?)? })
+        Some(Self { cpu: cpu(&read("stat")?, ticks_per_second())?, memory: memory(&read("status")?)? })
     }
 }
 
@@ -30,14 +30,15 @@ pub(super) fn is_reported() -> bool {
     Usage::of(std::process::id()).is_some()
 }
 
+/// Returns the unit of CPU time in /proc; 0 where there is no /proc.
 #[cfg(target_os = "linux")]
-fn ticks_per_second() -> Option<u64> {
-    Some(rustix::param::clock_ticks_per_second())
+fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
 }
 
 #[cfg(not(target_os = "linux"))]
-const fn ticks_per_second() -> Option<u64> {
-    None
+const fn ticks_per_second() -> u64 {
+    0
 }
 
 /// Reads `utime` and `stime` from the text of /proc/PID/stat.
