@@ -107,8 +107,8 @@ mod tests {
             std::hint::black_box(started.elapsed());
         }
         let after = Usage::of(std::process::id()).unwrap();
-        let took = after.cpu - before.cpu;
-        assert!(took > Duration::from_millis(30) && took < Duration::from_secs(60), "{took:?}");
+        let took = after.cpu.checked_sub(before.cpu).unwrap();
+        assert!(took > Duration::from_millis(30) && took < Duration::from_mins(1), "{took:?}");
         assert!(after.memory.peak >= after.memory.now && after.memory.now > 1_000_000, "{after:?}");
         assert!(is_reported());
         // Linux has at most 2^22 processes.
