@@ -28,7 +28,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-faults bench-scale bench-scale-docs load size deny site tools clean
+.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site tools clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists.
@@ -181,10 +181,18 @@ load: policy.wasm
 	$(CARGO) test --workspace --locked --test help --test load --no-run
 	$(abspath $(TARGET_DIR))/debug/pillion-bench load --module policy.wasm --reviews 5000 --concurrency 32
 
-# Load for the admission server, with an optimised build: checks every answer, and that memory does not grow.
+# What a review costs the admission server, beside numbers of SidecarSets, in both forms of the settings; then the load
+# of `load`, twenty times as much. The build is optimised. LOAD_FLAGS="--reviews 5000 -o json" changes the first part.
+LOAD = $(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm
+LOAD_FLAGS ?= --reviews 20000
 bench-load: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
-	$(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm --reviews 100000 --concurrency 32
+	$(LOAD) --sidecar-sets 1,10,100,1000 --settings-form manifests,bundle --check around --concurrency 8 $(LOAD_DOCS) $(LOAD_FLAGS)
+	$(LOAD) --reviews 100000 --concurrency 32
+
+# The same, with the table of the first part written into docs/benchmarks.md.
+bench-load-docs: LOAD_DOCS := --docs $(CURDIR)/docs/benchmarks.md
+bench-load-docs: bench-load
 
 # Overloads and breaks the admission server with an optimised build, and checks what other clients notice. Takes five
 # minutes. FAULTS_FLAGS="--quick --only silent" makes it shorter.

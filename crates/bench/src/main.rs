@@ -36,7 +36,7 @@ const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everyt
 enum Command {
     #[command(flatten)]
     Measure(Measure),
-    /// Send a server as many reviews as it takes, and check every answer.
+    /// Send a server as many reviews as it takes: check its answers, and measure what they cost.
     Load(load::Args),
     /// Overload and break a server, and check what other clients notice.
     Faults(faults::Args),
@@ -147,9 +147,7 @@ fn run(measure: Measure, (policy, baseline): (&Path, &Path), filter: &[String]) 
                 Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
             }
             if let Some(path) = docs {
-                let name = || path.display().to_string();
-                let document = std::fs::read_to_string(&path).with_context(name)?;
-                std::fs::write(&path, markdown::place(&document, &text).with_context(name)?).with_context(name)?;
+                markdown::write_into(&path, markdown::MARKS, &text)?;
             }
             let broken: Vec<Goal> = goals::goals(&report).into_iter().filter(|goal| !goal.holds()).collect();
             if check && !broken.is_empty() {

@@ -5,36 +5,63 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use clap::ValueEnum;
 use pillion_host::admission::{AdmissionRequest, AdmissionResponse};
 use pillion_host::server::Endpoint;
 use pillion_host::{Module, NoCluster};
 use serde_json::{Value, json};
 
-use super::mix::{self, Sample};
+use super::destination::Destination;
+use super::mix::Sample;
+use super::subject::Subject;
 
 /// Placeholder of the uid.
 const UID: &str = "@uid@";
 /// Text before the time in a record within a patch. Two correct answers may differ in this time.
 const TIME: &str = "updateTimestamp\\\":\\\"";
 
+/// How an answer is compared with that of the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Answers {
+    /// The whole response, except for times in the patch.
+    Exact,
+    /// The uid, whether the object is allowed, and the number of patch operations.
+    Alike,
+    /// The uid, and that the object is allowed or refused.
+    Any,
+}
+
+/// What an answer is worth.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It says what the module says.
+    Same,
+    /// It is right, but its patch has other operations than the module's.
+    Differs,
+    /// It is wrong; the text says why.
+    Wrong(String),
+}
+
 /// One request, ready to be sent repeatedly.
 pub(super) struct Case {
-    pub(super) endpoint: Endpoint,
+    path: String,
     before_uid: String,
     after_uid: String,
+    /// The response of the module, with its patch decoded.
     expected: Value,
 }
 
-/// All requests of the mix.
+/// All requests of a subject.
 pub(super) struct Cases(Vec<Case>);
 
 impl Cases {
-    /// Computes the expected answers of a server with these settings by asking the module.
+    /// Computes the expected answers of a server with the subject's settings by asking the module.
     ///
     /// # Errors
     /// If the module refuses the settings or fails.
-    pub(super) fn new(module: &Module, settings: &Value, seed: u64) -> anyhow::Result<Self> {
-        let verdict = module.validate_settings(settings)?;
+    pub(super) fn new(module: &Module, subject: Subject, destination: &Destination) -> anyhow::Result<Self> {
+        let Subject { settings, samples } = subject;
+        let verdict = module.validate_settings(&settings)?;
         if !verdict.valid {
             return Err(anyhow!("the settings are not valid: {}", verdict.message.unwrap_or_default()));
         }
@@ -43,22 +70,31 @@ impl Cases {
             fields.insert("role".to_owned(), json!("Assert"));
         }
         let case = |sample: Sample| {
-            let settings = if sample.endpoint == Endpoint::Assert { &twin } else { settings };
-            Case::new(module, settings, sample)
+            let settings = if sample.endpoint == Endpoint::Assert { &twin } else { &settings };
+            let path = destination.path(sample.endpoint);
+            Case::new(module, settings, path, sample.request)
         };
-        Ok(Self(mix::samples(seed).into_iter().map(case).collect::<Result<_, _>>()?))
+        let cases: Vec<Case> = samples.into_iter().map(case).collect::<Result<_, _>>()?;
+        if cases.is_empty() { Err(anyhow!("there is nothing to send")) } else { Ok(Self(cases)) }
     }
 
-    /// Returns the case with this number, modulo the number of cases.
-    pub(super) fn get(&self, number: u64) -> Option<&Case> {
-        let count = u64::try_from(self.0.len()).ok().filter(|count| *count > 0)?;
-        self.0.get(usize::try_from(number % count).ok()?)
+    /// Returns the position of the case with this number, modulo the number of cases.
+    pub(super) fn position(&self, number: u64) -> usize {
+        let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX);
+        number.checked_rem(count).and_then(|position| usize::try_from(position).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn get(&self, position: usize) -> Option<&Case> {
+        self.0.get(position)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Case> {
+        self.0.iter()
     }
 }
 
 impl Case {
-    fn new(module: &Module, settings: &Value, sample: Sample) -> anyhow::Result<Self> {
-        let Sample { endpoint, mut request } = sample;
+    fn new(module: &Module, settings: &Value, path: String, mut request: Value) -> anyhow::Result<Self> {
         if let Some(fields) = request.as_object_mut() {
             fields.insert("uid".to_owned(), json!(UID));
         }
@@ -70,7 +106,12 @@ impl Case {
         let expected = comparable(serde_json::to_value(&expected)?).context("the module's own answer")?;
         let body = review.to_string();
         let (before_uid, after_uid) = body.split_once(UID).context("a request without uid")?;
-        Ok(Self { endpoint, before_uid: before_uid.to_owned(), after_uid: after_uid.to_owned(), expected })
+        Ok(Self { path, before_uid: before_uid.to_owned(), after_uid: after_uid.to_owned(), expected })
+    }
+
+    /// Returns the path to send it to, with its query.
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     /// Returns the body of a review with this uid.
@@ -78,25 +119,49 @@ impl Case {
         [&self.before_uid, uid, &self.after_uid].concat()
     }
 
-    /// Returns why an answer to the review with this uid is wrong, or `None` if it is right.
-    pub(super) fn problem(&self, uid: &str, body: &[u8]) -> Option<String> {
-        let Ok(mut review) = serde_json::from_slice::<Value>(body) else { return Some("no JSON".to_owned()) };
+    /// Compares the answer to the review with this uid.
+    pub(super) fn judge(&self, answers: Answers, uid: &str, body: &[u8]) -> Verdict {
+        self.compared(answers, uid, body).unwrap_or_else(Verdict::Wrong)
+    }
+
+    fn compared(&self, answers: Answers, uid: &str, body: &[u8]) -> Result<Verdict, String> {
+        let mut review: Value = serde_json::from_slice(body).map_err(|_| "no JSON".to_owned())?;
         let mut response = review.pointer_mut("/response").map(Value::take).unwrap_or_default();
         match response.get_mut("uid") {
             Some(answered) if answered == uid => *answered = json!(UID),
-            other => return Some(format!("answers {other:?}, not {uid:?}")),
+            other => return Err(format!("answers {other:?}, not {uid:?}")),
         }
-        match comparable(response) {
-            Some(response) if response == self.expected => None,
-            Some(response) => Some(format!("answers {response}, not {}", self.expected)),
-            None => Some("a patch that cannot be read".to_owned()),
+        let response = comparable(response).ok_or("a patch that cannot be read")?;
+        if response == self.expected {
+            return Ok(Verdict::Same);
         }
+        let differs = || format!("answers {response}, not {}", self.expected);
+        if answers == Answers::Exact {
+            return Err(differs());
+        }
+        let allowed = |response: &Value| response.get("allowed").and_then(Value::as_bool);
+        let (operations, expected) = (operations(&response)?, operations(&self.expected)?);
+        let is_alike = allowed(&response) == allowed(&self.expected) && operations.len() == expected.len();
+        if answers == Answers::Alike && !is_alike || allowed(&response).is_none() {
+            return Err(differs());
+        }
+        // Servers list independent operations in different orders.
+        let is_same = is_alike && expected.iter().all(|operation| operations.contains(operation));
+        Ok(if is_same { Verdict::Same } else { Verdict::Differs })
+    }
+}
+
+/// Returns the operations of a decoded patch; none without a patch.
+fn operations(response: &Value) -> Result<Vec<Value>, String> {
+    match response.get("patch").and_then(Value::as_str) {
+        None | Some("") => Ok(Vec::new()),
+        Some(patch) => serde_json::from_str(patch).map_err(|error| format!("a patch that is no list: {error}")),
     }
 }
 
 /// Returns a response with its patch decoded and without times, or `None` if the patch cannot be decoded.
 fn comparable(mut response: Value) -> Option<Value> {
-    if let Some(patch) = response.get_mut("patch") {
+    if let Some(patch) = response.get_mut("patch").filter(|patch| !patch.is_null()) {
         let text = String::from_utf8(STANDARD.decode(patch.as_str()?).ok()?).ok()?;
         *patch = Value::String(timeless(&text));
     }
@@ -115,10 +180,14 @@ fn timeless(patch: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use rstest::rstest;
 
-    fn cases() -> Cases {
-        Cases::new(pillion_testkit::module::module(), &mix::settings(1), 1).unwrap()
+    use super::*;
+    use crate::load::subject::SettingsForm;
+
+    fn cases(subject: Subject) -> Cases {
+        let destination = Destination::new("http://localhost", None, None).unwrap();
+        Cases::new(pillion_testkit::module::module(), subject, &destination).unwrap()
     }
 
     #[test]
@@ -132,32 +201,112 @@ mod tests {
     /// The mix would prove little if the module injected and refused nothing.
     #[test]
     fn the_mix_injects_and_refuses() {
-        let cases = cases();
-        let count = |wanted: fn(&Case) -> bool| cases.0.iter().filter(|case| wanted(case)).count();
+        let cases = cases(Subject::mix(None, 1));
+        let count = |wanted: fn(&Case) -> bool| cases.iter().filter(|case| wanted(case)).count();
         assert!(count(|case| case.expected.get("patch").is_some()) >= 15);
         assert!(count(|case| case.expected["allowed"] == json!(false)) >= 3);
         assert_eq!(count(|case| case.expected["status"]["code"] == json!(503)), 0, "nothing has to be looked up");
     }
 
+    /// A comparison would mean little if the answers depended on the number of SidecarSets, or on the form of the
+    /// settings.
     #[test]
-    fn wrong_answers_are_found() {
-        let cases = cases();
-        let case = cases.get(1).unwrap();
-        let mut right = case.expected.clone();
-        right["uid"] = json!("u");
-        let patch = right["patch"].as_str().map(|text| STANDARD.encode(text));
-        if let Some(patch) = patch {
-            right["patch"] = json!(patch);
+    fn the_answer_is_the_same_beside_any_number_of_sets() {
+        let answer = |count, form| {
+            let cases = cases(Subject::beside(count, form));
+            assert_eq!(cases.iter().count(), 1);
+            let case = cases.get(cases.position(7)).unwrap();
+            assert!((10_000..12_000).contains(&case.body("").len()), "{}", case.body("").len());
+            case.expected.clone()
+        };
+        let first = answer(1, SettingsForm::Manifests);
+        assert!(operations(&first).unwrap().len() > 10, "{first}");
+        for (count, form) in [(10, SettingsForm::Manifests), (10, SettingsForm::Bundle), (100, SettingsForm::Bundle)] {
+            assert_eq!(answer(count, form), first, "{count} {form:?}");
         }
-        let problem = |response: &Value| case.problem("u", json!({ "response": response }).to_string().as_bytes());
-        assert_eq!(problem(&right), None);
-        assert!(problem(&json!({"uid": "v", "allowed": true})).unwrap().contains("not \"u\""));
-        let mut other = right.clone();
-        other["allowed"] = json!(!right["allowed"].as_bool().unwrap());
-        assert!(problem(&other).is_some());
-        other = right.clone();
+    }
+
+    /// Returns a case that injects, and the module's answer to the review `u`.
+    fn injecting() -> (Cases, Value) {
+        let cases = cases(Subject::beside(1, SettingsForm::Manifests));
+        let mut right = cases.get(0).unwrap().expected.clone();
+        right["uid"] = json!("u");
+        (cases, right)
+    }
+
+    fn judged(cases: &Cases, answers: Answers, response: &Value) -> Verdict {
+        let mut response = response.clone();
+        if let Some(patch) = response.get_mut("patch").filter(|patch| patch.as_str().is_some_and(|text| text != "%")) {
+            *patch = json!(STANDARD.encode(patch.as_str().unwrap()));
+        }
+        cases.get(0).unwrap().judge(answers, "u", json!({ "response": response }).to_string().as_bytes())
+    }
+
+    #[rstest]
+    fn the_answer_of_the_module_is_right(#[values(Answers::Exact, Answers::Alike, Answers::Any)] answers: Answers) {
+        let (cases, right) = injecting();
+        assert_eq!(judged(&cases, answers, &right), Verdict::Same);
+    }
+
+    #[rstest]
+    fn no_answer_is_wrong(#[values(Answers::Exact, Answers::Alike, Answers::Any)] answers: Answers) {
+        let (cases, mut other) = injecting();
         other["patch"] = json!("%");
-        assert_eq!(problem(&other).as_deref(), Some("a patch that cannot be read"));
-        assert_eq!(case.problem("u", b"").as_deref(), Some("no JSON"));
+        assert_eq!(judged(&cases, answers, &other), Verdict::Wrong("a patch that cannot be read".to_owned()));
+        let Verdict::Wrong(problem) = judged(&cases, answers, &json!({"uid": "v", "allowed": true})) else { panic!() };
+        assert!(problem.contains("not \"u\""), "{problem}");
+        assert!(matches!(judged(&cases, answers, &json!({"uid": "u"})), Verdict::Wrong(_)));
+        assert_eq!(cases.get(0).unwrap().judge(answers, "u", b""), Verdict::Wrong("no JSON".to_owned()));
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum Worth {
+        Same,
+        Differs,
+        Wrong,
+    }
+
+    #[rstest]
+    #[case::refused(
+        &|answer: &mut Value| answer["allowed"] = json!(false),
+        [Worth::Wrong, Worth::Wrong, Worth::Differs]
+    )]
+    #[case::without_a_patch(
+        &|answer: &mut Value| answer["patch"] = json!(null),
+        [Worth::Wrong, Worth::Wrong, Worth::Differs]
+    )]
+    #[case::another_order(
+        &|answer: &mut Value| answer["patch"] = edited(answer, |list| list.reverse()),
+        [Worth::Wrong, Worth::Same, Worth::Same]
+    )]
+    #[case::another_value(
+        &|answer: &mut Value| answer["patch"] = edited(answer, |list| list[0]["value"] = json!("other")),
+        [Worth::Wrong, Worth::Differs, Worth::Differs]
+    )]
+    #[case::one_operation_less(
+        &|answer: &mut Value| answer["patch"] = edited(answer, |list| drop(list.pop())),
+        [Worth::Wrong, Worth::Wrong, Worth::Differs]
+    )]
+    #[case::a_warning_more(
+        &|answer: &mut Value| answer["warnings"] = json!(["w"]),
+        [Worth::Wrong, Worth::Same, Worth::Same]
+    )]
+    fn other_answers_are_judged_as_strictly_as_wanted(#[case] edit: &dyn Fn(&mut Value), #[case] worth: [Worth; 3]) {
+        let (cases, mut other) = injecting();
+        edit(&mut other);
+        let found =
+            [Answers::Exact, Answers::Alike, Answers::Any].map(|answers| match judged(&cases, answers, &other) {
+                Verdict::Same => Worth::Same,
+                Verdict::Differs => Worth::Differs,
+                Verdict::Wrong(_) => Worth::Wrong,
+            });
+        assert_eq!(found, worth);
+    }
+
+    /// Returns the patch of an answer with other operations.
+    fn edited(answer: &Value, edit: impl FnOnce(&mut Vec<Value>)) -> Value {
+        let mut list = operations(answer).unwrap();
+        edit(&mut list);
+        json!(Value::Array(list).to_string())
     }
 }

@@ -58,6 +58,11 @@ impl Child {
         Ok(child)
     }
 
+    /// Returns the id of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(super) fn url(&self) -> &str {
         &self.url
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 
 /// Returns the number and model of the processors, the system and the architecture.
-pub(super) fn machine() -> String {
+pub(crate) fn machine() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processor
         .lines()
@@ -16,7 +16,7 @@ pub(super) fn machine() -> String {
 }
 
 /// Returns the checked-out commit, with a mark if files differ from it.
-pub(super) fn revision() -> String {
+pub(crate) fn revision() -> String {
     let told = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=10"]).output();
     let told = told.ok().filter(|output| output.status.success());
     told.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())

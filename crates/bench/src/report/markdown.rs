@@ -2,15 +2,19 @@
 #![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::goals::{self, Goal, OPENKRUISE};
 use super::{Module, Report, Row};
 use crate::measure::{Comparison, Mode};
 
-/// The marks before and after the figures in docs/benchmarks.md.
-const MARKS: [&str; 2] = ["<!-- figures: `make bench-docs` writes them -->\n", "<!-- end of figures -->\n"];
+/// The lines before and after the figures of one benchmark in docs/benchmarks.md.
+pub type Marks = [&'static str; 2];
+
+/// The marks of the report.
+pub const MARKS: Marks = ["<!-- figures: `make bench-docs` writes them -->\n", "<!-- end of figures -->\n"];
 
 /// Returns the whole report.
 pub fn render(report: &Report) -> String {
@@ -32,12 +36,17 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// Replaces the figures in a document by these.
+/// Replaces the figures between the marks in a file by these.
 ///
 /// # Errors
-/// If the document lacks the marks.
-pub fn place(document: &str, figures: &str) -> anyhow::Result<String> {
-    let [start, end] = MARKS;
+/// If the file cannot be read or written, or lacks the marks.
+pub fn write_into(path: &Path, marks: Marks, figures: &str) -> anyhow::Result<()> {
+    let name = || path.display().to_string();
+    let document = std::fs::read_to_string(path).with_context(name)?;
+    std::fs::write(path, place(&document, marks, figures).with_context(name)?).with_context(name)
+}
+
+fn place(document: &str, [start, end]: Marks, figures: &str) -> anyhow::Result<String> {
     let Some((before, rest)) = document.split_once(start) else { bail!("the document has no line {start}") };
     let Some((_, after)) = rest.split_once(end) else { bail!("the document has no line {end}") };
     Ok([before, start, "\n", figures, "\n", end, after].concat())
@@ -131,7 +140,7 @@ fn bytes(count: f64) -> String {
 }
 
 /// Returns a table whose columns are as wide as their content.
-fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+pub(crate) fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count());
         cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or_default()
@@ -166,10 +175,10 @@ mod tests {
     fn figures_take_the_place_of_older_ones() {
         let [start, end] = MARKS;
         let document = ["# Title\n", start, "old\n", end, "after\n"].concat();
-        let placed = place(&document, "new\n").unwrap();
+        let placed = place(&document, MARKS, "new\n").unwrap();
         assert_eq!(placed, ["# Title\n", start, "\nnew\n\n", end, "after\n"].concat());
-        assert_eq!(place(&placed, "new\n").unwrap(), placed);
-        assert!(place("# Title\n", "new").is_err());
+        assert_eq!(place(&placed, MARKS, "new\n").unwrap(), placed);
+        assert!(place("# Title\n", MARKS, "new").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Measures everything in one run: the report that `make bench` prints.
 
 pub mod goals;
-mod machine;
+pub(crate) mod machine;
 pub mod markdown;
 #[cfg(test)]
 mod tests;
