@@ -54,6 +54,6 @@ subjects:
 {{- include "pillion.role" (merge (dict "name" .state.name "namespace" .state.settings.systemNamespace "rules" $system) $common) }}
 {{- end }}
 {{- with .state.settings.bundleRef }}
-{{- include "pillion.role" (merge (dict "name" (printf "%s-bundle" $.state.name) "namespace" .namespace "rules" $data.bundle) $common) }}
+{{- include "pillion.role" (merge (dict "name" (printf "%s-bundle" $.state.name) "namespace" .namespace "rules" (ternary $data.watchedBundle $data.bundle (eq $.from "server"))) $common) }}
 {{- end }}
 {{- end -}}

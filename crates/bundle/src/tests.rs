@@ -10,6 +10,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::base64;
+use super::catalog::Catalog;
 use super::sections::{Tag, number};
 use super::write::text_of;
 use super::*;
@@ -411,5 +412,36 @@ proptest! {
         let text = write(&some());
         let cut: String = text.chars().take(length.index(text.len())).collect();
         prop_assert!(Bundle::read(cut.as_bytes()).and_then(|bundle| bundle.verify()).is_err());
+    }
+}
+
+fn catalog(sets: &[SidecarSet]) -> Catalog {
+    Catalog::read(write(sets)).unwrap()
+}
+
+#[test]
+fn a_catalog_refuses_what_a_bundle_refuses() {
+    let text = write(&some());
+    assert_eq!((catalog(&some()).len(), catalog(&[]).is_empty()), (4, true));
+    assert_eq!(Catalog::read("x".to_owned()).unwrap_err(), BundleError::NotABundle);
+    let damaged = text.replacen(":", ":0", 2);
+    assert!(matches!(Catalog::read(damaged).unwrap_err(), BundleError::Damaged(_)));
+}
+
+proptest! {
+    /// A bundle of the matching sets gives what the whole bundle gives.
+    #[test]
+    fn a_catalog_finds_the_sets_of_the_bundle(
+        sets in subsequence(some(), 0..=4),
+        namespace in select(vec!["prod", "shop", ""]),
+        labels in select(vec![json!({"app": "web"}), json!({"app": "shop", "x": 1}), json!({"app": 2}), json!({})]),
+    ) {
+        let catalog = catalog(&sets);
+        let found = catalog.matching(namespace, labels.as_object());
+        let whole = Bundle::read(catalog.text().as_bytes()).unwrap().sets_for(namespace, labels.as_object()).unwrap();
+        let text = catalog.bundle_of(&found).unwrap();
+        let part = Bundle::read(text.as_bytes()).unwrap();
+        prop_assert_eq!(part.len(), found.len());
+        prop_assert_eq!(part.sets_for(namespace, labels.as_object()).unwrap(), whole);
     }
 }

@@ -112,11 +112,12 @@ pub fn in_system_namespace(needs: &Needs) -> Vec<Grant> {
     grants
 }
 
-/// Returns the rules for the namespace of the compiled SidecarSets.
-pub fn of_bundle() -> Vec<Grant> {
+/// Returns the rules for the namespace of the compiled SidecarSets. `watches`: whether the reader is the server, which
+/// watches them.
+pub fn of_bundle(watches: bool) -> Vec<Grant> {
     let why = "The compiled SidecarSets of the cluster. If there are many, they are in several ConfigMaps, whose names are \
                not known beforehand.";
-    vec![Grant::new("", &["configmaps"], GET, why)]
+    vec![Grant::new("", &["configmaps"], if watches { WATCH } else { GET }, why)]
 }
 
 /// Returns the role and its binding, or nothing if there are no rules.
@@ -172,7 +173,7 @@ pub fn for_settings(file: &'static str, needs: &Needs, reader: Reader<'_>) -> Ve
     if let Some(bundle) = &needs.bundle {
         let name = format!("{instance}-bundle");
         let about = "What is read in the namespace of settings.bundleRef.";
-        all.extend(documents(file, of(&name, Some(&bundle.namespace), about), &of_bundle()));
+        all.extend(documents(file, of(&name, Some(&bundle.namespace), about), &of_bundle(reader.watches)));
     }
     all
 }

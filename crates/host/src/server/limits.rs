@@ -104,34 +104,3 @@ mod tests {
         assert!(std::fs::read_to_string("/proc/self/limits").unwrap().contains("Max open files"));
     }
 }
-
-/// Returns how many file descriptors this process may open; `None` if there is no limit, or no `/proc`.
-pub(super) fn descriptors() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::no_limit(None, 1_024)]
-    #[case::enough(Some(20_000), 1_024)]
-    #[case::the_usual_soft_limit(Some(1_024), 896)]
-    #[case::few(Some(100), 50)]
-    #[case::none(Some(0), 1)]
-    fn connections_leave_file_descriptors_for_the_rest(#[case] descriptors: Option<usize>, #[case] connections: usize) {
-        assert_eq!(Limits::default().connections_within(descriptors), connections);
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn the_limit_of_file_descriptors_is_read() {
-        assert!(descriptors().is_none_or(|descriptors| descriptors > 2));
-        assert!(std::fs::read_to_string("/proc/self/limits").unwrap().contains("Max open files"));
-    }
-}

@@ -4,6 +4,7 @@
 mod bounds;
 mod change;
 mod faults;
+mod forms;
 mod probes;
 mod reviews;
 mod support;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Config;
+use pillion_bundle::source::ConfigMapName;
 use pillion_host::cache::{Cache, Options as CacheOptions, Watched};
 use pillion_host::server::{Metrics, Readiness};
 use pillion_host::{Cluster, Live, NoCluster};
@@ -25,9 +26,12 @@ pub(super) enum Provided {
 }
 
 impl Wanted {
+    /// `bundle`: the ConfigMap of the setting `bundleRef`; it and its shards are watched, unless the options name what
+    /// is watched.
+    ///
     /// # Errors
     /// If there is no cluster, or an option is invalid.
-    pub(super) fn of(options: &Options) -> anyhow::Result<Self> {
+    pub(super) fn of(options: &Options, bundle: Option<&ConfigMapName>) -> anyhow::Result<Self> {
         if options.cluster.unwrap_or_default() == options::Cluster::None {
             return Ok(Self::Nothing);
         }
@@ -35,7 +39,13 @@ impl Wanted {
         if let Some(bound) = options.cache_max_staleness {
             cache.max_staleness = bound.0;
         }
-        if !options.cache_watch.is_empty() {
+        if options.cache_watch.is_empty() {
+            cache.watched.extend(bundle.map(|bundle| Watched {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: Some(bundle.namespace.clone()),
+            }));
+        } else {
             let watched: Result<Vec<Watched>, _> = options.cache_watch.iter().map(|kind| kind.parse()).collect();
             cache.watched = watched.context("--cache-watch")?;
         }

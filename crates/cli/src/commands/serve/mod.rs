@@ -95,7 +95,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let first = checked?;
     // `look_ups` must outlive this event loop: it has its own, which cannot be dropped inside another.
-    let look_ups = cluster::Wanted::of(&options)?;
+    let look_ups = cluster::Wanted::of(&options, first.bundle())?;
     let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // While evaluations compute on all cores, one more thread serves connections.

@@ -90,8 +90,8 @@ pub struct Options {
     /// How old an answer from a watch may be; 0: every look-up is a live read [default: 30s].
     #[arg(long, value_name = "DURATION", env = "PILLION_CACHE_MAX_STALENESS", hide_env_values = true)]
     pub cache_max_staleness: Option<Span>,
-    /// A kind to watch, as in apps/v1/ControllerRevision@kruise-system; may be given several times [default: v1/Namespace
-    /// and v1/ServiceAccount].
+    /// A kind to watch, as in apps/v1/ControllerRevision@kruise-system; may be given several times [default: v1/Namespace,
+    /// v1/ServiceAccount, and the ConfigMaps in the namespace of bundleRef].
     #[arg(long, value_name = "KIND", env = "PILLION_CACHE_WATCH", hide_env_values = true, value_delimiter = ',')]
     pub cache_watch: Vec<String>,
     /// How long an evaluation may take, look-ups included [default: 1s].

@@ -140,11 +140,14 @@ fn rights() -> Value {
         };
         situations.iter().flat_map(of).collect()
     };
+    let bundle =
+        |watches| -> Vec<Value> { access::of_bundle(watches).iter().map(|grant| described(grant, "")).collect() };
     json!({
         "policyServer": all(&|needs| access::everywhere(needs, false)),
         "server": all(&|needs| access::everywhere(needs, true)),
         "systemNamespace": all(&access::in_system_namespace),
-        "bundle": access::of_bundle().iter().map(|grant| described(grant, "")).collect::<Vec<_>>(),
+        "bundle": bundle(false),
+        "watchedBundle": bundle(true),
     })
 }
 

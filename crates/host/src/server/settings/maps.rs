@@ -40,6 +40,10 @@ impl Maps {
         Self { at, read: Mutex::default() }
     }
 
+    pub(super) fn at(&self) -> &ConfigMapName {
+        &self.at
+    }
+
     /// Whether this is the ConfigMap of `bundleRef`, or may be one of its shards.
     fn has(&self, resource: &ResourceRequest) -> bool {
         let ResourceRequest { api_version, kind, name, namespace, field_masks, .. } = resource;

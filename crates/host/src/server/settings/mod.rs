@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use pillion_admission::settings::{Role, Settings};
 use pillion_bundle::catalog::Catalog;
+use pillion_bundle::source::ConfigMapName;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value, json};
 
@@ -88,6 +89,11 @@ impl ServedSettings {
     /// Returns the time when they were checked.
     pub fn loaded(&self) -> SystemTime {
         self.loaded
+    }
+
+    /// Returns the ConfigMap of `bundleRef`.
+    pub fn bundle(&self) -> Option<&ConfigMapName> {
+        self.maps.as_ref().map(|maps| maps.at())
     }
 
     /// Returns the cluster as the module sees it for this request.
