@@ -6,28 +6,23 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use rstest::rstest;
-
 const BENCH: &str = env!("CARGO_BIN_EXE_pillion-bench");
 
 fn faults(args: &[&str]) -> Output {
     Command::new(BENCH).arg("faults").args(args).output().unwrap()
 }
 
-/// The faults that are over in seconds, with a twentieth of the clients.
-#[rstest]
-#[case("connections,silent,descriptors")]
-#[case("bodies,resets")]
-#[case("stop,disk")]
-fn nothing_is_lost(#[case] only: &str) {
+/// A fault whose outcome does not depend on how fast the machine is, with a twentieth of the clients. `make bench-faults`
+/// has the others.
+#[test]
+fn nothing_is_lost() {
     let program = Path::new(BENCH).with_file_name("pillion");
     assert!(program.exists(), "{} is missing: make pillion", program.display());
-    let output = faults(&["--quick", "--only", only]);
+    let output = faults(&["--quick", "--only", "connections"]);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let rows: Vec<_> = out.lines().skip(2).collect();
-    assert_eq!(rows.len(), only.split(',').count(), "{out}");
-    assert!(rows.iter().all(|row| row.contains(" 0 lost;")), "{out}");
+    assert_eq!(rows.len(), 1, "{out}{err}");
+    assert!(rows[0].contains(" 0 lost;") && rows[0].contains(" 0 failed;"), "{out}{err}");
 }
 
 #[test]
