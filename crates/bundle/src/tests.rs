@@ -424,7 +424,7 @@ fn a_catalog_refuses_what_a_bundle_refuses() {
     let text = write(&some());
     assert_eq!((catalog(&some()).len(), catalog(&[]).is_empty()), (4, true));
     assert_eq!(Catalog::read("x".to_owned()).unwrap_err(), BundleError::NotABundle);
-    let damaged = text.replacen(":", ":0", 2);
+    let damaged = text.replacen(':', ":0", 2);
     assert!(matches!(Catalog::read(damaged).unwrap_err(), BundleError::Damaged(_)));
 }
 

@@ -33,12 +33,11 @@ impl Pool {
     /// If there is no idle provider, and none can be made.
     pub(crate) fn provider(self: &Arc<Self>, ticks: Option<u64>) -> Result<Pooled> {
         let idle = if ticks == self.ticks { self.lock().pop() } else { None };
-        let provider = match idle {
-            Some(provider) => provider,
-            None => {
-                let deadlines = ticks.map(|ticks| EpochDeadlines { wapc_init: ticks, wapc_func: ticks });
-                self.compiled.rehydrate(deadlines)?
-            }
+        let provider = if let Some(provider) = idle {
+            provider
+        } else {
+            let deadlines = ticks.map(|ticks| EpochDeadlines { wapc_init: ticks, wapc_func: ticks });
+            self.compiled.rehydrate(deadlines)?
         };
         Ok(Pooled { provider: Some(provider), ticks, pool: Arc::clone(self) })
     }

@@ -105,7 +105,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
 async fn capacity(callers: &[Arc<Caller>], length: Duration) -> f64 {
     let started = Instant::now();
     let mut workers = JoinSet::new();
-    for caller in callers.iter().cycle().take(AT_A_TIME).cloned() {
+    for caller in callers.iter().cycle().take(AT_A_TIME).map(Arc::clone) {
         workers.spawn(async move {
             let mut right = 0_u64;
             while started.elapsed() < length {

@@ -16,7 +16,7 @@ use super::authority::{Authority, NAME};
 use super::review;
 
 /// How long a server may take to start: without a code cache, it compiles its module first.
-const START: Duration = Duration::from_secs(120);
+const START: Duration = Duration::from_mins(2);
 
 /// How to start a server.
 pub(super) struct Start<'a> {
@@ -131,7 +131,7 @@ impl Server {
             if let Some(status) = self.process.try_wait()? {
                 return Ok(status.code());
             }
-            if started.elapsed() > Duration::from_secs(60) {
+            if started.elapsed() > Duration::from_mins(1) {
                 bail!("the server did not end");
             }
             sleep(Duration::from_millis(20)).await;

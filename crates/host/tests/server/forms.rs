@@ -80,12 +80,14 @@ impl Compared {
 
 /// Returns a response with its patch decoded, and without times: two evaluations may run in different seconds.
 fn readable(mut response: Value) -> Value {
+    const TIME: &str = r#"updateTimestamp\":\""#;
     response["patch"] = patch(&response);
     let text = response.to_string();
-    let mut parts = text.split(r#"updateTimestamp\":\""#);
-    let first = parts.next().unwrap().to_owned();
-    let text = parts.fold(first, |text, part| text + r#"updateTimestamp\":\""# + &part["2026-01-02T03:04:05Z".len()..]);
-    serde_json::from_str(&text).unwrap()
+    let (first, rest) = text.split_once(TIME).unwrap_or((&text, ""));
+    let rest = rest.split(TIME).map(|part| part.trim_start_matches(|letter| letter != '\\'));
+    serde_json::from_str(&rest.fold(first.to_owned(), |text, part| text + part)).unwrap_or_else(|error| {
+        panic!("{error}: {text}");
+    })
 }
 
 fn create_pod(pod: &Value) -> Value {
