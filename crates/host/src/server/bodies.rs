@@ -173,7 +173,7 @@ mod tests {
         assert!(is_waiting(&mut arriving).await);
         let complete = bodies.receive(&gate, Body::from("1234"), 10).await.unwrap();
         assert_eq!(arriving.await.err(), Some(NotReceived::Displaced));
-        assert_eq!(bodies.receive(&gate, Body::from("12345"), 10).await.err(), Some(NotReceived::Displaced));
+        assert_eq!(bodies.receive(&gate, Body::from("12345"), 10).await.err(), Some(NotReceived::NoRoom));
         drop(complete);
         assert_eq!(&*bodies.receive(&gate, Body::from("12345678"), 10).await.unwrap().0, b"12345678");
         assert_eq!(gate.waiting(), 0, "every place is free again");

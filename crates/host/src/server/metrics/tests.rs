@@ -38,6 +38,7 @@ fn the_list_of_metrics_is_what_a_scrape_gives() {
     }
     for rejection in [
         Rejection::Overloaded,
+        Rejection::Displaced,
         Rejection::Late,
         Rejection::TooLarge,
         Rejection::Unread,
@@ -46,7 +47,7 @@ fn the_list_of_metrics_is_what_a_scrape_gives() {
     ] {
         metrics.rejected(rejection);
     }
-    for refused in [Refused::TooMany, Refused::Handshake, Refused::Silent] {
+    for refused in [Refused::TooMany, Refused::Displaced, Refused::Handshake, Refused::Silent] {
         metrics.lost(refused);
     }
     for is_done in [true, false] {
