@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 /// The timeout of a call, above that of the review.
 const LONGEST: Duration = Duration::from_secs(12);
 const TRIES: usize = 8;
-/// What `h2` says if the server closed the connection in order.
+/// The text of `h2` if the server closed the connection in order.
 const IN_ORDER: &str = "not a result of an error";
 
 /// A caller. If a server cannot be reached, it calls the next one.
@@ -109,13 +109,6 @@ fn was_not_processed(error: &ClientError) -> bool {
 }
 
 /// Returns an error with its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+fn chain(error: &(dyn Error + 'static)) -> String {
+    anyhow::Chain::new(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -34,6 +34,7 @@ use self::caller::Caller;
 use self::report::Row;
 use self::server::{Server, Start};
 use self::trickle::Trickle;
+use crate::program;
 
 const ABOUT: &str = "\
 Overload and break `pillion serve`, and check what other clients notice.
@@ -67,7 +68,7 @@ pub struct Args {
     only: Vec<Fault>,
 }
 
-/// What happens to a server.
+/// A way to overload or break a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Fault {
     /// Ten times as many reviews as it can answer.
@@ -96,7 +97,7 @@ enum Fault {
     ApiServer,
 }
 
-/// What all faults need.
+/// The inputs that all faults share.
 struct Context<'a> {
     program: &'a Path,
     authority: &'a Authority,
@@ -123,13 +124,13 @@ impl Context<'_> {
     }
 }
 
-/// What a fault came to.
+/// The result of a fault.
 struct Outcome {
-    /// What clients asked, or what happened.
+    /// The load or the fault, for the table's first column.
     asked: String,
-    /// What the server made of it.
+    /// The server's answers, for the table's second column.
     back: String,
-    /// What should not have been.
+    /// Descriptions of everything that went wrong.
     problems: Vec<String>,
 }
 
@@ -139,7 +140,7 @@ struct Outcome {
 /// # Errors
 /// If there is no server to ask.
 pub fn run(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<bool> {
-    let program = program(args)?;
+    let program = program::find(args.pillion.as_deref())?;
     let folder = tempfile::tempdir().context("a folder")?;
     let context = Context {
         program: &program,
@@ -210,20 +211,4 @@ async fn suffer(context: &Context<'_>, fault: Fault) -> anyhow::Result<Row> {
     let after = server::memory(server.process());
     context.kept.take();
     Ok(Row { outcome, ordinary, recovered, connections: caller.connections(), before, after })
-}
-
-/// Returns the program to start as a server.
-fn program(args: &Args) -> anyhow::Result<PathBuf> {
-    let program = if let Some(path) = &args.pillion {
-        path.clone()
-    } else {
-        std::env::current_exe().context("the folder of this program")?.with_file_name("pillion")
-    };
-    if !program.exists() {
-        bail!(
-            "{} is missing: build it with `cargo build --package pillion`, or name it with --pillion",
-            program.display()
-        );
-    }
-    Ok(program)
 }

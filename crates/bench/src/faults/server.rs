@@ -14,6 +14,8 @@ use tokio::time::sleep;
 
 use super::authority::{Authority, NAME};
 use super::review;
+use crate::program;
+use crate::usage::Usage;
 
 /// How long a server may take to start: without a code cache, it compiles its module first.
 const START: Duration = Duration::from_mins(2);
@@ -60,13 +62,7 @@ impl Server {
         let log = if start.is_log_full { PathBuf::from("/dev/full") } else { folder.path().join("log") };
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).context("the log of the server")?;
         let address = format!("127.0.0.1:{}", free_port()?);
-        let mut command = Command::new(start.program);
-        // Variables in the environment may configure another server.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program::command(start.program);
         command.args(["serve", "--listen", &address, "--certificates", "files", "--tls-name", NAME]);
         command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
         command.arg("--settings").arg(&settings).args(["--log-format", "json", "--drain-delay", "2s"]);
@@ -157,9 +153,7 @@ impl Drop for Server {
 
 /// Returns the resident memory of a process in bytes; 0 if it has ended.
 pub(super) fn memory(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() * 1024
+    Usage::of(process).map_or(0, |usage| usage.memory.now)
 }
 
 fn free_port() -> anyhow::Result<u16> {

@@ -2,12 +2,14 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
+use std::process::{self, Stdio};
 use std::thread;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::program;
 
 /// A running server. Dropping it stops the process.
 pub(super) struct Child {
@@ -26,13 +28,7 @@ impl Child {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let (settings_file, ca) = (folder.path().join("settings.json"), folder.path().join("ca.crt"));
         std::fs::write(&settings_file, super::json(settings)).context("a folder for the server")?;
-        let mut command = Command::new(program);
-        // Variables in the environment may configure another server.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program::command(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--certificates", "temporary", "--cluster", "none"]);
         command.args(["--log-format", "json", "--log-level", "info"]);
         command.arg("--settings").arg(&settings_file).arg("--ca-file").arg(&ca);

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 
 use super::answers::Verdict;
-use super::usage::{Memory, Usage};
+use crate::usage::{Memory, Usage};
 
 /// The number of problems to show.
 const SHOWN: usize = 5;

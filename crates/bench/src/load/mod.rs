@@ -10,10 +10,9 @@ mod report;
 mod send;
 mod subject;
 mod table;
-mod usage;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use pillion_host::Module;
@@ -30,6 +29,7 @@ use self::send::Check;
 use self::subject::{SettingsForm, Subject};
 use self::table::Row;
 use crate::report::markdown;
+use crate::{program, usage};
 
 /// Runs `pillion-bench load`, and returns whether every answer was there and right. Writes the report to `out`, and the
 /// first wrong answers to `err`.
@@ -120,7 +120,7 @@ impl Bench<'_> {
         let args = self.args;
         let child = match &args.url {
             Some(_) => None,
-            None => Some(Child::start(&program(args)?, &subject.settings)?),
+            None => Some(Child::start(&program::find(args.pillion.as_deref())?, &subject.settings)?),
         };
         let (url, ca) = match (&args.url, &child) {
             (Some(url), _) => (url.as_str(), args.ca.as_deref()),
@@ -161,23 +161,6 @@ fn runtime(check: Check) -> std::io::Result<Runtime> {
         Check::Around => Builder::new_current_thread(),
     };
     builder.enable_all().build()
-}
-
-/// Returns the program to start as a server.
-fn program(args: &Args) -> anyhow::Result<PathBuf> {
-    let program = if let Some(path) = &args.pillion {
-        path.clone()
-    } else {
-        let name = format!("pillion{}", std::env::consts::EXE_SUFFIX);
-        std::env::current_exe().context("the folder of this program")?.with_file_name(name)
-    };
-    if !program.exists() {
-        bail!(
-            "{} is missing: build it with `cargo build --package pillion`, or name it with --pillion",
-            program.display()
-        );
-    }
-    Ok(program)
 }
 
 fn read(path: &Path) -> anyhow::Result<Value> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Args;
 use super::measured::Measured;
 use super::send::Check;
-use super::usage::Memory;
+use crate::usage::Memory;
 
 /// The highest ratio of p99 to p50 that the report calls even.
 const SPREAD: f64 = 10.0;

@@ -14,7 +14,7 @@ use super::answers::{Answers, Case, Cases};
 use super::destination::Destination;
 use super::measured::{Measured, Part, cpu};
 use super::mix::Numbers;
-use super::usage::{Memory, Usage};
+use crate::usage::{Memory, Usage};
 
 /// When answers are compared with those of the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

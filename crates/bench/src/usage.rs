@@ -4,29 +4,29 @@ use std::time::Duration;
 
 /// The resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// CPU time of all its threads so far, in user space and in the kernel.
-    pub(super) cpu: Duration,
-    pub(super) memory: Memory,
+    pub(crate) cpu: Duration,
+    pub(crate) memory: Memory,
 }
 
 /// Resident memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Memory {
-    pub(super) now: u64,
-    pub(super) peak: u64,
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
 }
 
 impl Usage {
     /// Reads the resources of a process; `None` if there is no such process, or no /proc.
-    pub(super) fn of(process: u32) -> Option<Self> {
+    pub(crate) fn of(process: u32) -> Option<Self> {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
         Some(Self { cpu: cpu(&read("stat")?, ticks_per_second())?, memory: memory(&read("status")?)? })
     }
 }
 
 /// Returns whether this system reports processes at all.
-pub(super) fn is_reported() -> bool {
+pub(crate) fn is_reported() -> bool {
     Usage::of(std::process::id()).is_some()
 }
 
