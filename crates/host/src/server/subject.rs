@@ -2,6 +2,7 @@
 //! parsed at most once.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use pillion_admission::pod::PodRequest;
 use pillion_kubernetes::json::Object;
@@ -18,6 +19,7 @@ pub(super) type Request<'a> = AdmissionRequest<&'a RawValue>;
 pub(super) struct Subject<'a> {
     request: Request<'a>,
     object: OnceCell<Option<Node<'a>>>,
+    new_pod: OnceCell<Option<Arc<NewPod>>>,
 }
 
 /// What decides which SidecarSets match a new Pod.
@@ -28,7 +30,7 @@ pub(super) struct NewPod {
 
 impl<'a> Subject<'a> {
     pub(super) fn new(request: Request<'a>) -> Self {
-        Self { request, object: OnceCell::new() }
+        Self { request, object: OnceCell::new(), new_pod: OnceCell::new() }
     }
 
     pub(super) fn request(&self) -> &Request<'a> {
@@ -42,7 +44,11 @@ impl<'a> Subject<'a> {
 
     /// Returns the Pod if the request creates one, as far as the host can tell. The policy takes no other request for
     /// the creation of a Pod.
-    pub(super) fn new_pod(&self) -> Option<NewPod> {
+    pub(super) fn new_pod(&self) -> Option<&Arc<NewPod>> {
+        self.new_pod.get_or_init(|| self.find_new_pod().map(Arc::new)).as_ref()
+    }
+
+    fn find_new_pod(&self) -> Option<NewPod> {
         let Request { uid, kind, sub_resource, namespace, operation, .. } = &self.request;
         let is_pod =
             kind.group.is_empty() && kind.kind == "Pod" && sub_resource.as_deref().unwrap_or_default().is_empty();

@@ -94,7 +94,7 @@ impl Parsed {
 pub(super) struct Shortened {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) maps: Arc<Maps>,
-    pub(super) pod: NewPod,
+    pub(super) pod: Arc<NewPod>,
 }
 
 impl Cluster for Shortened {

@@ -13,8 +13,7 @@ use std::time::SystemTime;
 use pillion_admission::settings::{Role, Settings};
 use pillion_bundle::catalog::Catalog;
 use pillion_bundle::source::ConfigMapName;
-use pillion_sidecarset::sidecar_set::SidecarSet;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use self::maps::{Maps, Shortened};
 use self::pods::PodSettings;
@@ -59,21 +58,22 @@ impl ServedSettings {
     /// # Errors
     /// [`SettingsError`] if a server cannot use the settings.
     pub fn check(module: &Module, settings: Value) -> Result<Self, SettingsError> {
-        let settings = if settings.is_null() { json!({}) } else { settings };
-        if !settings.is_object() {
-            return Err(SettingsError::NotAnObject);
-        }
+        let mut settings = match settings {
+            Value::Null => Map::new(),
+            Value::Object(settings) => settings,
+            _ => return Err(SettingsError::NotAnObject),
+        };
         if settings.get("role").is_some_and(|role| role == "Assert") {
             return Err(SettingsError::Role);
         }
-        let verdict = module.validate_settings(&settings).map_err(SettingsError::Unchecked)?;
+        let as_written = Value::Object(settings.clone());
+        let verdict = module.validate_settings(&as_written).map_err(SettingsError::Unchecked)?;
         if !verdict.valid {
             return Err(SettingsError::Invalid(verdict.message.unwrap_or_default()));
         }
-        let decoded = Settings::decode(settings.clone()).ok();
+        let decoded = Settings::decode(as_written).ok();
         let catalog = decoded.as_ref().and_then(compile);
         let at = decoded.and_then(|decoded| decoded.bundle_source.config_map);
-        let Value::Object(mut settings) = settings else { return Err(SettingsError::NotAnObject) };
         settings.remove("role");
         let pods = catalog.map(|catalog| {
             settings.remove("sidecarSets");
@@ -99,7 +99,7 @@ impl ServedSettings {
     /// Returns the cluster as the module sees it for this request.
     pub(super) fn cluster(&self, subject: &Subject<'_>, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
         match self.maps.as_ref().and_then(|maps| Some((maps, subject.new_pod()?))) {
-            Some((maps, pod)) => Arc::new(Shortened { cluster, maps: Arc::clone(maps), pod }),
+            Some((maps, pod)) => Arc::new(Shortened { cluster, maps: Arc::clone(maps), pod: Arc::clone(pod) }),
             None => cluster,
         }
     }
@@ -109,7 +109,7 @@ impl ServedSettings {
     /// # Errors
     /// Never in practice: a request always serializes to JSON.
     pub(super) fn payload(&self, role: Role, subject: &Subject<'_>) -> serde_json::Result<Vec<u8>> {
-        let for_pod = self.pods.as_ref().and_then(|pods| pods.text_for(&subject.new_pod()?));
+        let for_pod = self.pods.as_ref().and_then(|pods| pods.text_for(subject.new_pod()?));
         let settings = for_pod.as_ref().unwrap_or(&self.whole);
         let mut payload = Vec::with_capacity(subject.length() + settings.0.len() + ENVELOPE);
         payload.extend_from_slice(br#"{"request":"#);
@@ -165,16 +165,11 @@ impl Text {
 
 /// Compiles the SidecarSets of valid settings: those of `sidecarSets` and of `bundle`.
 ///
-/// Returns `None` if there are none, or if they cannot become one bundle, for example because they are too long. The
+/// Returns `None` if there are none, or if they cannot become one bundle, for example because they are too long or two have one name. The
 /// module then gets the settings as they are written.
 fn compile(settings: &Settings) -> Option<Catalog> {
     let sets = settings.all_sidecar_sets().ok()?;
-    let has_unique_names = {
-        let mut names: Vec<&str> = sets.iter().map(SidecarSet::name).collect();
-        names.sort_unstable();
-        names.array_windows().all(|[one, next]| one != next)
-    };
-    if sets.is_empty() || !has_unique_names {
+    if sets.is_empty() {
         return None;
     }
     Catalog::read(pillion_bundle::write(&sets)).ok()

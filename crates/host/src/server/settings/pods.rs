@@ -9,6 +9,7 @@ use crate::server::subject::NewPod;
 
 /// Settings that have nothing to do with Pods.
 const OTHERS: [&str; 4] = ["bundle", "patchPodMetadataWhitelist", "rollouts", "shoots"];
+
 /// The SidecarSets, and the texts of settings with some of them.
 pub(super) struct PodSettings {
     catalog: Catalog,
