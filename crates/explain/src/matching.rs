@@ -66,7 +66,7 @@ fn namespace(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, loo
         Namespaces::Matching(selector) => {
             // A missing or unreadable Namespace says nothing about labels. If the name does not match already, the
             // missing Namespace is not reported.
-            match matching::namespace_labels(query.namespace, lookup) {
+            match matching::namespace_labels(selector, query.namespace, lookup) {
                 Ok(Some(labels)) => {
                     let name = format!("Namespace \"{}\"", query.namespace);
                     let labelled = Labelled { name: &name, labels: Some(&labels), kind: Kind::NamespaceLabel };

@@ -9,8 +9,10 @@ use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
@@ -142,15 +144,29 @@ fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) 
     match &set.namespaces {
         Namespaces::All => Ok(true),
         Namespaces::None => Ok(false),
-        Namespaces::Matching(selector) => match namespace_labels(namespace, lookup)? {
+        Namespaces::Matching(selector) => match namespace_labels(selector, namespace, lookup)? {
             None => Ok(false),
             Some(labels) => Ok(selector.matches_labels(Some(&labels))),
         },
     }
 }
 
-/// Returns the labels of a Namespace, or `None` if it does not exist.
-pub fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
+/// Returns the labels of a Namespace that a selector may read, or `None` if the Namespace does not exist.
+///
+/// A selector that reads only `kubernetes.io/metadata.name` needs no lookup: the API server gives every Namespace this
+/// label with its name, and lets nobody change it (KEP-2161). MATCH-6.
+///
+/// # Errors
+/// The Namespace could not be read.
+pub fn namespace_labels(
+    selector: &Selector<'_>,
+    namespace: &str,
+    lookup: &dyn Lookup,
+) -> Result<Option<Object>, Failure> {
+    let name = names::NAMESPACE_NAME_LABEL;
+    if selector.requirements().iter().all(|requirement| requirement.key == name) {
+        return Ok(Some(Object::from_iter([(name.to_owned(), namespace.into())])));
+    }
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
     let Some(found) = lookup.get(&object)? else { return Ok(None) };
     // An answer with another name is not this Namespace.

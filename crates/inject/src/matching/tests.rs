@@ -185,6 +185,37 @@ fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
     assert_eq!(*cluster.asked.borrow(), Vec::<String>::new());
 }
 
+#[rstest]
+#[case::by_name(json!({"matchLabels": {"kubernetes.io/metadata.name": "prod"}}), true)]
+#[case::by_names(json!({"matchExpressions": [
+    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["dev", "prod"]}
+]}), true)]
+#[case::by_other_names(json!({"matchExpressions": [
+    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["dev"]}
+]}), true)]
+#[case::not_by_its_name(json!({"matchExpressions": [
+    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["dev", "prod"]}
+]}), false)]
+#[case::without_a_name(json!({"matchExpressions": [
+    {"key": "kubernetes.io/metadata.name", "operator": "DoesNotExist"}
+]}), false)]
+#[case::every_namespace(json!({}), true)]
+fn match6_a_selector_of_names_needs_no_lookup(#[case] selector: Value, #[case] matches: bool) {
+    let cluster = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
+    let sets = [set("s", &json!({"namespaceSelector": selector}))];
+    let found = selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap();
+    assert_eq!((found.len() == 1, cluster.asked.into_inner()), (matches, Vec::new()));
+}
+
+#[test]
+fn match6_a_selector_of_names_and_labels_needs_the_namespace() {
+    let labels = json!({"kubernetes.io/metadata.name": "prod", "env": "prod"});
+    let sets = [set("s", &json!({"namespaceSelector": {"matchLabels": labels}}))];
+    assert_eq!(selected("prod", &sets), ["s"]);
+    let cluster = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
+    assert!(selected_from(&cluster, "prod", &pod(), &sets, &[], "u").is_err());
+}
+
 #[test]
 fn an_invalid_selector_is_refused_where_its_namespace_matches() {
     let invalid = json!({"matchExpressions": [{"key": "app", "operator": "Like"}]});
