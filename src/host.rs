@@ -14,11 +14,19 @@ pub struct Host;
 
 impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
-        match get_resource(&resource_request(object)) {
-            Ok(Bounded(found @ Value::Object(_))) => Ok(Some(found)),
-            Ok(_) => Err(Failure::Unavailable),
-            Err(error) => answer_to(&error),
-        }
+        read(object, true)
+    }
+
+    fn get_cached(&self, object: &ObjectRef) -> Answer {
+        read(object, false)
+    }
+}
+
+fn read(object: &ObjectRef, disable_cache: bool) -> Answer {
+    match get_resource(&resource_request(object, disable_cache)) {
+        Ok(Bounded(found @ Value::Object(_))) => Ok(Some(found)),
+        Ok(_) => Err(Failure::Unavailable),
+        Err(error) => answer_to(&error),
     }
 }
 
@@ -65,16 +73,18 @@ fn review_request(question: &Question) -> CanIRequest {
     }
 }
 
-fn resource_request(object: &ObjectRef) -> GetResourceRequest {
+/// Returns the request for an object.
+///
+/// The host's cache holds one lock for all keys while it asks the API server, so lookups of different objects wait for
+/// each other, and absent objects are never cached. Its answers are also up to five seconds old, so the policy could miss
+/// a new label of a Namespace, and Pods would lack a sidecar. So only [`Lookup::get_cached`] uses it.
+fn resource_request(object: &ObjectRef, disable_cache: bool) -> GetResourceRequest {
     GetResourceRequest {
         api_version: object.api_version.to_owned(),
         kind: object.kind.to_owned(),
         name: object.name.clone(),
         namespace: object.namespace.clone(),
-        // The host's cache holds one lock for all keys while it asks the API server, so lookups of different objects
-        // wait for each other, and absent objects are never cached. Its answers are also up to five seconds old, so the
-        // policy could miss a new label of a Namespace, and Pods would lack a sidecar.
-        disable_cache: true,
+        disable_cache,
         // Masks do not shorten `metadata`, and of the other kinds, all large fields are needed.
         field_masks: None,
     }
@@ -120,7 +130,7 @@ mod tests {
             namespace: Some("apps".to_owned()),
             name: "r".to_owned(),
         };
-        let request = resource_request(&object);
+        let request = resource_request(&object, true);
         assert!(request.disable_cache && request.field_masks.is_none());
         assert_eq!((&*request.api_version, &*request.kind, &*request.name), ("apps/v1", "ControllerRevision", "r"));
         assert_eq!(request.namespace.as_deref(), Some("apps"));

@@ -5,32 +5,34 @@
 //! data.bundle                                       the text of a bundle
 //! ```
 //!
-//! If one ConfigMap is too small for all SidecarSets, it is the index of `n` shards:
+//! If there are many SidecarSets, the ConfigMap is the index of `n` shards:
 //!
 //! ```text
-//! data.shards        n, in decimal digits
-//! data.generation    the same text in the index and in every shard
+//! data.shards        n texts, separated by spaces: the checksum of the bundle in each shard, "-" for an empty shard
 //! data.bundle        the SidecarSets that may match in every namespace
+//! data.previous      the checksums of shards that the index before named, for readers that still have that index
 //! ```
 //!
 //! SidecarSets that name their namespaces (`kubernetes.io/metadata.name`, MATCH-4) are in the shards of these
-//! namespaces: ConfigMaps of the same form, named `<name>-<shard>`. [`shard_of`] computes the shard of a namespace. So
-//! a Pod needs at most two ConfigMaps. A shard with another generation than the index belongs to an unfinished update.
-//! A shard with the generation of the index is as current as the index, so only the time of the index counts and is
-//! renewed.
+//! namespaces: ConfigMaps named `<name>-<checksum>`, with only `data.bundle`. [`shard_of`] computes the shard of a
+//! namespace. So a Pod needs at most two ConfigMaps. The content of a shard never changes, since its name is that of its
+//! content. So a change of the index replaces all of them at once, and only the time of the index counts.
 
 mod write;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
-use crate::source::{BundleSource, ConfigMapName};
+use crate::layout::CHECKSUM_LENGTH;
+use crate::source::{BundleLookups, BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
@@ -41,12 +43,14 @@ pub use write::{TEXT_MAX, TooLong, write};
 pub const TIME: &str = "pillion.dev/bundle-time";
 /// The key of the bundle in the data.
 pub const BUNDLE: &str = "bundle";
-/// The key of the number of shards in the data.
+/// The key of the checksums of the shards in the data.
 pub const SHARDS: &str = "shards";
-/// The key of the generation in the data.
-pub const GENERATION: &str = "generation";
+/// The key of the checksums of former shards in the data.
+pub const PREVIOUS: &str = "previous";
+/// The checksum of a shard without SidecarSets. It has no ConfigMap.
+pub const EMPTY: &str = "-";
 /// The most shards of a bundle.
-pub(crate) const SHARDS_MAX: u32 = 4096;
+pub(crate) const SHARDS_MAX: usize = 1024;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -67,12 +71,12 @@ pub enum Fault {
     Early,
     /// The bundle has a format that this version does not read.
     Format,
-    /// The bundle or the number of shards is damaged.
+    /// The bundle or the list of shards is damaged.
     Damaged,
     /// The SidecarSets together are too long.
     TooLong,
-    /// The ConfigMap is a shard of another generation than the index.
-    HalfWritten,
+    /// The ConfigMap is a shard whose bundle is not the one that the index names.
+    Replaced,
 }
 
 impl Fault {
@@ -90,7 +94,7 @@ impl Fault {
             Self::Format => "has a bundle of another format",
             Self::Damaged => "is damaged",
             Self::TooLong => "holds SidecarSets that are too long together",
-            Self::HalfWritten => "is of another generation than its index",
+            Self::Replaced => "has another bundle than its index names",
         }
     }
 
@@ -100,10 +104,16 @@ impl Fault {
             Self::Unread(Failure::Forbidden) => {
                 "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap and hostCapabilities kubernetes/get_resource"
             }
-            Self::Unread(_) | Self::HalfWritten => "try again",
+            Self::Unread(_) => "try again",
             Self::Format => "use a policy and a controller of one version",
             Self::TooLong => "shorten or remove SidecarSets",
-            Self::Missing | Self::Empty | Self::Undated | Self::Old | Self::Early | Self::Damaged => {
+            Self::Missing
+            | Self::Empty
+            | Self::Undated
+            | Self::Old
+            | Self::Early
+            | Self::Damaged
+            | Self::Replaced => {
                 "check that Pillion's controller is running"
             }
         }
@@ -142,7 +152,8 @@ pub type Choice<'a> = &'a dyn Fn(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleEr
 /// Returns the SidecarSets for a namespace. Without a namespace, returns those that may match in every namespace, which
 /// are all of them if there are no shards.
 ///
-/// Reads at most two ConfigMaps: `at`, and if that has shards, the shard of the namespace.
+/// Reads at most two ConfigMaps: `at`, and if that has shards, the shard of the namespace. With
+/// [`BundleLookups::Cached`], reads them again, past the cache, if what the cache has cannot be used: it may be old.
 ///
 /// # Errors
 /// The first ConfigMap that is [`Unavailable`].
@@ -153,48 +164,70 @@ pub fn sets(
     (lookup, now): (&dyn Lookup, Timestamp),
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
-    let (index, mut sets) = read(at, at.name.clone(), lookup, &|found| open(found, None, source, now, choose))?;
-    let count = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
-    if let Some(namespace) = namespace.filter(|_| count > 0) {
-        let name = shard_name(&at.name, shard_of(namespace, count));
-        sets.append(&mut read(at, name, lookup, &|found| open(found, Some(&index), source, now, choose))?.1);
+    let by = |get: Get<'_>| sets_by(get, (at, source), namespace, now, choose);
+    if source.lookups == BundleLookups::Cached {
+        match by(&|object| lookup.get_cached(object)) {
+            Err(Unavailable { fault, .. }) if !matches!(fault, Fault::Unread(_)) => {}
+            found => return found,
+        }
+    }
+    by(&|object| lookup.get(object))
+}
+
+fn sets_by(
+    get: Get<'_>,
+    (at, source): (&ConfigMapName, &BundleSource),
+    namespace: Option<&str>,
+    now: Timestamp,
+    choose: Choice<'_>,
+) -> Result<Vec<SidecarSet>, Unavailable> {
+    let index = read(at, at.name.clone(), get)?;
+    let mut sets = opened(&index, &at.name, None, (source, now), choose)?;
+    let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
+    let shard = namespace.and_then(|namespace| shards.get(shard_of(namespace, shards.len())));
+    if let Some(checksum) = shard.filter(|checksum| **checksum != EMPTY) {
+        let name = shard_name(&at.name, checksum);
+        let shard = read(at, name.clone(), get)?;
+        sets.append(&mut opened(&shard, &name, Some(checksum), (source, now), choose)?);
     }
     Ok(sets)
 }
 
-/// Reads a ConfigMap. Returns it with its sets.
-fn read(
-    at: &ConfigMapName,
-    name: String,
-    lookup: &dyn Lookup,
-    open: &dyn Fn(&Value) -> Result<Vec<SidecarSet>, Fault>,
-) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
+/// Reads one object, as [`Lookup`] does.
+type Get<'a> = &'a dyn Fn(&ObjectRef) -> Answer;
+
+/// Reads a ConfigMap.
+fn read(at: &ConfigMapName, name: String, get: Get<'_>) -> Result<Value, Unavailable> {
     let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
-    let read = || {
-        let found = lookup.get(&object).map_err(Fault::Unread)?.ok_or(Fault::Missing)?;
-        let sets = open(&found)?;
-        Ok((found, sets))
-    };
-    read().map_err(|fault| Unavailable { name: object.name, fault })
+    let found = get(&object).map_err(Fault::Unread).and_then(|found| found.ok_or(Fault::Missing));
+    found.map_err(|fault| Unavailable { name: object.name, fault })
 }
 
-/// Returns the sets of one ConfigMap; `index` is its index if it is a shard.
-fn open(
+/// Returns the sets of the ConfigMap of this name; `checksum` is that of its bundle if it is a shard.
+fn opened(
     config_map: &Value,
-    index: Option<&Value>,
-    source: &BundleSource,
-    now: Timestamp,
+    name: &str,
+    checksum: Option<&str>,
+    (source, now): (&BundleSource, Timestamp),
     choose: Choice<'_>,
-) -> Result<Vec<SidecarSet>, Fault> {
-    let text = text_of(config_map)?;
-    let generation = |config_map| json::text(config_map, &["data", GENERATION]);
-    match index {
-        None => check_time(config_map, source, now)?,
-        // A shard of the same generation is as current as its index.
-        Some(index) if generation(index) != generation(config_map) => return Err(Fault::HalfWritten),
-        Some(_) => {}
-    }
-    Ok(choose(Bundle::read(text)?)?)
+) -> Result<Vec<SidecarSet>, Unavailable> {
+    let open = || {
+        match checksum {
+            None => check_time(config_map, source, now)?,
+            // The checksum says that the shard is as current as its index.
+            Some(checksum) => check_shard(config_map, checksum)?,
+        }
+        Ok(choose(Bundle::read(text_of(config_map)?)?)?)
+    };
+    open().map_err(|fault| Unavailable { name: name.to_owned(), fault })
+}
+
+/// Checks that a shard has the bundle that its index names by a checksum.
+///
+/// # Errors
+/// [`Fault::Replaced`], and the faults of a bundle that cannot be read.
+pub fn check_shard(shard: &Value, checksum: &str) -> Result<(), Fault> {
+    if Bundle::read(text_of(shard)?)?.checksum() == checksum.as_bytes() { Ok(()) } else { Err(Fault::Replaced) }
 }
 
 /// Returns the text of the bundle in a ConfigMap, without the line feed at the end that a ConfigMap made from a file
@@ -220,25 +253,42 @@ pub fn check_time(config_map: &Value, source: &BundleSource, now: Timestamp) -> 
     Err(if time < now { Fault::Old } else { Fault::Early })
 }
 
-/// Returns the number of shards of an index; 0 if the ConfigMap is not an index.
+/// Returns the checksums of an index's shards, in order; none if the ConfigMap is not an index.
 ///
 /// # Errors
-/// The text is not a number from 1 to [`SHARDS_MAX`] ([`Fault::Damaged`]).
-pub fn shards(config_map: &Value) -> Result<u32, Fault> {
-    let Some(text) = json::at(config_map, &["data", SHARDS]).and_then(Value::as_str) else { return Ok(0) };
-    let count = text.parse().unwrap_or_default();
-    if (1..=SHARDS_MAX).contains(&count) { Ok(count) } else { Err(Fault::Damaged) }
+/// The text is not a list of 1 to [`SHARDS_MAX`] checksums ([`Fault::Damaged`]).
+pub fn shards(config_map: &Value) -> Result<Vec<&str>, Fault> {
+    let Some(text) = json::at(config_map, &["data", SHARDS]).and_then(Value::as_str) else { return Ok(Vec::new()) };
+    let shards: Vec<&str> = text.split(' ').collect();
+    let is_checksum = |text: &str| {
+        text == EMPTY || (text.len() == CHECKSUM_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let are_checksums = shards.len() <= SHARDS_MAX && shards.iter().all(|shard| is_checksum(shard));
+    if are_checksums { Ok(shards) } else { Err(Fault::Damaged) }
+}
+
+/// Returns the checksums of the ConfigMaps of shards that readers of this index, or of the one before, may look for.
+pub fn kept_shards(index: &Value) -> impl Iterator<Item = &str> {
+    let texts = [SHARDS, PREVIOUS].map(|key| json::text(index, &["data", key]));
+    texts.into_iter().flat_map(|text| text.split(' ')).filter(|checksum| !checksum.is_empty() && *checksum != EMPTY)
 }
 
 /// Returns the shard of a namespace: FNV-1a (32 bits) of the text `namespace`, 0xff, the name of the namespace, 0xff,
-/// 0xff, modulo `count`, which must not be 0.
-pub fn shard_of(namespace: &str, count: u32) -> u32 {
-    Anchor::Namespace(namespace).hash().checked_rem(count).unwrap_or_default()
+/// 0xff, modulo `count`; 0 if there are no shards.
+pub fn shard_of(namespace: &str, count: usize) -> usize {
+    let hash: usize = Anchor::Namespace(namespace).hash().try_into().unwrap_or_default();
+    hash.checked_rem(count).unwrap_or_default()
 }
 
 /// Returns the name of a shard's ConfigMap.
-pub fn shard_name(index: &str, shard: u32) -> String {
-    [index, "-", &shard.to_string()].concat()
+pub fn shard_name(index: &str, checksum: &str) -> String {
+    [index, "-", checksum].concat()
+}
+
+/// Returns the checksum in the name of a shard's ConfigMap.
+pub fn checksum_in<'a>(name: &'a str, index: &str) -> Option<&'a str> {
+    let checksum = name.strip_prefix(index)?.strip_prefix('-')?;
+    (checksum.len() == CHECKSUM_LENGTH && checksum.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(checksum)
 }
 
 /// Returns all sets, for every namespace; meant for tools, because it reads the index and every shard. A set that is in
@@ -251,13 +301,14 @@ pub fn every_set(
     source: &BundleSource,
     (lookup, now): (&dyn Lookup, Timestamp),
 ) -> Result<Vec<SidecarSet>, Unavailable> {
-    let read = |name: String, index: Option<&Value>| {
-        read(at, name, lookup, &|found| open(found, index, source, now, &|bundle| bundle.sets()))
-    };
-    let (index, mut sets) = read(at.name.clone(), None)?;
-    let count = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
-    for shard in 0..count {
-        for set in read(shard_name(&at.name, shard), Some(&index))?.1 {
+    let choose: Choice<'_> = &|bundle| bundle.sets();
+    let get: Get<'_> = &|object| lookup.get(object);
+    let index = read(at, at.name.clone(), get)?;
+    let mut sets = opened(&index, &at.name, None, (source, now), choose)?;
+    let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
+    for checksum in shards.into_iter().filter(|checksum| *checksum != EMPTY).collect::<BTreeSet<_>>() {
+        let name = shard_name(&at.name, checksum);
+        for set in opened(&read(at, name.clone(), get)?, &name, Some(checksum), (source, now), choose)? {
             if !sets.iter().any(|known| known.name() == set.name()) {
                 sets.push(set);
             }

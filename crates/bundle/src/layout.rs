@@ -209,9 +209,12 @@ fn checksum(bytes: &[u8]) -> u32 {
     xxh64(bytes, 0) as u32
 }
 
+/// The length of the checksum of a whole bundle, in characters.
+pub(crate) const CHECKSUM_LENGTH: usize = 32;
+
 /// Returns the checksum of a whole bundle: the first 16 bytes of a SHA-256, in hexadecimal digits.
 pub(crate) fn checksum_of(data: &[u8]) -> String {
     let mut hex = hash::sha256(data);
-    hex.truncate(32);
+    hex.truncate(CHECKSUM_LENGTH);
     hex
 }

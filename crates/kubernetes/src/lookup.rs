@@ -48,6 +48,14 @@ pub trait Lookup {
     /// # Errors
     /// [`Failure`]: whether the object exists is unknown.
     fn get(&self, object: &ObjectRef) -> Answer;
+
+    /// Reads one object. The answer may be some seconds old, if the source has a cache.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    fn get_cached(&self, object: &ObjectRef) -> Answer {
+        self.get(object)
+    }
 }
 
 /// A cache that looks up each object once.
@@ -71,6 +79,11 @@ impl Lookup for Memo<'_> {
         let answer = self.inner.get(object);
         self.answers.borrow_mut().insert(object.clone(), answer.clone());
         answer
+    }
+
+    /// Is not remembered: who may read an old object may want to read it again.
+    fn get_cached(&self, object: &ObjectRef) -> Answer {
+        self.inner.get_cached(object)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use pillion_kubernetes::lookup::Answer;
+use pillion_sidecarset::hash;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -10,7 +10,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::source::OnUnavailable;
+use crate::source::{BundleLookups, OnUnavailable};
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -102,18 +102,73 @@ fn one_config_map_is_read_once() {
     assert_eq!(names(&cluster, None).unwrap().len(), 4);
 }
 
+/// Returns the name of the ConfigMap of a namespace's shard.
+fn shard_name_of(namespace: &str, config_maps: &[Value]) -> String {
+    let checksums = shards(config_maps.last().unwrap()).unwrap();
+    shard_name("sets", checksums[shard_of(namespace, checksums.len())])
+}
+
 #[test]
 fn shards_are_read_for_their_namespaces() {
     let cluster = Cluster { config_maps: sharded(), ..Cluster::default() };
-    let index = cluster.config_maps.last().unwrap();
-    let count = shards(index).unwrap();
-    assert_eq!(cluster.config_maps.len(), count as usize + 1);
+    let of_shop = shard_name_of("shop", &cluster.config_maps);
     assert_eq!(names(&cluster, Some("shop")).unwrap(), ["both", "everywhere", "shop"]);
-    assert_eq!(*cluster.asked.borrow(), ["sets".to_owned(), format!("sets-{}", shard_of("shop", count))]);
+    assert_eq!(cluster.asked.take(), ["sets".to_owned(), of_shop]);
     assert_eq!(names(&cluster, Some("web")).unwrap(), ["both", "everywhere", "web"]);
-    cluster.asked.borrow_mut().clear();
+    cluster.asked.take();
     assert_eq!(names(&cluster, None).unwrap(), ["everywhere"]);
-    assert_eq!(*cluster.asked.borrow(), ["sets"]);
+    assert_eq!(cluster.asked.take(), ["sets"]);
+}
+
+#[test]
+fn a_shard_without_sidecar_sets_is_neither_written_nor_read() {
+    let sets = [set("everywhere", &[]), set("shop", &["shop"])];
+    let config_maps = write(&at(), &sets, NOW, bundle_length(&sets) - 1).unwrap();
+    let checksums = shards(config_maps.last().unwrap()).unwrap();
+    let empty: Vec<usize> = (0..checksums.len()).filter(|shard| checksums[*shard] == EMPTY).collect();
+    assert_eq!((config_maps.len(), empty.is_empty()), (checksums.len() - empty.len() + 1, false));
+    let namespace = (0..).map(|number| format!("n{number}")).find(|name| empty.contains(&shard_of(name, checksums.len())));
+    let cluster = Cluster { config_maps: config_maps.clone(), ..Cluster::default() };
+    assert_eq!(names(&cluster, namespace.as_deref()).unwrap(), ["everywhere"]);
+    assert_eq!(cluster.asked.take(), ["sets"]);
+}
+
+#[test]
+fn shards_that_hold_the_same_are_one_config_map() {
+    let everywhere: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = everywhere.iter().map(String::as_str).collect();
+    let mut sets: Vec<SidecarSet> = ["a", "b"].map(|name| set(name, &names)).into();
+    sets.push(set("everywhere", &[]));
+    let config_maps = write(&at(), &sets, NOW, bundle_length(&sets) - 1).unwrap();
+    let checksums = shards(config_maps.last().unwrap()).unwrap();
+    assert_eq!((checksums[0], config_maps.len()), (checksums[1], 2));
+}
+
+/// Returns sets that are bound to one of many namespaces each, and some for every namespace.
+fn many(bound: usize, unbound: usize) -> Vec<SidecarSet> {
+    let long: String = (0..600_u32).map(|number| char::from(b'a' + u8::try_from(number * 7919 % 26).unwrap())).collect();
+    let with_args = |name: String, namespaces: &[&str]| {
+        let mut value = set(&name, namespaces).into_value();
+        value["spec"]["containers"][0]["args"] = json!([hash::sha256(name.as_bytes()), hash::sha256(long.as_bytes())]);
+        SidecarSet::from_decoded(value)
+    };
+    let of = |number: usize| with_args(format!("s{number:04}"), &[&format!("n{}", number % 50)]);
+    (0..bound).map(of).chain((0..unbound).map(|number| with_args(format!("u{number:04}"), &[]))).collect()
+}
+
+#[rstest]
+#[case::a_bundle_that_is_short_anyway(100, 0, false)]
+#[case::much_that_most_namespaces_do_not_need(1000, 10, true)]
+#[case::most_of_it_for_every_namespace(100, 900, false)]
+#[case::all_for_every_namespace(0, 1000, false)]
+fn shards_are_made_where_they_spare_pods_much(#[case] bound: usize, #[case] unbound: usize, #[case] has_shards: bool) {
+    let sets = many(bound, unbound);
+    let config_maps = write(&at(), &sets, NOW, TEXT_MAX).unwrap();
+    assert_eq!(config_maps.len() > 1, has_shards);
+    let lengths = || config_maps.iter().map(|map| json::text(map, &["data", "bundle"]).len());
+    if has_shards {
+        assert!(lengths().max().unwrap() < 40 * 1024, "{:?}", lengths().collect::<Vec<_>>());
+    }
 }
 
 /// Controllers in other languages must compute the same values.
@@ -121,7 +176,7 @@ fn shards_are_read_for_their_namespaces() {
 #[case("default", 2, 0)]
 #[case("default", 64, 44)]
 #[case("kube-system", 64, 60)]
-fn the_shard_of_a_namespace_never_changes(#[case] namespace: &str, #[case] count: u32, #[case] shard: u32) {
+fn the_shard_of_a_namespace_never_changes(#[case] namespace: &str, #[case] count: usize, #[case] shard: usize) {
     assert_eq!(shard_of(namespace, count), shard);
 }
 
@@ -149,9 +204,10 @@ const TIME_AT: &str = "/metadata/annotations/pillion.dev~1bundle-time";
 #[case::another_word(TIME_AT, json!("yesterday"), Fault::Undated)]
 #[case::old(TIME_AT, json!("2027-01-15T07:49:59Z"), Fault::Old)]
 #[case::ahead(TIME_AT, json!("2027-01-15T08:10:01Z"), Fault::Early)]
-#[case::endless_shards("/data/shards", json!("5000"), Fault::Damaged)]
-#[case::no_number("/data/shards", json!("two"), Fault::Damaged)]
-#[case::no_shards("/data/shards", json!("0"), Fault::Damaged)]
+#[case::endless_shards("/data/shards", json!(vec!["-"; 1025].join(" ")), Fault::Damaged)]
+#[case::no_checksums("/data/shards", json!("two shards"), Fault::Damaged)]
+#[case::a_path("/data/shards", json!("../../../../../secrets/a/b/c/def"), Fault::Damaged)]
+#[case::no_shards("/data/shards", json!(""), Fault::Damaged)]
 fn e17_an_index_that_cannot_be_used_says_why(#[case] pointer: &str, #[case] value: Value, #[case] fault: Fault) {
     let cluster = edited(write(&at(), &some(), NOW, TEXT_MAX).unwrap(), pointer, value);
     assert_eq!(names(&cluster, Some("shop")), Err(("sets".to_owned(), fault)));
@@ -194,20 +250,73 @@ fn a_damaged_body_is_found_when_its_set_matches() {
 
 #[test]
 fn a_shard_is_checked_as_the_index_is() {
-    let shard_of_shop = |config_maps: &[Value]| shard_of("shop", shards(config_maps.last().unwrap()).unwrap());
-    let shard = shard_of_shop(&sharded());
-    let name = format!("sets-{shard}");
+    let name = shard_name_of("shop", &sharded());
     let faulty = |edit: fn(&mut Value), fault: Fault| {
         let mut config_maps = sharded();
-        edit(&mut config_maps[shard as usize]);
+        let is_it = |map: &&mut Value| json::text(map, &["metadata", "name"]) == name;
+        edit(config_maps.iter_mut().find(is_it).unwrap());
         let cluster = Cluster { config_maps, ..Cluster::default() };
         assert_eq!(names(&cluster, Some("shop")), Err((name.clone(), fault)));
         assert_eq!(names(&cluster, None).unwrap(), ["everywhere"]);
     };
     faulty(|shard| shard["metadata"]["name"] = json!("other"), Fault::Missing);
-    faulty(|shard| shard["data"]["generation"] = json!("before"), Fault::HalfWritten);
-    faulty(|shard| shard["data"]["generation"] = Value::Null, Fault::HalfWritten);
+    faulty(|shard| shard["data"]["bundle"] = json!(crate::write(&some())), Fault::Replaced);
+    faulty(|shard| shard["data"]["bundle"] = Value::Null, Fault::Empty);
     faulty(|shard| shard["data"]["bundle"] = json!("x"), Fault::Damaged);
+}
+
+/// A source with a cache, which has other ConfigMaps than the cluster.
+struct Cached {
+    cache: Cluster,
+    cluster: Cluster,
+}
+
+impl Lookup for Cached {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        self.cluster.get(object)
+    }
+
+    fn get_cached(&self, object: &ObjectRef) -> Answer {
+        self.cache.get(object)
+    }
+}
+
+#[rstest]
+#[case::fresh(sharded(), 0)]
+#[case::an_index_whose_shards_are_gone(sharded().split_off(sharded().len() - 1), 2)]
+#[case::an_index_that_is_too_old(edited(sharded(), TIME_AT, json!("2027-01-15T07:49:59Z")).config_maps, 2)]
+#[case::nothing(Vec::new(), 2)]
+fn set1_what_a_cache_has_is_read_again_if_it_cannot_be_used(#[case] cached: Vec<Value>, #[case] live: usize) {
+    let of = |config_maps| Cluster { config_maps, ..Cluster::default() };
+    let source = Cached { cache: of(cached), cluster: of(sharded()) };
+    let labels = json!({"app": "a"});
+    let read = |lookups| {
+        let settings = BundleSource { lookups, ..BundleSource::default() };
+        let choose: Choice<'_> = &|bundle| bundle.sets_for("shop", labels.as_object());
+        let found = sets(&at(), &settings, Some("shop"), (&source, NOW), choose).unwrap();
+        (found.len(), source.cache.asked.take().len(), source.cluster.asked.take().len())
+    };
+    let (found, cached, asked) = read(BundleLookups::Cached);
+    assert_eq!((found, asked), (3, live));
+    assert!(cached > 0);
+    assert_eq!(read(BundleLookups::Live), (3, 0, 2));
+}
+
+#[test]
+fn an_api_server_that_does_not_answer_is_asked_once() {
+    struct Down;
+    impl Lookup for Down {
+        fn get(&self, _: &ObjectRef) -> Answer {
+            panic!("asked again")
+        }
+
+        fn get_cached(&self, _: &ObjectRef) -> Answer {
+            Err(Failure::Timeout)
+        }
+    }
+    let source = BundleSource { lookups: BundleLookups::Cached, ..BundleSource::default() };
+    let found = sets(&at(), &source, None, (&Down, NOW), &|bundle| bundle.sets());
+    assert_eq!(found.unwrap_err().fault, Fault::Unread(Failure::Timeout));
 }
 
 /// Renewing the time is one small write, with any number of shards.
@@ -261,6 +370,6 @@ proptest! {
             .map(|set| set.name().to_owned())
             .collect();
         prop_assert_eq!(names(&parted, Some(namespace)).unwrap(), expected);
-        prop_assert_eq!(parted.asked.borrow().len() <= 4, true, "two look-ups a Pod");
+        prop_assert!(parted.asked.borrow().len() <= 4, "two look-ups a Pod");
     }
 }

@@ -3,18 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::hash;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
-use crate::Bundle;
+use super::{BUNDLE, EMPTY, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
 use crate::source::ConfigMapName;
+use crate::{Bundle, PREFIX};
 
 /// The longest bundle in one ConfigMap, in bytes: the API server accepts 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;
+/// The length of a shard, in bytes, from which more shards are made. A policy server takes 4 to 5 µs of CPU to read 1 KB
+/// of a ConfigMap.
+const SHARD_LENGTH: usize = 32 * 1024;
+/// The fewest bytes of which shards spare each Pod. A Pod that needs a shard needs a second lookup, which costs a policy
+/// server about as much as these bytes.
+const WORTHWHILE: usize = 96 * 1024;
+/// The most shards that are made to be short.
+const SHORT_SHARDS_MAX: usize = 64;
 
 /// The error for SidecarSets that do not fit into a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -30,41 +37,63 @@ pub struct TooLong {
 }
 
 /// Returns the ConfigMaps of some sets, the index last: if they are applied in this order, readers see the old index
-/// until all shards are new. There is only one ConfigMap, without shards, if a bundle of at most `max` bytes
-/// ([`TEXT_MAX`]) contains all sets. Every bundle in them can be read ([`Bundle::sets`]). The names of the sets must be
-/// unique. The same sets, in any order, give the same ConfigMaps, apart from the time.
+/// until all shards are there. There is only one ConfigMap, without shards, if a bundle of at most `max` bytes
+/// ([`TEXT_MAX`]) contains all sets, and shards would not make it much shorter for a Pod. Every bundle in them can be
+/// read ([`Bundle::sets`]). The names of the sets must be unique. The same sets, in any order, give the same ConfigMaps,
+/// apart from the time.
 ///
 /// # Errors
 /// The sets do not fit ([`TooLong`]).
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
+    let scopes: Vec<Option<Vec<&str>>> = sets.iter().map(namespaces_of).collect();
     let whole = crate::write(sets);
-    if is_readable(&whole, max) {
-        return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
+    let wanted = short_shards(&scopes, whole.len());
+    if wanted.is_none() && is_readable(&whole, max) {
+        return Ok(vec![config_map(at, &at.name, Some(time), json!({BUNDLE: whole}))]);
     }
-    let generation = hash::sha256(whole.as_bytes());
-    let mut shards = 1;
-    while let Some(next) = (shards <= SHARDS_MAX / 2).then_some(shards * 2) {
-        let texts = sharded(sets, next);
-        let fit = texts.values().all(|text| is_readable(text, max));
-        let everywhere_fits = texts.get(&None).is_none_or(|text| is_readable(text, max));
-        if !everywhere_fits || (!fit && next > SHARDS_MAX / 2) {
-            return Err(TooLong { length: texts.values().map(String::len).max().unwrap_or_default(), max });
-        }
+    let mut count = wanted.unwrap_or(2);
+    loop {
+        let parts = Parts::of(sets, &scopes, count);
+        let everywhere_fits = is_readable(&parts.index, max);
+        let fit = everywhere_fits && parts.shards.iter().flatten().all(|text| is_readable(text, max));
         if fit {
-            let map = |shard: Option<u32>| {
-                let text = texts.get(&shard).cloned().unwrap_or_default();
-                let mut data = json!({BUNDLE: text, GENERATION: generation});
-                if let (None, Some(data)) = (shard, data.as_object_mut()) {
-                    data.insert(SHARDS.to_owned(), next.to_string().into());
-                }
-                let name = shard.map_or_else(|| at.name.clone(), |shard| shard_name(&at.name, shard));
-                config_map(at, &name, shard.is_none().then_some(time), &data)
-            };
-            return Ok((0..next).map(Some).chain([None]).map(map).collect());
+            return Ok(parts.config_maps(at, time));
         }
-        shards = next;
+        if !everywhere_fits || count >= SHARDS_MAX {
+            let lengths = parts.shards.iter().flatten().chain([&parts.index]).map(String::len);
+            return Err(TooLong { length: lengths.max().unwrap_or_default(), max });
+        }
+        count *= 2;
     }
-    Err(TooLong { length: whole.len(), max })
+}
+
+/// Returns the namespaces in whose shards a set is; `None` if it is in the index.
+fn namespaces_of(set: &SidecarSet) -> Option<Vec<&str>> {
+    match CompiledSet::of_manifest(set).scope {
+        Scope::Namespaces(names) if !names.is_empty() => Some(names),
+        _ => None,
+    }
+}
+
+/// Returns the number of shards that spares Pods the most of a bundle of this length; `None` if shards are not
+/// [`WORTHWHILE`]. Takes the sets to be equally long.
+fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
+    let each = length.checked_div(scopes.len())?;
+    let index = each * scopes.iter().filter(|scope| scope.is_none()).count();
+    let longest = |count: usize| {
+        let mut lengths = vec![0; count];
+        for namespaces in scopes.iter().flatten() {
+            for shard in namespaces.iter().map(|name| shard_of(name, count)).collect::<BTreeSet<_>>() {
+                if let Some(length) = lengths.get_mut(shard) {
+                    *length += each;
+                }
+            }
+        }
+        lengths.into_iter().max().unwrap_or_default()
+    };
+    let mut counts = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count <= SHORT_SHARDS_MAX);
+    let count = counts.find(|count| longest(*count) <= SHARD_LENGTH).unwrap_or(SHORT_SHARDS_MAX);
+    (index + longest(count) + WORTHWHILE <= length).then_some(count)
 }
 
 /// Whether a bundle has at most `max` bytes and stays within the limits of its readers.
@@ -72,32 +101,59 @@ fn is_readable(text: &str, max: usize) -> bool {
     text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| bundle.sets().is_ok())
 }
 
-/// Returns the texts of the bundles by shard; `None` is the index.
-fn sharded(sets: &[SidecarSet], count: u32) -> BTreeMap<Option<u32>, String> {
-    let mut parts: BTreeMap<Option<u32>, Vec<SidecarSet>> = BTreeMap::new();
-    for shard in (0..count).map(Some).chain([None]) {
-        parts.entry(shard).or_default();
-    }
-    for set in sets {
-        match &CompiledSet::of_manifest(set).scope {
-            Scope::Namespaces(names) if !names.is_empty() => {
-                let shards: BTreeSet<u32> = names.iter().map(|name| shard_of(name, count)).collect();
-                for shard in &shards {
-                    parts.entry(Some(*shard)).or_default().push(set.clone());
+/// The texts of the bundles of an index and its shards.
+struct Parts {
+    index: String,
+    /// In their order; `None` for a shard without SidecarSets.
+    shards: Vec<Option<String>>,
+}
+
+impl Parts {
+    fn of(sets: &[SidecarSet], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
+        let mut index = Vec::new();
+        let mut shards = vec![Vec::new(); count];
+        for (set, scope) in sets.iter().zip(scopes) {
+            let Some(namespaces) = scope else {
+                index.push(set.clone());
+                continue;
+            };
+            for number in namespaces.iter().map(|name| shard_of(name, count)).collect::<BTreeSet<_>>() {
+                if let Some(shard) = shards.get_mut(number) {
+                    shard.push(set.clone());
                 }
             }
-            _ => parts.entry(None).or_default().push(set.clone()),
         }
+        let text = |sets: Vec<SidecarSet>| (!sets.is_empty()).then(|| crate::write(&sets));
+        Self { index: crate::write(&index), shards: shards.into_iter().map(text).collect() }
     }
-    let mut texts = BTreeMap::new();
-    for (shard, sets) in &parts {
-        texts.insert(*shard, crate::write(sets));
+
+    fn config_maps(self, at: &ConfigMapName, time: Timestamp) -> Vec<Value> {
+        let mut by_checksum = BTreeMap::new();
+        let checksums: Vec<String> = self
+            .shards
+            .into_iter()
+            .map(|text| {
+                let Some(text) = text else { return EMPTY.to_owned() };
+                let checksum = checksum_in(&text).to_owned();
+                by_checksum.insert(checksum.clone(), text);
+                checksum
+            })
+            .collect();
+        let shard = |(checksum, text): (String, String)| {
+            config_map(at, &shard_name(&at.name, &checksum), None, json!({BUNDLE: text}))
+        };
+        let index = config_map(at, &at.name, Some(time), json!({BUNDLE: self.index, SHARDS: checksums.join(" ")}));
+        by_checksum.into_iter().map(shard).chain([index]).collect()
     }
-    texts
+}
+
+/// Returns the checksum in the text of a bundle.
+fn checksum_in(bundle: &str) -> &str {
+    bundle.strip_prefix(PREFIX).and_then(|rest| rest.split(':').next()).unwrap_or_default()
 }
 
 /// Builds a ConfigMap. Only an index has a time.
-fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: &Value) -> Value {
+fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: Value) -> Value {
     let mut metadata = json!({"name": name, "namespace": at.namespace});
     if let (Some(time), Some(metadata)) = (time, metadata.as_object_mut()) {
         metadata.insert("annotations".to_owned(), json!({TIME: time.to_string()}));

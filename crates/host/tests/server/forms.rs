@@ -243,7 +243,7 @@ async fn the_bundles_of_config_maps_give_the_same_answers(#[case] labels: Value,
 /// The module decides whether a ConfigMap can be used, also if the server has shortened it before.
 #[rstest]
 #[case::too_old("/metadata/annotations/pillion.dev~1bundle-time", json!("2020-01-02T03:04:05Z"), "is older than bundleMaxAge")]
-#[case::of_another_generation("/data/generation", json!("x"), "is of another generation than its index")]
+#[case::with_a_shard_that_is_gone("/data/shards", json!("0123456789abcdef0123456789abcdef"), "does not exist")]
 #[case::damaged("/data/bundle", json!("pillion-bundle-3:x:y"), "is damaged")]
 #[case::without_a_bundle("/data/bundle", json!(""), "has no data.bundle")]
 #[tokio::test(flavor = "multi_thread")]

@@ -165,7 +165,9 @@ pub fn namespace_labels(
 ) -> Result<Option<Object>, Failure> {
     let name = names::NAMESPACE_NAME_LABEL;
     if selector.requirements().iter().all(|requirement| requirement.key == name) {
-        return Ok(Some(Object::from_iter([(name.to_owned(), namespace.into())])));
+        let mut labels = Object::new();
+        labels.insert(name.to_owned(), namespace.into());
+        return Ok(Some(labels));
     }
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
     let Some(found) = lookup.get(&object)? else { return Ok(None) };

@@ -441,16 +441,49 @@ fn shards_come_before_their_index_and_go_after_it() {
     world.settle();
     assert_eq!(world.images(), ["a", "b", "c", "d"]);
 
+    // Readers may still have the index of before, so its shards stay until the index changes again.
     world.max = TEXT_MAX;
     let steps = world.plan().steps;
     // Another field manager that wrote the surplus keys owns them, too, so the patch removes them by name.
-    let [Step::Apply(index), Step::Patch { patch, .. }, deleted @ ..] = steps.as_slice() else { panic!("{steps:?}") };
-    assert_eq!(patch, &json!({"data": {config_map::GENERATION: null, config_map::SHARDS: null}}));
+    let [Step::Apply(index), Step::Patch { patch, .. }] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!(patch, &json!({"data": {config_map::SHARDS: null}}));
     assert_eq!(json::at(index, &["data", config_map::SHARDS]), None);
-    assert_eq!(deleted.len(), seeds.len());
-    assert!(deleted.iter().all(|step| matches!(step, Step::Delete { resource_version: Some(_), .. })));
+    assert_eq!(json::text(index, &["data", config_map::PREVIOUS]).split(' ').count(), seeds.len());
     world.settle();
-    assert_eq!((world.images().len(), world.config_maps.len()), (4, 1));
+    assert_eq!((world.images().len(), world.config_maps.len()), (4, seeds.len() + 1));
+    world.put(bound("e", "e"));
+    world.settle();
+    assert_eq!((world.images().len(), world.config_maps.len()), (5, 1));
+}
+
+#[test]
+fn a_change_replaces_only_the_shards_that_it_concerns() {
+    let mut world = World::new(["a", "b", "c", "d"].map(|name| bound(name, name)));
+    world.settle();
+    world.max = world.settle().length - 1;
+    world.settle();
+    let index = |world: &World| Arc::clone(world.config_map("sets").unwrap());
+    let shards = |world: &World| config_map::shards(&index(world)).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (before, count) = (shards(&world), world.config_maps.len());
+    let mut changed = bound("a", "a");
+    changed["spec"]["containers"][0]["image"] = json!("a:2");
+    world.put(changed.clone());
+    world.settle();
+    let after = shards(&world);
+    assert_eq!(before.iter().zip(&after).filter(|(before, after)| before != after).count(), 1);
+    assert_eq!(world.config_maps.len(), count + 1, "the former shard stays for a while");
+    let previous = json::text(&index(&world), &["data", config_map::PREVIOUS]).to_owned();
+    assert!(before.contains(&previous) && !after.contains(&previous));
+
+    changed["spec"]["containers"][0]["image"] = json!("a:3");
+    world.put(changed);
+    world.settle();
+    assert_eq!(world.config_maps.len(), count + 1, "the shard before the former one is deleted");
+    assert!(world.config_map(&format!("sets-{previous}")).is_none());
+    world.now.0 += 600;
+    world.settle();
+    assert_eq!(world.config_maps.len(), count, "after a while, only the present shards are left");
+    assert_eq!(json::at(&index(&world), &["data", config_map::PREVIOUS]), None);
 }
 
 #[test]
@@ -484,7 +517,8 @@ fn what_is_somebody_elses_is_not_touched() {
     assert!(plan.obstacle.unwrap().to_string().contains("ConfigMap \"pillion/sets\" is not Pillion's"));
     // A shard that is neither needed nor Pillion's is left alone.
     world.config_maps.clear();
-    let shard = json!({"metadata": {"name": "sets-7", "namespace": "pillion", "uid": "u"}, "data": {"x": "y"}});
+    let shard = "sets-0123456789abcdef0123456789abcdef";
+    let shard = json!({"metadata": {"name": shard, "namespace": "pillion", "uid": "u"}, "data": {"x": "y"}});
     world.config_maps.push(Arc::new(shard));
     world.settle();
     assert_eq!(world.config_maps.len(), 2);
@@ -492,13 +526,13 @@ fn what_is_somebody_elses_is_not_touched() {
 
 #[rstest]
 #[case("sets", true)]
-#[case("sets-0", true)]
-#[case("sets-12", true)]
-#[case("sets-012", false)]
+#[case("sets-0123456789abcdef0123456789abcdef", true)]
+#[case("sets-0123456789abcdef0123456789abcdeg", false)]
+#[case("sets-0123456789abcdef0123456789abcde", false)]
 #[case("sets-", false)]
-#[case("sets-a", false)]
+#[case("sets-0", false)]
 #[case("set", false)]
-#[case("sets2-1", false)]
+#[case("sets2-0123456789abcdef0123456789abcdef", false)]
 fn the_config_maps_of_a_bundle_are_known_by_their_names(#[case] name: &str, #[case] is_one: bool) {
     assert_eq!(belongs("sets", name), is_one);
 }

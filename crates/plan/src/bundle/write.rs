@@ -1,9 +1,9 @@
 //! The ConfigMaps of a bundle: reads their contents and plans the writes that change them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pillion_bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_name};
+use pillion_bundle::config_map::{self, BUNDLE, EMPTY, PREVIOUS, SHARDS, TIME, checksum_in, kept_shards};
 use pillion_bundle::source::ConfigMapName;
 use pillion_bundle::{Bundle, FAMILY};
 use pillion_kubernetes::json;
@@ -22,19 +22,12 @@ const LABELS: [(&str, &str); 3] = [
     ("app.kubernetes.io/part-of", "pillion"),
 ];
 /// The keys in `data` that belong to the bundle. Other keys are left alone.
-const KEYS: [&str; 3] = [BUNDLE, GENERATION, SHARDS];
+const KEYS: [&str; 3] = [BUNDLE, SHARDS, PREVIOUS];
 
 /// Whether a ConfigMap in the namespace of a bundle has the name of its index or of a shard. A plan must observe these
 /// ConfigMaps.
 pub fn belongs(index: &str, name: &str) -> bool {
-    name == index || shard(index, name).is_some()
-}
-
-/// Returns the number of a shard from the name of its ConfigMap.
-fn shard(index: &str, name: &str) -> Option<u32> {
-    let number: u32 = name.strip_prefix(index)?.strip_prefix('-')?.parse().ok()?;
-    // Only the canonical spelling of the number counts.
-    (shard_name(index, number) == name).then_some(number)
+    name == index || checksum_in(name, index).is_some()
 }
 
 fn name(config_map: &Value) -> &str {
@@ -54,12 +47,21 @@ fn ours<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> impl Iterat
     config_maps.iter().filter(move |config_map| belongs(&at.name, name(config_map)) && is_ours(config_map))
 }
 
-/// Returns the sets that are in the bundle now, by name. Unreadable ConfigMaps contribute none. If a set is in several
-/// ConfigMaps, the index wins: shards may be half written or stale.
+/// Returns the index, if it exists.
+fn index<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Option<&'a Arc<Value>> {
+    ours(at, config_maps).find(|config_map| name(config_map) == at.name)
+}
+
+/// Returns the sets that are in the bundle now, by name. Unreadable ConfigMaps contribute none, nor do shards that the
+/// index does not name.
 pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<String, SidecarSet> {
+    let Some(index) = index(at, config_maps) else { return BTreeMap::new() };
+    let named: BTreeSet<&str> = config_map::shards(index).unwrap_or_default().into_iter().collect();
+    let is_named =
+        |config_map: &&Arc<Value>| checksum_in(name(config_map), &at.name).is_some_and(|it| named.contains(it));
+    let shards = ours(at, config_maps).filter(is_named);
     let mut found = BTreeMap::new();
-    let (index, shards): (Vec<_>, Vec<_>) = ours(at, config_maps).partition(|config_map| name(config_map) == at.name);
-    for config_map in index.into_iter().chain(shards) {
+    for config_map in [index].into_iter().chain(shards) {
         let text = config_map::text_of(config_map).unwrap_or_default();
         for set in Bundle::read(text).and_then(|bundle| bundle.verify()).unwrap_or_default() {
             found.entry(set.name().to_owned()).or_insert(set);
@@ -106,37 +108,56 @@ pub(super) fn steps(
                 time = time_of(config_map);
                 if seen.now.0.abs_diff(time.0) >= interval.unsigned_abs() {
                     time = seen.now;
-                    steps.push(patch(seen, config_map, json!({"metadata": {"annotations": {TIME: time.to_string()}}})));
+                    steps.push(patch(seen, config_map, renewal(config_map, time)));
                 }
             }
             continue;
         }
-        steps.push(Step::Apply(applied(wanted, config_map)));
-        if let Some(patch) = left_over(wanted, config_map) {
+        let wanted = applied(wanted, config_map);
+        let patch = left_over(&wanted, config_map);
+        steps.push(Step::Apply(wanted));
+        if let Some(patch) = patch {
             let (uid, _) = identity(config_map);
             let object = reference(seen, name(config_map));
             // The `Apply` before has changed the resource version.
             steps.push(Step::Patch { object, uid, resource_version: None, patch });
         }
     }
-    let count = wanted.len().saturating_sub(1);
-    for config_map in ours(seen.at, seen.config_maps) {
-        let is_stale = shard(&seen.at.name, name(config_map)).is_some_and(|shard| shard as usize >= count);
-        if is_stale && has_labels(config_map) {
-            let (uid, resource_version) = identity(config_map);
-            steps.push(Step::Delete {
-                object: reference(seen, name(config_map)),
-                uid,
-                resource_version: Some(resource_version),
-            });
-        }
-    }
+    steps.extend(deletions(wanted, seen));
     Ok((steps, time))
 }
 
-/// Returns the bundle's values in a ConfigMap.
+/// Returns the steps that delete shards that no reader looks for: neither the wanted index nor the present one names them,
+/// nor does the present one name them as former shards.
+fn deletions(wanted: &[Value], seen: BundleInput<'_>) -> Vec<Step> {
+    let kept: BTreeSet<&str> =
+        index(seen.at, seen.config_maps).into_iter().flat_map(|index| kept_shards(index)).collect();
+    let is_stale = |config_map: &&Arc<Value>| {
+        let is_kept = checksum_in(name(config_map), &seen.at.name).is_none_or(|checksum| kept.contains(checksum));
+        !is_kept && has_labels(config_map) && !wanted.iter().any(|wanted| name(wanted) == name(config_map))
+    };
+    let delete = |config_map: &Arc<Value>| {
+        let (uid, resource_version) = identity(config_map);
+        let object = reference(seen, name(config_map));
+        Step::Delete { object, uid, resource_version: Some(resource_version) }
+    };
+    ours(seen.at, seen.config_maps).filter(is_stale).map(delete).collect()
+}
+
+/// Returns the patch that renews the time of an index. By then, no reader has the index before it any more.
+fn renewal(index: &Value, time: Timestamp) -> Value {
+    let mut patch = json!({"metadata": {"annotations": {TIME: time.to_string()}}});
+    if json::at(index, &["data", PREVIOUS]).is_some()
+        && let Some(patch) = patch.as_object_mut()
+    {
+        patch.insert("data".to_owned(), json!({PREVIOUS: null}));
+    }
+    patch
+}
+
+/// Returns what a ConfigMap says about the present SidecarSets.
 fn says(config_map: &Value) -> impl Iterator<Item = &str> {
-    KEYS.iter().map(|key| json::text(config_map, &["data", key]))
+    [BUNDLE, SHARDS].iter().map(|key| json::text(config_map, &["data", key]))
 }
 
 /// Returns when the bundle was last confirmed to be current; the epoch if the ConfigMap has no such time.
@@ -162,11 +183,18 @@ fn seed(seen: BundleInput<'_>, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
+/// Returns the ConfigMap as it is applied: with its labels, its uid, and the shards that it named until now.
 fn applied(wanted: &Value, config_map: &Value) -> Value {
     let mut object = wanted.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("labels".to_owned(), labels());
         metadata.insert("uid".to_owned(), identity(config_map).0.into());
+    }
+    let named: BTreeSet<&str> = kept_shards(wanted).collect();
+    let former = config_map::shards(config_map).unwrap_or_default();
+    let former: Vec<&str> = former.into_iter().filter(|checksum| *checksum != EMPTY && !named.contains(checksum)).collect();
+    if let Some(data) = object.get_mut("data").and_then(Value::as_object_mut).filter(|_| !former.is_empty()) {
+        data.insert(PREVIOUS.to_owned(), former.join(" ").into());
     }
     object
 }

@@ -3,7 +3,7 @@
 //! The module looks a ConfigMap up and decides whether it may use it: whether it is there, how old it is, whether a shard
 //! fits its index. The server only shortens the bundle in the answer. It reads each version of a ConfigMap once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pillion_bundle::catalog::Catalog;
@@ -64,7 +64,13 @@ impl Maps {
             return Arc::clone(map);
         }
         let map = Arc::new(Map { bytes: Arc::clone(bytes), parsed: Parsed::of(bytes) });
-        self.lock().insert(name.to_owned(), Arc::clone(&map));
+        let mut read = self.lock();
+        // Each content of a shard has its own name.
+        if let Some(index) = map.parsed.as_ref().filter(|_| name == self.at.name) {
+            let kept: HashSet<&str> = config_map::kept_shards(&index.object).collect();
+            read.retain(|name, _| config_map::checksum_in(name, &self.at.name).is_some_and(|it| kept.contains(it)));
+        }
+        read.insert(name.to_owned(), Arc::clone(&map));
         map
     }
 

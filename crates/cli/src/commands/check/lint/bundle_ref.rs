@@ -1,7 +1,9 @@
 //! Checks the ConfigMap that `bundleRef` names, if it is among the documents.
 
+use std::collections::BTreeSet;
+
 use pillion_bundle::Bundle;
-use pillion_bundle::config_map::{self, Fault, GENERATION};
+use pillion_bundle::config_map::{self, Fault};
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -19,33 +21,35 @@ pub fn kept(judged: &Judged<'_>, documents: &[Document]) -> Vec<Finding> {
     let Some(at) = &source.config_map else { return Vec::new() };
     let Some(index) = find(documents, at, &at.name) else { return Vec::new() };
     let mut findings = Vec::new();
-    let mut judge = |document: &Document, is_shard: bool| {
-        let found = &document.manifest.value;
-        let generation = |config_map| json::text(config_map, &["data", GENERATION]);
-        let sound = config_map::text_of(found).and_then(|text| {
-            Bundle::read(text).and_then(|bundle| bundle.verify())?;
-            config_map::shards(found)?;
-            config_map::check_time(found, source, preview::now())
-        });
-        let fault = match sound {
-            Ok(()) if is_shard && generation(found) != generation(&index.manifest.value) => Some(Fault::HalfWritten),
-            Ok(()) => None,
-            Err(fault) => Some(fault),
-        };
-        if let Some(fault) = fault {
-            let name = json::text(found, &["metadata", "name"]);
-            let message = format!("ConfigMap \"{}/{name}\", which bundleRef names, {}", at.namespace, fault.as_str());
-            let remedy = "make it anew with `pillion bundle --config-map`";
-            findings.push(Spot::document(&document.manifest).warning(field(fault), message, remedy));
-        }
+    let mut report = |document: &Document, fault: Fault| {
+        let name = json::text(&document.manifest.value, &["metadata", "name"]);
+        let message = format!("ConfigMap \"{}/{name}\", which bundleRef names, {}", at.namespace, fault.as_str());
+        let remedy = "make it anew with `pillion bundle --config-map`";
+        findings.push(Spot::document(&document.manifest).warning(field(fault), message, remedy));
     };
-    judge(index, false);
-    for shard in 0..config_map::shards(&index.manifest.value).unwrap_or_default() {
-        if let Some(document) = find(documents, at, &config_map::shard_name(&at.name, shard)) {
-            judge(document, true);
+    let found = &index.manifest.value;
+    let shards = config_map::shards(found);
+    let fault = verified(found).and(shards.as_ref().map(drop).map_err(|fault| *fault));
+    if let Err(fault) = fault.and_then(|()| config_map::check_time(found, source, preview::now())) {
+        report(index, fault);
+    }
+    for checksum in shards.unwrap_or_default().into_iter().collect::<BTreeSet<_>>() {
+        let shard = find(documents, at, &config_map::shard_name(&at.name, checksum));
+        let fault = |document: &Document| {
+            let found = &document.manifest.value;
+            verified(found).and_then(|()| config_map::check_shard(found, checksum)).err()
+        };
+        if let Some((document, fault)) = shard.and_then(|document| Some((document, fault(document)?))) {
+            report(document, fault);
         }
     }
     findings
+}
+
+/// Reads the whole bundle of a ConfigMap.
+fn verified(config_map: &Value) -> Result<(), Fault> {
+    Bundle::read(config_map::text_of(config_map)?)?.verify()?;
+    Ok(())
 }
 
 /// Returns the field with the fault.
