@@ -75,8 +75,6 @@ pub enum Fault {
     Damaged,
     /// The SidecarSets together are too long.
     TooLong,
-    /// The ConfigMap is a shard whose bundle is not the one that the index names.
-    Replaced,
 }
 
 impl Fault {
@@ -94,7 +92,6 @@ impl Fault {
             Self::Format => "has a bundle of another format",
             Self::Damaged => "is damaged",
             Self::TooLong => "holds SidecarSets that are too long together",
-            Self::Replaced => "has another bundle than its index names",
         }
     }
 
@@ -107,13 +104,7 @@ impl Fault {
             Self::Unread(_) => "try again",
             Self::Format => "use a policy and a controller of one version",
             Self::TooLong => "shorten or remove SidecarSets",
-            Self::Missing
-            | Self::Empty
-            | Self::Undated
-            | Self::Old
-            | Self::Early
-            | Self::Damaged
-            | Self::Replaced => {
+            Self::Missing | Self::Empty | Self::Undated | Self::Old | Self::Early | Self::Damaged => {
                 "check that Pillion's controller is running"
             }
         }
@@ -182,13 +173,13 @@ fn sets_by(
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
     let index = read(at, at.name.clone(), get)?;
-    let mut sets = opened(&index, &at.name, None, (source, now), choose)?;
+    let mut sets = opened(&index, &at.name, Some((source, now)), choose)?;
     let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
     let shard = namespace.and_then(|namespace| shards.get(shard_of(namespace, shards.len())));
     if let Some(checksum) = shard.filter(|checksum| **checksum != EMPTY) {
         let name = shard_name(&at.name, checksum);
         let shard = read(at, name.clone(), get)?;
-        sets.append(&mut opened(&shard, &name, Some(checksum), (source, now), choose)?);
+        sets.append(&mut opened(&shard, &name, None, choose)?);
     }
     Ok(sets)
 }
@@ -203,31 +194,21 @@ fn read(at: &ConfigMapName, name: String, get: Get<'_>) -> Result<Value, Unavail
     found.map_err(|fault| Unavailable { name: object.name, fault })
 }
 
-/// Returns the sets of the ConfigMap of this name; `checksum` is that of its bundle if it is a shard.
+/// Returns the sets of one ConfigMap. Only the time of an index counts: its shards are as current as the index.
 fn opened(
     config_map: &Value,
     name: &str,
-    checksum: Option<&str>,
-    (source, now): (&BundleSource, Timestamp),
+    dated: Option<(&BundleSource, Timestamp)>,
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
     let open = || {
-        match checksum {
-            None => check_time(config_map, source, now)?,
-            // The checksum says that the shard is as current as its index.
-            Some(checksum) => check_shard(config_map, checksum)?,
+        let text = text_of(config_map)?;
+        if let Some((source, now)) = dated {
+            check_time(config_map, source, now)?;
         }
-        Ok(choose(Bundle::read(text_of(config_map)?)?)?)
+        Ok(choose(Bundle::read(text)?)?)
     };
     open().map_err(|fault| Unavailable { name: name.to_owned(), fault })
-}
-
-/// Checks that a shard has the bundle that its index names by a checksum.
-///
-/// # Errors
-/// [`Fault::Replaced`], and the faults of a bundle that cannot be read.
-pub fn check_shard(shard: &Value, checksum: &str) -> Result<(), Fault> {
-    if Bundle::read(text_of(shard)?)?.checksum() == checksum.as_bytes() { Ok(()) } else { Err(Fault::Replaced) }
 }
 
 /// Returns the text of the bundle in a ConfigMap, without the line feed at the end that a ConfigMap made from a file
@@ -260,10 +241,7 @@ pub fn check_time(config_map: &Value, source: &BundleSource, now: Timestamp) -> 
 pub fn shards(config_map: &Value) -> Result<Vec<&str>, Fault> {
     let Some(text) = json::at(config_map, &["data", SHARDS]).and_then(Value::as_str) else { return Ok(Vec::new()) };
     let shards: Vec<&str> = text.split(' ').collect();
-    let is_checksum = |text: &str| {
-        text == EMPTY || (text.len() == CHECKSUM_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
-    let are_checksums = shards.len() <= SHARDS_MAX && shards.iter().all(|shard| is_checksum(shard));
+    let are_checksums = shards.len() <= SHARDS_MAX && shards.iter().all(|shard| *shard == EMPTY || is_checksum(shard));
     if are_checksums { Ok(shards) } else { Err(Fault::Damaged) }
 }
 
@@ -288,7 +266,11 @@ pub fn shard_name(index: &str, checksum: &str) -> String {
 /// Returns the checksum in the name of a shard's ConfigMap.
 pub fn checksum_in<'a>(name: &'a str, index: &str) -> Option<&'a str> {
     let checksum = name.strip_prefix(index)?.strip_prefix('-')?;
-    (checksum.len() == CHECKSUM_LENGTH && checksum.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(checksum)
+    is_checksum(checksum).then_some(checksum)
+}
+
+fn is_checksum(text: &str) -> bool {
+    text.len() == CHECKSUM_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns all sets, for every namespace; meant for tools, because it reads the index and every shard. A set that is in
@@ -304,11 +286,11 @@ pub fn every_set(
     let choose: Choice<'_> = &|bundle| bundle.sets();
     let get: Get<'_> = &|object| lookup.get(object);
     let index = read(at, at.name.clone(), get)?;
-    let mut sets = opened(&index, &at.name, None, (source, now), choose)?;
+    let mut sets = opened(&index, &at.name, Some((source, now)), choose)?;
     let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
     for checksum in shards.into_iter().filter(|checksum| *checksum != EMPTY).collect::<BTreeSet<_>>() {
         let name = shard_name(&at.name, checksum);
-        for set in opened(&read(at, name.clone(), get)?, &name, Some(checksum), (source, now), choose)? {
+        for set in opened(&read(at, name.clone(), get)?, &name, None, choose)? {
             if !sets.iter().any(|known| known.name() == set.name()) {
                 sets.push(set);
             }

@@ -139,11 +139,6 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Returns the checksum that the bundle states. It differs from that of any other content ([`Bundle::verify`]).
-    pub fn checksum(&self) -> &'a [u8] {
-        self.checksum
-    }
-
     /// Returns the number of sets in the bundle.
     pub fn len(&self) -> usize {
         self.parts.count

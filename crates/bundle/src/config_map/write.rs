@@ -91,7 +91,8 @@ fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
         }
         lengths.into_iter().max().unwrap_or_default()
     };
-    let mut counts = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count <= SHORT_SHARDS_MAX);
+    let mut counts =
+        std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count <= SHORT_SHARDS_MAX);
     let count = counts.find(|count| longest(*count) <= SHARD_LENGTH).unwrap_or(SHORT_SHARDS_MAX);
     (index + longest(count) + WORTHWHILE <= length).then_some(count)
 }

@@ -297,6 +297,8 @@ impl SidecarSetRollout {
         };
         let version = match self.version(&resource, sources) {
             Version::Known(version) => version,
+            // Pods that are created now could still get the version before.
+            Version::Unsettled(left) => return Ok(Done::LookAgain(left)),
             Version::OfSettings => {
                 let text = "the policy's settings have a SidecarSet of this name, which new Pods get; SidecarSets of the \
                             settings are not rolled out";

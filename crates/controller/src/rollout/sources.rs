@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use k8s_openapi::api::core::v1::ConfigMap as ConfigMapObject;
 use kube::Api;
 use kube::api::ObjectMeta;
 use pillion_admission::settings::Settings;
-use pillion_bundle::source::ConfigMapName;
+use pillion_bundle::source::{BundleLookups, BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{belongs, stored};
 use pillion_rollout::history::Revision;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -19,7 +21,7 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::SidecarSetRollout;
-use crate::context::Context;
+use crate::context::{Clock, Context};
 use crate::controller::Controller as _;
 use crate::store::{Facets, Projection, Watch, Watched};
 use crate::wakes::{Keys, Wakes};
@@ -28,12 +30,14 @@ use crate::wakes::{Keys, Wakes};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     bundle: Option<ConfigMapName>,
+    lookups: BundleLookups,
     pub(super) system_namespace: String,
 }
 
 impl Place {
     pub(super) fn of(settings: &Settings) -> Self {
-        Self { bundle: settings.bundle_source.config_map.clone(), system_namespace: settings.system_namespace.clone() }
+        let BundleSource { config_map, lookups, .. } = &settings.bundle_source;
+        Self { bundle: config_map.clone(), lookups: *lookups, system_namespace: settings.system_namespace.clone() }
     }
 }
 
@@ -73,21 +77,28 @@ impl Projection for StoredRevision {
 pub(super) enum Version {
     /// This one, with its defaults and hashes.
     Known(SidecarSet),
+    /// This time passes before every policy server has the version in the bundle.
+    Unsettled(Duration),
     /// None: the settings have a SidecarSet of this name, which is never rolled out.
     OfSettings,
     /// None: the bundle does not contain the SidecarSet.
     NotInBundle,
 }
 
-/// SidecarSets by name.
-type SidecarSets = Arc<BTreeMap<String, SidecarSet>>;
+/// How long a policy server may have a former bundle: its cache keeps an answer for five seconds, and the answer may have
+/// been on its way.
+const CACHED: Duration = Duration::from_secs(7);
+
+/// SidecarSets of the bundle by name, each with the time since when it is known.
+type SidecarSets = Arc<BTreeMap<String, (SidecarSet, Timestamp)>>;
 
 /// The watches. They end when this is dropped.
 pub(super) struct Sources {
     pub(super) place: Place,
     config_maps: Option<Watched<ConfigMap>>,
     pub(super) revisions: Watched<StoredRevision>,
-    /// The SidecarSets of the bundle, by name, and the count of changes for which they were read.
+    clock: Clock,
+    /// The SidecarSets of the bundle, and the count of changes for which they were read.
     bundled: Mutex<Option<(u64, SidecarSets)>>,
 }
 
@@ -116,7 +127,7 @@ impl Sources {
             let groups = change.before.iter().chain(&change.after).flat_map(|revision| revision.groups());
             Keys::Many(groups.collect())
         });
-        Self { place, config_maps, revisions, bundled: Mutex::default() }
+        Self { place, config_maps, revisions, clock: context.clock.clone(), bundled: Mutex::default() }
     }
 
     /// Waits until everything was listed.
@@ -131,7 +142,9 @@ impl Sources {
     /// otherwise `resource`, the custom resource.
     pub(super) fn version(&self, resource: &SidecarSet) -> Version {
         let Some(bundled) = self.bundled() else { return Version::Known(prepared(resource)) };
-        bundled.get(resource.name()).cloned().map_or(Version::NotInBundle, Version::Known)
+        let Some((set, since)) = bundled.get(resource.name()) else { return Version::NotInBundle };
+        let left = unsettled(self.place.lookups, *since, self.clock.now());
+        left.map_or_else(|| Version::Known(set.clone()), Version::Unsettled)
     }
 
     /// Whether there is a bundle.
@@ -150,15 +163,52 @@ impl Sources {
             return Some(Arc::clone(sets));
         }
         let maps: Vec<Arc<Value>> = maps.all().iter().map(|map| Arc::clone(&map.0)).collect();
-        let sets = stored(at, &maps).into_iter().map(|set| (set.name().to_owned(), set));
-        let sets = Arc::new(sets.collect::<BTreeMap<_, _>>());
+        let (now, before) = (self.clock.now(), read.take().map(|(_, sets)| sets).unwrap_or_default());
+        let since = |set: &SidecarSet| {
+            let known = before.get(set.name()).filter(|(known, _)| known.hash() == set.hash());
+            known.map_or(now, |(_, since)| *since)
+        };
+        let named = |set: SidecarSet| {
+            let since = since(&set);
+            (set.name().to_owned(), (set, since))
+        };
+        let sets = Arc::new(stored(at, &maps).into_iter().map(named).collect::<BTreeMap<_, _>>());
         *read = Some((count, Arc::clone(&sets)));
         Some(sets)
     }
+}
+
+/// Returns how long policy servers may still have the version before, if they may.
+fn unsettled(lookups: BundleLookups, since: Timestamp, now: Timestamp) -> Option<Duration> {
+    let passed = Duration::from_secs(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or_default());
+    let left = CACHED.checked_sub(passed).filter(|left| !left.is_zero());
+    left.filter(|_| lookups == BundleLookups::Cached)
 }
 
 /// Returns the names of the SidecarSets of the settings; `None` if they cannot be read.
 pub(super) fn of_settings(settings: &Settings) -> Option<BTreeSet<String>> {
     let sets = settings.all_sidecar_sets().ok()?;
     Some(sets.iter().map(|set| json::text(set.as_value(), &["metadata", "name"]).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::just_read(BundleLookups::Cached, 100, Some(7))]
+    #[case::a_moment_ago(BundleLookups::Cached, 104, Some(3))]
+    #[case::long_enough(BundleLookups::Cached, 107, None)]
+    #[case::long_ago(BundleLookups::Cached, 100_000, None)]
+    #[case::a_clock_that_was_put_back(BundleLookups::Cached, 90, Some(7))]
+    #[case::read_for_each_request(BundleLookups::Live, 100, None)]
+    fn a_version_is_rolled_out_when_every_policy_server_has_it(
+        #[case] lookups: BundleLookups,
+        #[case] now: i64,
+        #[case] left: Option<u64>,
+    ) {
+        assert_eq!(unsettled(lookups, Timestamp(100), Timestamp(now)), left.map(Duration::from_secs));
+    }
 }

@@ -35,11 +35,7 @@ pub fn kept(judged: &Judged<'_>, documents: &[Document]) -> Vec<Finding> {
     }
     for checksum in shards.unwrap_or_default().into_iter().collect::<BTreeSet<_>>() {
         let shard = find(documents, at, &config_map::shard_name(&at.name, checksum));
-        let fault = |document: &Document| {
-            let found = &document.manifest.value;
-            verified(found).and_then(|()| config_map::check_shard(found, checksum)).err()
-        };
-        if let Some((document, fault)) = shard.and_then(|document| Some((document, fault(document)?))) {
+        if let Some((document, fault)) = shard.and_then(|it| Some((it, verified(&it.manifest.value).err()?))) {
             report(document, fault);
         }
     }
