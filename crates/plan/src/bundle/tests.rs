@@ -463,7 +463,8 @@ fn a_change_replaces_only_the_shards_that_it_concerns() {
     world.max = world.settle().length - 1;
     world.settle();
     let index = |world: &World| Arc::clone(world.config_map("sets").unwrap());
-    let shards = |world: &World| config_map::shards(&index(world)).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let shards =
+        |world: &World| config_map::shards(&index(world)).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
     let (before, count) = (shards(&world), world.config_maps.len());
     let mut changed = bound("a", "a");
     changed["spec"]["containers"][0]["image"] = json!("a:2");

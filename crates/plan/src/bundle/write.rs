@@ -192,7 +192,8 @@ fn applied(wanted: &Value, config_map: &Value) -> Value {
     }
     let named: BTreeSet<&str> = kept_shards(wanted).collect();
     let former = config_map::shards(config_map).unwrap_or_default();
-    let former: Vec<&str> = former.into_iter().filter(|checksum| *checksum != EMPTY && !named.contains(checksum)).collect();
+    let former: Vec<&str> =
+        former.into_iter().filter(|checksum| *checksum != EMPTY && !named.contains(checksum)).collect();
     if let Some(data) = object.get_mut("data").and_then(Value::as_object_mut).filter(|_| !former.is_empty()) {
         data.insert(PREVIOUS.to_owned(), former.join(" ").into());
     }

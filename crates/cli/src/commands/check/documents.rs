@@ -55,12 +55,13 @@ const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBindi
 
 /// Settings that identify a document on their own. Other programs also have keys named `bundle`, `role` and
 /// `serviceAccount`.
-const TELLING: [&str; 7] = [
+const TELLING: [&str; 8] = [
     "sidecarSets",
     "controllerRevisions",
     "patchPodMetadataWhitelist",
     "shoots",
     "bundleRef",
+    "bundleLookups",
     "onBundleUnavailable",
     "bundleMaxAge",
 ];
