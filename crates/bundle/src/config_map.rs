@@ -8,7 +8,7 @@
 //! If there are many SidecarSets, the ConfigMap is the index of `n` shards:
 //!
 //! ```text
-//! data.shards        n texts, separated by spaces: the checksum of the bundle in each shard, "-" for an empty shard
+//! data.shards        n checksums, separated by spaces: that of the bundle in each shard; 32 zeros for an empty shard
 //! data.bundle        the SidecarSets that may match in every namespace
 //! data.previous      the checksums of shards that the index before named, for readers that still have that index
 //! ```
@@ -47,10 +47,8 @@ pub const BUNDLE: &str = "bundle";
 pub const SHARDS: &str = "shards";
 /// The key of the checksums of former shards in the data.
 pub const PREVIOUS: &str = "previous";
-/// The checksum of a shard without SidecarSets. It has no ConfigMap.
-pub const EMPTY: &str = "-";
-/// The most shards of a bundle.
-pub(crate) const SHARDS_MAX: usize = 1024;
+/// Stands for the checksum of a shard without SidecarSets, which has no ConfigMap.
+pub const EMPTY: &str = "00000000000000000000000000000000";
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -174,9 +172,8 @@ fn sets_by(
 ) -> Result<Vec<SidecarSet>, Unavailable> {
     let index = read(at, at.name.clone(), get)?;
     let mut sets = opened(&index, &at.name, Some((source, now)), choose)?;
-    let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
-    let shard = namespace.and_then(|namespace| shards.get(shard_of(namespace, shards.len())));
-    if let Some(checksum) = shard.filter(|checksum| **checksum != EMPTY) {
+    let shard = namespace.map_or(Ok(None), |namespace| shard_for(namespace, &index));
+    if let Some(checksum) = shard.map_err(|fault| Unavailable { name: at.name.clone(), fault })? {
         let name = shard_name(&at.name, checksum);
         let shard = read(at, name.clone(), get)?;
         sets.append(&mut opened(&shard, &name, None, choose)?);
@@ -237,12 +234,27 @@ pub fn check_time(config_map: &Value, source: &BundleSource, now: Timestamp) -> 
 /// Returns the checksums of an index's shards, in order; none if the ConfigMap is not an index.
 ///
 /// # Errors
-/// The text is not a list of 1 to [`SHARDS_MAX`] checksums ([`Fault::Damaged`]).
+/// The text is not a list of checksums ([`Fault::Damaged`]).
 pub fn shards(config_map: &Value) -> Result<Vec<&str>, Fault> {
     let Some(text) = json::at(config_map, &["data", SHARDS]).and_then(Value::as_str) else { return Ok(Vec::new()) };
     let shards: Vec<&str> = text.split(' ').collect();
-    let are_checksums = shards.len() <= SHARDS_MAX && shards.iter().all(|shard| *shard == EMPTY || is_checksum(shard));
-    if are_checksums { Ok(shards) } else { Err(Fault::Damaged) }
+    if shards.iter().all(|shard| is_checksum(shard)) { Ok(shards) } else { Err(Fault::Damaged) }
+}
+
+/// Returns the checksum of the shard of a namespace; `None` if there are no shards, or if that shard is empty.
+///
+/// # Errors
+/// The text is not a list of checksums ([`Fault::Damaged`]).
+fn shard_for<'a>(namespace: &str, index: &'a Value) -> Result<Option<&'a str>, Fault> {
+    let text = json::text(index, &["data", SHARDS]);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    // Each checksum is as long as the others, and a space follows it, except the last one.
+    let length = CHECKSUM_LENGTH + 1;
+    let start = shard_of(namespace, (text.len() + 1) / length) * length;
+    let checksum = text.get(start..start + CHECKSUM_LENGTH).filter(|text| is_checksum(text)).ok_or(Fault::Damaged)?;
+    Ok(Some(checksum).filter(|checksum| *checksum != EMPTY))
 }
 
 /// Returns the checksums of the ConfigMaps of shards that readers of this index, or of the one before, may look for.

@@ -8,7 +8,7 @@ use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::{BUNDLE, EMPTY, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
+use super::{BUNDLE, EMPTY, SHARDS, TIME, shard_name, shard_of};
 use crate::source::ConfigMapName;
 use crate::{Bundle, PREFIX};
 
@@ -20,6 +20,8 @@ const SHARD_LENGTH: usize = 32 * 1024;
 /// The fewest bytes of which shards spare each Pod. A Pod that needs a shard needs a second lookup, which costs a policy
 /// server about as much as these bytes.
 const WORTHWHILE: usize = 96 * 1024;
+/// The most shards of a bundle: their checksums are a part of the index.
+const SHARDS_MAX: usize = 1024;
 /// The most shards that are made to be short.
 const SHORT_SHARDS_MAX: usize = 64;
 
