@@ -1,7 +1,7 @@
 //! The parts of a `SidecarSet` that matching needs. The rest is not prepared until the set matches.
 
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::json;
+use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
@@ -88,6 +88,13 @@ impl<'a> CompiledSet<'a> {
     /// Whether the set is a candidate in this namespace (MATCH-4).
     pub fn is_candidate(&self, namespace: &str) -> bool {
         matches!(self.scope, Scope::Cluster) || self.is_bound_to(namespace)
+    }
+
+    /// Whether the set matches a Pod in this namespace with these labels, if the labels of the Namespace fit. A set
+    /// whose selector cannot be parsed may match, so that admission reports the error.
+    pub fn may_match(&self, namespace: &str, labels: Option<&Object>) -> bool {
+        let is_others = || self.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
+        !self.paused && self.is_candidate(namespace) && !is_others()
     }
 }
 
