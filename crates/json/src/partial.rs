@@ -122,18 +122,17 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
         budget.spend_on_members()?;
         let mut object = Object::new();
         while let Some(key) = map.next_key::<String>()? {
-            match self.members.iter().find(|(name, _)| *name == key) {
-                Some((name, part)) => {
-                    let seed = HeadSeed { budget, part: *part, name, rest };
-                    if object.insert(key, map.next_value_seed(seed)?).is_some() {
-                        return Err(A::Error::custom("a member of the head is there twice"));
-                    }
-                }
-                None if key == NUMBER => return Err(A::Error::custom("the library's own key")),
-                None => {
-                    budget.spend_on_value()?;
-                    rest.push((parent, key, map.next_value()?));
-                }
+            let is_sound = if let Some((name, part)) = self.members.iter().find(|(name, _)| *name == key) {
+                let seed = HeadSeed { budget, part: *part, name, rest };
+                object.insert(key, map.next_value_seed(seed)?).is_none()
+            } else {
+                budget.spend_on_value()?;
+                let is_sound = key != NUMBER;
+                rest.push((parent, key, map.next_value()?));
+                is_sound
+            };
+            if !is_sound {
+                return Err(A::Error::custom("is no part"));
             }
         }
         Ok(Value::Object(object))

@@ -1,13 +1,29 @@
 //! The parts of a `SidecarSet` that matching needs. The rest is not prepared until the set matches.
 
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::json::{self, Object, Part};
 use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare;
+
+/// The part of a manifest of either version that tells its name and whether it may match a Pod.
+pub const HEAD: Part = Part::Members(&[
+    ("apiVersion", Part::Whole),
+    ("kind", Part::Whole),
+    ("metadata", Part::Members(&[("name", Part::Whole)])),
+    (
+        "spec",
+        Part::Members(&[
+            ("injectionStrategy", Part::Whole),
+            ("namespace", Part::Whole),
+            ("namespaceSelector", Part::Whole),
+            ("selector", Part::Whole),
+        ]),
+    ),
+]);
 
 /// The namespaces in which a `SidecarSet` is a candidate (MATCH-4).
 #[derive(Clone, Debug)]
