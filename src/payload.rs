@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pillion_admission::settings::{BorrowedSettings, Settings};
+use pillion_admission::settings::{BorrowedSettings, SIDECAR_SETS, Settings};
 use pillion_bundle::PREFIX;
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::json::{self, Budget, Object, ParseError};
+use pillion_kubernetes::json::{self, Budget, Object, ParseError, Partial, Partials};
 use pillion_kubernetes::outcome::{Code, Reason, Refusal};
+use pillion_sidecarset::sidecar_set::compiled::HEAD;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -26,7 +27,7 @@ const LATER: [&str; 3] = ["object", "oldObject", "userInfo"];
 #[derive(Default)]
 pub struct Payload<'a> {
     request: Option<Parts<'a>>,
-    settings: Option<SettingsParts<'a>>,
+    settings: SettingsParts<'a>,
 }
 
 /// The parts of a request.
@@ -44,31 +45,33 @@ struct Parts<'a> {
 #[derive(Default)]
 struct SettingsParts<'a> {
     texts: BTreeMap<String, &'a RawValue>,
+    /// `sidecarSets`, if they are read in parts.
+    manifests: Option<Vec<Partial<'a>>>,
     /// The text of `bundle`.
     bundle: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> Payload<'a> {
-    /// Reads a payload from which the bundle may have been cut out.
+    /// Reads a payload from which the bundle may have been cut out. `in_parts` is whether to read the manifests of
+    /// SidecarSets in parts, if the request may create a Pod.
     ///
     /// # Errors
     /// Code 400 if the payload is not JSON, or if the request or the settings are not an object.
-    pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>) -> Result<Self, Refusal> {
+    pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>, in_parts: bool) -> Result<Self, Refusal> {
         if let Some(bundle) = shortened.bundle
-            && let Ok(mut payload) = Self::parse(&shortened.text, &Budget::of(whole))
-            && let Some(settings) = &mut payload.settings
-            && matches!(settings.bundle, Some(Cow::Borrowed(text)) if text == PREFIX.as_bytes())
+            && let Ok(mut payload) = Self::parse(&shortened.text, &Budget::of(whole), in_parts)
+            && matches!(payload.settings.bundle, Some(Cow::Borrowed(text)) if text == PREFIX.as_bytes())
         {
-            settings.bundle = Some(bundle.into());
+            payload.settings.bundle = Some(bundle.into());
             return Ok(payload);
         }
-        Self::parse(whole, &Budget::of(whole))
+        Self::parse(whole, &Budget::of(whole), in_parts)
     }
 
-    fn parse(text: &'a [u8], budget: &Budget) -> Result<Self, Refusal> {
+    fn parse(text: &'a [u8], budget: &Budget, in_parts: bool) -> Result<Self, Refusal> {
         let payload = json::utf8(text).and_then(|text| {
             let mut deserializer = serde_json::Deserializer::from_str(text);
-            let payload = deserializer.deserialize_map(PayloadVisitor(budget))?;
+            let payload = deserializer.deserialize_map(PayloadVisitor { budget, in_parts })?;
             deserializer.end().map(|()| payload)
         });
         payload.map_err(|error| unreadable(&budget.error(error)))
@@ -96,13 +99,18 @@ impl<'a> Payload<'a> {
         self.request.as_ref().and_then(|request| request.texts.get(key)).map_or(Ok(Value::Null), |text| value(text))
     }
 
-    /// Decodes the settings for admission, without validating them.
+    /// Takes the manifests of SidecarSets, if they were read in parts.
+    pub fn manifests(&mut self) -> Option<Vec<Partial<'a>>> {
+        self.settings.manifests.take()
+    }
+
+    /// Decodes the settings for admission, without validating them, and without manifests that were read in parts.
     ///
     /// # Errors
     /// Code 400 with every error. A policy server refuses such settings when it starts, so only hosts that skip
     /// `validate_settings` get here.
     pub fn settings(self) -> Result<BorrowedSettings<'a>, Refusal> {
-        let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
+        let SettingsParts { texts, bundle, .. } = self.settings;
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Vec<_>, Refusal>>()?;
         // Collect from a list, as the parser does for long objects: the module already contains the sort of this
@@ -116,7 +124,10 @@ impl<'a> Payload<'a> {
     }
 }
 
-struct PayloadVisitor<'b>(&'b Budget);
+struct PayloadVisitor<'b> {
+    budget: &'b Budget,
+    in_parts: bool,
+}
 
 impl<'de> Visitor<'de> for PayloadVisitor<'_> {
     type Value = Payload<'de>;
@@ -129,8 +140,13 @@ impl<'de> Visitor<'de> for PayloadVisitor<'_> {
         let mut payload = Payload::default();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "request" => payload.request = map.next_value_seed(PartsSeed(self.0))?,
-                "settings" => payload.settings = map.next_value()?,
+                "request" => payload.request = map.next_value_seed(PartsSeed(self.budget))?,
+                "settings" => {
+                    // Only a new Pod can do without some of them. Policy servers write the request first.
+                    let is_new_pod = payload.request.as_ref().is_some_and(|request| may_be_new_pod(&request.envelope));
+                    let budget = Some(self.budget).filter(|_| self.in_parts && is_new_pod);
+                    payload.settings = map.next_value_seed(SettingsSeed(budget))?;
+                }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -145,7 +161,7 @@ impl<'de> DeserializeSeed<'de> for PartsSeed<'_> {
     type Value = Option<Parts<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
+        deserializer.deserialize_option(self)
     }
 }
 
@@ -156,8 +172,12 @@ impl<'de> Visitor<'de> for PartsSeed<'_> {
         f.write_str("an AdmissionRequest")
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
         Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -181,19 +201,30 @@ impl<'de> Visitor<'de> for PartsSeed<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for SettingsParts<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(SettingsVisitor)
+/// Reads settings. Null means none. With a budget, reads manifests of SidecarSets in parts.
+struct SettingsSeed<'b>(Option<&'b Budget>);
+
+impl<'de> DeserializeSeed<'de> for SettingsSeed<'_> {
+    type Value = SettingsParts<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
     }
 }
 
-struct SettingsVisitor;
-
-impl<'de> Visitor<'de> for SettingsVisitor {
+impl<'de> Visitor<'de> for SettingsSeed<'_> {
     type Value = SettingsParts<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of settings")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(SettingsParts::default())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -204,6 +235,10 @@ impl<'de> Visitor<'de> for SettingsVisitor {
                     Cow::Borrowed(text) => text.as_bytes().into(),
                     Cow::Owned(text) => text.into_bytes().into(),
                 });
+            } else if let Some(budget) = self.0
+                && key == SIDECAR_SETS
+            {
+                parts.manifests = Some(map.next_value_seed(Partials(budget, HEAD))?);
             } else {
                 parts.texts.insert(key, map.next_value()?);
             }

@@ -47,14 +47,13 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
     }
     Ok(match target {
         Target::PodCreate => {
-            let Request { uid, namespace: requested, object, .. } = request;
-            let namespace = pod::PodRequest { uid, namespace: requested, object }.namespace().to_owned();
-            let labels = json::object(object, &["metadata", "labels"]);
+            let pod = request.pod();
+            let namespace = pod.namespace();
             // A mirror Pod stays as it is, so no bundle is read for it.
-            let asker =
-                (!pod_identity::is_mirror(object)).then_some(Asker { namespace: Some(&namespace), is_exempt: false });
+            let asker = (!pod_identity::is_mirror(pod.object))
+                .then_some(Asker { namespace: Some(namespace), is_exempt: false });
             let (sidecar_sets, notice) =
-                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(&namespace, labels))?;
+                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, pod.labels()))?;
             let context = pod::Context {
                 sidecar_sets: &sidecar_sets,
                 revisions: &settings.controller_revisions,
@@ -65,7 +64,8 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            notice.add_to(pod::admit_in_place(uid, requested, object, context), settings)
+            let Request { uid, namespace, object, .. } = request;
+            notice.add_to(pod::admit_in_place(uid, namespace, object, context), settings)
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {

@@ -5,7 +5,7 @@ use pillion_inject::Injected;
 use pillion_inject::matching::{self, Query, Sources};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
-use pillion_kubernetes::json;
+use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
@@ -41,6 +41,11 @@ impl<'a> PodRequest<'a> {
     /// Like [`Self::namespace_of`], for a Pod that was not decoded.
     pub fn namespace(&self) -> &'a str {
         self.or_own(json::text(self.object, &["metadata", "namespace"]))
+    }
+
+    /// Returns the labels of the Pod, which need not be decoded.
+    pub fn labels(&self) -> Option<&'a Object> {
+        json::object(self.object, &["metadata", "labels"])
     }
 
     fn or_own(&self, own: &'a str) -> &'a str {

@@ -10,6 +10,8 @@ use pillion_kubernetes::outcome::{Code, Reason, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::pod::PodRequest;
+
 /// Group, version and kind of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -148,6 +150,11 @@ impl Request {
             ) => Target::ShootWrite,
             _ => Target::Other,
         }
+    }
+
+    /// Returns the request as one to create a Pod, if that is what it is about ([`Target::PodCreate`]).
+    pub fn pod(&self) -> PodRequest<'_> {
+        PodRequest { uid: &self.uid, namespace: &self.namespace, object: &self.object }
     }
 }
 

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use pillion_kubernetes::json::Object;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 
 use super::anchors;
-use super::{Bundle, BundleError, document, matches, write};
+use super::{Bundle, BundleError, document, write};
 
 /// A verified bundle, with what choosing sets needs in memory.
 #[derive(Debug)]
@@ -63,7 +64,8 @@ impl Catalog {
         let mut found: Vec<usize> = anchors.flatten().copied().collect();
         found.sort_unstable();
         found.dedup();
-        found.retain(|index| self.heads.get(*index).is_some_and(|head| matches(head, namespace, labels)));
+        let matches = |head| CompiledSet::of_manifest(head).may_match(namespace, labels);
+        found.retain(|index| self.heads.get(*index).is_some_and(matches));
         found
     }
 

@@ -167,7 +167,9 @@ impl<'a> Bundle<'a> {
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
         let candidates = anchors::find(&self.parts, namespace, labels)?;
-        self.sets_among(&mut candidates.into_iter(), &|head| matches(head, namespace, labels))
+        self.sets_among(&mut candidates.into_iter(), &|head| {
+            CompiledSet::of_manifest(head).may_match(namespace, labels)
+        })
     }
 
     /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same
@@ -250,14 +252,6 @@ fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
         return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
     }
     if weight::is_too_dense(&sets) { Err(BundleError::TooDense) } else { Ok(sets) }
-}
-
-/// Whether a set matches a Pod in this namespace with these labels, as its head tells: without the labels of the
-/// Namespace. A set whose selector cannot be parsed does, so that admission reports the error.
-fn matches(head: &SidecarSet, namespace: &str, labels: Option<&Object>) -> bool {
-    let compiled = CompiledSet::of_manifest(head);
-    let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
-    !is_others && compiled.is_candidate(namespace) && !compiled.paused
 }
 
 fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {

@@ -7,8 +7,12 @@
 
 pub mod go;
 mod parse;
+mod partial;
 
 pub use parse::{Bounded, Budget, ParseError, Seed, parse, utf8};
+pub use partial::{Part, Partial, Partials};
+
+use parse::{NUMBER, parse_within};
 
 /// A JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

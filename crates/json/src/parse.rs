@@ -23,7 +23,7 @@ const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 36 };
 const FEW: usize = 64;
 
 /// The key with which `serde_json` passes the literal of a number that is not a 64-bit integer.
-const NUMBER: &str = "$serde_json::private::Number";
+pub(crate) const NUMBER: &str = "$serde_json::private::Number";
 
 /// A limit that depends on the length of a text.
 struct Allowance {
@@ -64,12 +64,14 @@ impl ParseError {
 /// one for each 36 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     let budget = Budget::of(text);
-    let value = utf8(text).and_then(|text| {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let value = budget.seed().deserialize(&mut deserializer)?;
-        deserializer.end().map(|()| value)
-    });
-    value.map_err(|error| budget.error(error))
+    parse_within(&budget, utf8(text).map_err(|error| budget.error(error))?)
+}
+
+/// Like [`parse`], within a budget that may be for several texts.
+pub(crate) fn parse_within(budget: &Budget, text: &str) -> Result<Value, ParseError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = budget.seed().deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| budget.error(error))
 }
 
 /// Returns the text of some bytes. One check of all bytes is enough: given bytes, `serde_json` would check each string
@@ -112,6 +114,22 @@ impl Budget {
         ParseError { source, is_too_dense: self.is_spent.get() }
     }
 
+    /// Counts a value.
+    ///
+    /// # Errors
+    /// The budget is spent.
+    pub(crate) fn spend_on_value<E: serde::de::Error>(&self) -> Result<(), E> {
+        self.spend(&self.values)
+    }
+
+    /// Counts the members of an object that is not empty.
+    ///
+    /// # Errors
+    /// The budget is spent.
+    pub(crate) fn spend_on_members<E: serde::de::Error>(&self) -> Result<(), E> {
+        self.spend(&self.objects)
+    }
+
     fn spend<E: serde::de::Error>(&self, what: &Cell<usize>) -> Result<(), E> {
         let left = what.get().checked_sub(1).ok_or_else(|| {
             self.is_spent.set(true);
@@ -130,7 +148,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.0.spend(&self.0.values)?;
+        self.0.spend_on_value()?;
         deserializer.deserialize_any(self)
     }
 }
@@ -175,7 +193,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         if first == NUMBER {
             return map.next_value().map(|Literal(number)| Value::Number(number));
         }
-        self.0.spend(&self.0.objects)?;
+        self.0.spend_on_members()?;
         let mut object = Object::new();
         object.insert(first, map.next_value_seed(self)?);
         while object.len() < FEW {
@@ -197,7 +215,7 @@ struct Literal(Number);
 
 impl<'de> Deserialize<'de> for Literal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LiteralVisitor)
+        deserializer.deserialize_string(LiteralVisitor)
     }
 }
 

@@ -4,8 +4,11 @@
 //! policy run it. The shape is defined by types that derive serde's traits; the JSON Schema of the settings comes from
 //! the same types. [`Settings::validate`] checks each `SidecarSet` and conflicts between them. Only `validate_settings`
 //! runs it, since injection uses `SidecarSet`s as they are.
+//!
+//! The module shows a new Pod only those manifests that may match it ([`matching()`]); `decode` does not see the others.
 
 mod manifests;
+mod matching;
 mod raw;
 mod rivals;
 #[cfg(feature = "schema")]
@@ -20,6 +23,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+pub use matching::matching;
 use pillion_bundle::config_map::Choice;
 use pillion_bundle::source::BundleSource;
 use pillion_bundle::{Bundle, BundleError};
@@ -36,6 +40,9 @@ use serde_json::Value;
 
 /// The default namespace of OpenKruise's configuration.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
+
+/// The name of the setting with the manifests of SidecarSets.
+pub const SIDECAR_SETS: &str = "sidecarSets";
 
 /// Decoded settings. [`Default`] is what `{}` decodes to.
 pub type Settings = BorrowedSettings<'static>;

@@ -22,9 +22,8 @@ use serde_json::Value;
 
 use super::shape::read;
 use super::whitelist::Whitelist;
-use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
+use super::{BorrowedSettings, Role, SIDECAR_SETS, SYSTEM_NAMESPACE, manifests};
 
-const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";
 const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";

@@ -109,10 +109,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
 /// # Errors
 /// The Namespace could not be read, or the selector cannot be parsed.
 pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Result<bool, Vec<Reason>> {
-    if set.paused || !set.is_candidate(query.namespace) {
-        return Ok(false);
-    }
-    if set.selector.as_ref().is_ok_and(|selector| !selector.selects(query.pod.labels())) {
+    if !set.may_match(query.namespace, query.pod.labels()) {
         return Ok(false);
     }
     match is_in_namespace(set, query.namespace, lookup) {

@@ -1,13 +1,29 @@
 //! The parts of a `SidecarSet` that matching needs. The rest is not prepared until the set matches.
 
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::json;
+use pillion_kubernetes::json::{self, Object, Part};
 use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare;
+
+/// The part of a manifest of either version that tells its name and whether it may match a Pod.
+pub const HEAD: Part = Part::Members(&[
+    ("apiVersion", Part::Whole),
+    ("kind", Part::Whole),
+    ("metadata", Part::Members(&[("name", Part::Whole)])),
+    (
+        "spec",
+        Part::Members(&[
+            ("injectionStrategy", Part::Whole),
+            ("namespace", Part::Whole),
+            ("namespaceSelector", Part::Whole),
+            ("selector", Part::Whole),
+        ]),
+    ),
+]);
 
 /// The namespaces in which a `SidecarSet` is a candidate (MATCH-4).
 #[derive(Clone, Debug)]
@@ -88,6 +104,13 @@ impl<'a> CompiledSet<'a> {
     /// Whether the set is a candidate in this namespace (MATCH-4).
     pub fn is_candidate(&self, namespace: &str) -> bool {
         matches!(self.scope, Scope::Cluster) || self.is_bound_to(namespace)
+    }
+
+    /// Whether the set matches a Pod in this namespace with these labels, if the labels of the Namespace fit. A set
+    /// whose selector cannot be parsed may match, so that admission reports the error.
+    pub fn may_match(&self, namespace: &str, labels: Option<&Object>) -> bool {
+        let is_others = || self.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
+        !self.paused && self.is_candidate(namespace) && !is_others()
     }
 }
 
