@@ -30,7 +30,7 @@ use serde_json::Value;
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
 use crate::layout::CHECKSUM_LENGTH;
-use crate::source::{BundleLookups, BundleSource, ConfigMapName};
+use crate::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
@@ -142,7 +142,7 @@ pub type Choice<'a> = &'a dyn Fn(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleEr
 /// are all of them if there are no shards.
 ///
 /// Reads at most two ConfigMaps: `at`, and if that has shards, the shard of the namespace. With
-/// [`BundleLookups::Cached`], reads them again, past the cache, if what the cache has cannot be used: it may be old.
+/// [`BundleSource::is_cached`], reads them again, past the cache, if what the cache has cannot be used: it may be old.
 ///
 /// # Errors
 /// The first ConfigMap that is [`Unavailable`].
@@ -154,7 +154,7 @@ pub fn sets(
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
     let by = |get: Get<'_>| sets_by(get, (at, source), namespace, now, choose);
-    if source.lookups == BundleLookups::Cached {
+    if source.is_cached {
         match by(&|object| lookup.get_cached(object)) {
             Err(Unavailable { fault, .. }) if !matches!(fault, Fault::Unread(_)) => {}
             found => return found,

@@ -1,4 +1,4 @@
-//! The settings `bundleRef`, `bundleLookups`, `onBundleUnavailable` and `bundleMaxAge`, for SidecarSets that a controller keeps in a
+//! The settings `bundleRef`, `bundleCache`, `onBundleUnavailable` and `bundleMaxAge`, for SidecarSets that a controller keeps in a
 //! ConfigMap.
 
 use pillion_kubernetes::duration::Duration;
@@ -14,8 +14,8 @@ pub const MAX_AGE: Duration = Duration(600_000_000_000);
 pub struct BundleSource {
     /// The setting `bundleRef`.
     pub config_map: Option<ConfigMapName>,
-    /// The setting `bundleLookups`.
-    pub lookups: BundleLookups,
+    /// The setting `bundleCache`: whether the ConfigMaps may come from the host's cache.
+    pub is_cached: bool,
     /// The setting `onBundleUnavailable`.
     pub on_unavailable: OnUnavailable,
     /// The setting `bundleMaxAge`: the longest time since the bundle was written, and the most that its time may be
@@ -25,12 +25,7 @@ pub struct BundleSource {
 
 impl Default for BundleSource {
     fn default() -> Self {
-        Self {
-            config_map: None,
-            lookups: BundleLookups::default(),
-            on_unavailable: OnUnavailable::default(),
-            max_age: MAX_AGE,
-        }
+        Self { config_map: None, is_cached: false, on_unavailable: OnUnavailable::default(), max_age: MAX_AGE }
     }
 }
 
@@ -47,18 +42,6 @@ pub struct ConfigMapName {
     #[serde(deserialize_with = "checked::<_, Subdomain>")]
     #[cfg_attr(feature = "schema", schemars(with = "Subdomain"))]
     pub name: String,
-}
-
-/// How the policy reads the ConfigMaps of `bundleRef` through a policy server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
-pub enum BundleLookups {
-    /// From the API server, for each request.
-    #[default]
-    Live,
-    /// From the cache of the policy server, whose answers are up to five seconds old; from the API server if the cached
-    /// ConfigMaps cannot be used.
-    Cached,
 }
 
 /// What happens to requests that need a bundle if the bundle cannot be read.

@@ -315,7 +315,7 @@ fn choices_of_the_schema_are_those_of_the_policy() {
             }
         }
     }
-    assert_eq!(seen, 6 + 12 + 4);
+    assert_eq!(seen, 4 + 12 + 4);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pillion_bundle::Bundle;
-use pillion_bundle::source::{BundleLookups, BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
+use pillion_bundle::source::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
 use pillion_gardener::settings::ShootSettings;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::duration::Duration;
@@ -50,9 +50,9 @@ pub(super) struct RawSettings {
         schema_with = "super::schema::bundle_ref", example = super::schema::config_map_name()
     ))]
     bundle_ref: Option<ConfigMapName>,
-    /// Whether a policy server reads the ConfigMap of `bundleRef` for each request, or from its cache.
-    #[cfg_attr(feature = "schema", schemars(example = BundleLookups::Cached))]
-    bundle_lookups: BundleLookups,
+    /// Whether the ConfigMap of `bundleRef` may come from the policy server's cache, which is up to five seconds old.
+    #[cfg_attr(feature = "schema", schemars(example = true))]
+    bundle_cache: bool,
     /// What happens if the ConfigMap of `bundleRef` is missing, damaged or too old.
     #[cfg_attr(feature = "schema", schemars(example = OnUnavailable::UseSettings))]
     on_bundle_unavailable: OnUnavailable,
@@ -96,7 +96,7 @@ impl Default for RawSettings {
             controller_revisions: Vec::new(),
             bundle: None,
             bundle_ref: None,
-            bundle_lookups: BundleLookups::default(),
+            bundle_cache: false,
             on_bundle_unavailable: OnUnavailable::default(),
             bundle_max_age: MAX_AGE,
             feature_gates: Gates::default(),
@@ -137,7 +137,7 @@ pub(super) fn decode(
         bundle,
         bundle_source: BundleSource {
             config_map: raw.bundle_ref,
-            lookups: raw.bundle_lookups,
+            is_cached: raw.bundle_cache,
             on_unavailable: raw.on_bundle_unavailable,
             max_age: raw.bundle_max_age,
         },

@@ -10,7 +10,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::source::{BundleLookups, OnUnavailable};
+use crate::source::OnUnavailable;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -290,16 +290,16 @@ fn set1_what_a_cache_has_is_read_again_if_it_cannot_be_used(#[case] cached: Vec<
     let of = |config_maps| Cluster { config_maps, ..Cluster::default() };
     let source = Cached { cache: of(cached), cluster: of(sharded()) };
     let labels = json!({"app": "a"});
-    let read = |lookups| {
-        let settings = BundleSource { lookups, ..BundleSource::default() };
+    let read = |is_cached| {
+        let settings = BundleSource { is_cached, ..BundleSource::default() };
         let choose: Choice<'_> = &|bundle| bundle.sets_for("shop", labels.as_object());
         let found = sets(&at(), &settings, Some("shop"), (&source, NOW), choose).unwrap();
         (found.len(), source.cache.asked.take().len(), source.cluster.asked.take().len())
     };
-    let (found, cached, asked) = read(BundleLookups::Cached);
+    let (found, cached, asked) = read(true);
     assert_eq!((found, asked), (3, live));
     assert!(cached > 0);
-    assert_eq!(read(BundleLookups::Live), (3, 0, 2));
+    assert_eq!(read(false), (3, 0, 2));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn an_api_server_that_does_not_answer_is_asked_once() {
             Err(Failure::Timeout)
         }
     }
-    let source = BundleSource { lookups: BundleLookups::Cached, ..BundleSource::default() };
+    let source = BundleSource { is_cached: true, ..BundleSource::default() };
     let found = sets(&at(), &source, None, (&Down, NOW), &|bundle| bundle.sets());
     assert_eq!(found.unwrap_err().fault, Fault::Unread(Failure::Timeout));
 }

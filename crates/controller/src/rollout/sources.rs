@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap as ConfigMapObject;
 use kube::Api;
 use kube::api::ObjectMeta;
 use pillion_admission::settings::Settings;
-use pillion_bundle::source::{BundleLookups, BundleSource, ConfigMapName};
+use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{belongs, stored};
@@ -30,14 +30,14 @@ use crate::wakes::{Keys, Wakes};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     bundle: Option<ConfigMapName>,
-    lookups: BundleLookups,
+    is_cached: bool,
     pub(super) system_namespace: String,
 }
 
 impl Place {
     pub(super) fn of(settings: &Settings) -> Self {
-        let BundleSource { config_map, lookups, .. } = &settings.bundle_source;
-        Self { bundle: config_map.clone(), lookups: *lookups, system_namespace: settings.system_namespace.clone() }
+        let BundleSource { config_map, is_cached, .. } = &settings.bundle_source;
+        Self { bundle: config_map.clone(), is_cached: *is_cached, system_namespace: settings.system_namespace.clone() }
     }
 }
 
@@ -143,7 +143,7 @@ impl Sources {
     pub(super) fn version(&self, resource: &SidecarSet) -> Version {
         let Some(bundled) = self.bundled() else { return Version::Known(prepared(resource)) };
         let Some((set, since)) = bundled.get(resource.name()) else { return Version::NotInBundle };
-        let left = unsettled(self.place.lookups, *since, self.clock.now());
+        let left = unsettled(self.place.is_cached, *since, self.clock.now());
         left.map_or_else(|| Version::Known(set.clone()), Version::Unsettled)
     }
 
@@ -179,10 +179,10 @@ impl Sources {
 }
 
 /// Returns how long policy servers may still have the version before, if they may.
-fn unsettled(lookups: BundleLookups, since: Timestamp, now: Timestamp) -> Option<Duration> {
+fn unsettled(is_cached: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
     let passed = Duration::from_secs(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or_default());
     let left = CACHED.checked_sub(passed).filter(|left| !left.is_zero());
-    left.filter(|_| lookups == BundleLookups::Cached)
+    left.filter(|_| is_cached)
 }
 
 /// Returns the names of the SidecarSets of the settings; `None` if they cannot be read.
@@ -198,17 +198,17 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case::just_read(BundleLookups::Cached, 100, Some(7))]
-    #[case::a_moment_ago(BundleLookups::Cached, 104, Some(3))]
-    #[case::long_enough(BundleLookups::Cached, 107, None)]
-    #[case::long_ago(BundleLookups::Cached, 100_000, None)]
-    #[case::a_clock_that_was_put_back(BundleLookups::Cached, 90, Some(7))]
-    #[case::read_for_each_request(BundleLookups::Live, 100, None)]
+    #[case::just_read(true, 100, Some(7))]
+    #[case::a_moment_ago(true, 104, Some(3))]
+    #[case::long_enough(true, 107, None)]
+    #[case::long_ago(true, 100_000, None)]
+    #[case::a_clock_that_was_put_back(true, 90, Some(7))]
+    #[case::read_for_each_request(false, 100, None)]
     fn a_version_is_rolled_out_when_every_policy_server_has_it(
-        #[case] lookups: BundleLookups,
+        #[case] is_cached: bool,
         #[case] now: i64,
         #[case] left: Option<u64>,
     ) {
-        assert_eq!(unsettled(lookups, Timestamp(100), Timestamp(now)), left.map(Duration::from_secs));
+        assert_eq!(unsettled(is_cached, Timestamp(100), Timestamp(now)), left.map(Duration::from_secs));
     }
 }

@@ -61,7 +61,7 @@ const TELLING: [&str; 8] = [
     "patchPodMetadataWhitelist",
     "shoots",
     "bundleRef",
-    "bundleLookups",
+    "bundleCache",
     "onBundleUnavailable",
     "bundleMaxAge",
 ];
