@@ -123,3 +123,44 @@ impl Cluster for Shortened {
         self.cluster.can_i(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pillion_kubernetes::time::Timestamp;
+    use pillion_sidecarset::sidecar_set::SidecarSet;
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(name: &str, namespace: &str, image: &str) -> SidecarSet {
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+        SidecarSet::from_decoded(json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+            "spec": {"namespaceSelector": selector, "selector": {}, "containers": [{"name": "a", "image": image}]},
+        }))
+    }
+
+    #[test]
+    fn shards_that_no_index_names_are_forgotten() {
+        let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets".to_owned() };
+        let maps = Maps::new(at.clone());
+        let read = |image: &str| {
+            let sets = [set("here", "here", image), set("there", "there", "i:1"), set("away", "away", "i:1")];
+            let max = pillion_bundle::write(&sets).len() - 1;
+            let mut written = config_map::write(&at, &sets, Timestamp(0), max).unwrap();
+            written.reverse();
+            let mut names = BTreeSet::new();
+            for object in written {
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                maps.map(&name, &serde_json::to_vec(&object).unwrap().into());
+                names.insert(name);
+            }
+            names
+        };
+        let (first, second) = (read("i:1"), read("i:2"));
+        assert!(first != second && first.intersection(&second).count() > 1);
+        assert_eq!(maps.lock().keys().cloned().collect::<BTreeSet<_>>(), second);
+    }
+}
