@@ -43,7 +43,8 @@ from the code: files/settings.yaml, files/parts.yaml and files/controllers.yaml.
 
 {{/* Everything that the templates need to know, as JSON. A policy server copies the settings of a policy for each request,
 so its policies get settings.sidecarSets from the bundle, into which the controller puts them (`bundlesSettings`). They
-stay in the settings if these have to do without the bundle, or if no controller keeps it. */}}
+stay in the settings if these have to do without the bundle, or if no controller keeps it. Such policies read the bundle
+from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- define "pillion.state" -}}
 {{- include "pillion.check" . -}}
 {{- $settings := include "pillion.settings" . | fromJson -}}
@@ -71,6 +72,7 @@ stay in the settings if these have to do without the bundle, or if no controller
 {{- if and $checksSets $facts.noWhitelist }}{{ $_ := set $reads "readsWhitelist" true }}{{ end -}}
 {{- $controllers := include "pillion.controllers" (dict "root" . "facts" $facts) | fromJson -}}
 {{- $bundlesSettings := and .Values.kubewarden.enabled (has "bundle" $controllers.others) (ne (toString $settings.onBundleUnavailable) "UseSettings") -}}
+{{- if and $bundlesSettings (not (hasKey $settings "bundleCache")) }}{{ $_ := set $settings "bundleCache" true }}{{ end -}}
 {{- $name := include "pillion.fullname" . -}}
 {{- $excluded := concat (list "kube-system" .Release.Namespace $settings.systemNamespace) .Values.excludeNamespaces -}}
 {{- dict "name" $name "settings" $settings "policySettings" (ternary (omit $settings "sidecarSets") $settings $bundlesSettings)

@@ -80,6 +80,9 @@ impl Case {
                 "controllerUser": format!("system:serviceaccount:{}:{}-controller", self.namespace, self.release),
             },
         });
+        if self.controller.iter().flatten().any(|flag| *flag == "--bundle-settings") {
+            settings["bundleCache"] = json!(true);
+        }
         json_patch::merge(&mut settings, &given);
         settings
     }
@@ -363,6 +366,7 @@ fn kubewarden_cases() -> Vec<Case> {
         .with(&["--exclude-namespaces", "pillion-system"])
         .controllers(&["--controllers", "*,sidecarset-rollout"]),
         Case::new("Kubewarden, SidecarSets in the settings", Policies, json!({"settings": merging()})),
+        Case::new("Kubewarden, past the cache", Policies, json!({"settings": {"bundleCache": false}})),
         Case::new(
             "Kubewarden, every controller",
             Policies,
