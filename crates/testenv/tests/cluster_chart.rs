@@ -126,7 +126,7 @@ fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
 #[rstest]
 #[case::in_the_bundle(json!({}), "The controller keeps settings.sidecarSets in the bundle, ConfigMap pillion-system/pillion-bundle.")]
 #[case::no_bundle(json!({"settings": {"bundleRef": null}}), "Or let the controller put them into the bundle")]
-#[case::no_controller(json!({"controller": {"enabled": false}}), "100 take eleven times as long. Compile them")]
+#[case::no_controller(json!({"controller": {"enabled": false}}), "100 take five times as long. Compile them")]
 #[case::without_the_bundle(json!({"settings": {"onBundleUnavailable": "UseSettings"}}), "  pillion bundle sidecarsets/")]
 fn the_notes_say_what_sidecar_sets_in_the_values_cost(#[case] values: Value, #[case] expected: &str) {
     let set = json!({

@@ -160,16 +160,16 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     let count = stage.stored().await.len();
     assert!(count > 2, "{count}");
 
-    // Killed after writing the first new shard, but before the index.
+    // Killed after creating and writing the new shard, but before the index.
     controller.kill().await;
-    let faults = Faults::at(2, Fault::StopBefore);
+    let faults = Faults::at(3, Fault::StopBefore);
     stage
         .put(&with(bound("in-default", "default"), &json!({"containers": [{"name": "in-default", "image": "new:1"}]})))
         .await;
     let halfway = stage.start_with(&stage.settings(), max, faults.clone()).await;
     faults.stopped().await;
     halfway.kill().await;
-    assert!(faults.requests()[0].contains(&format!("{NAME}-")), "{:?}", faults.requests());
+    assert!(faults.requests()[1].contains(&format!("{NAME}-")), "{:?}", faults.requests());
     let controller = stage.start_with(&stage.settings(), max, Faults::none()).await;
     stage.injects(&["new:1"]).await;
 
@@ -177,7 +177,8 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     for namespace in ["a", "b", "c"] {
         stage.delete(&format!("in-{namespace}")).await;
     }
-    let whole = async || stage.stored().await.iter().any(|map| map["data"].get("previous").is_some()).then_some(());
+    let is_whole = |map: &Value| map["metadata"]["name"] == NAME && map["data"].get("shards").is_none();
+    let whole = async || stage.stored().await.iter().any(is_whole).then_some(());
     until("the index without shards", SOON, whole).await.unwrap();
     stage.put(&bound("in-default", "default")).await;
     stage.injects(&["in-default:1"]).await;

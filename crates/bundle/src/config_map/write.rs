@@ -51,7 +51,7 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
     let whole = crate::write(sets);
     let wanted = short_shards(&scopes, whole.len());
     if wanted.is_none() && is_readable(&whole, max) {
-        return Ok(vec![config_map(at, &at.name, Some(time), json!({BUNDLE: whole}))]);
+        return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
     }
     let mut count = wanted.unwrap_or(2);
     loop {
@@ -143,9 +143,9 @@ impl Parts {
             })
             .collect();
         let shard = |(checksum, text): (String, String)| {
-            config_map(at, &shard_name(&at.name, &checksum), None, json!({BUNDLE: text}))
+            config_map(at, &shard_name(&at.name, &checksum), None, &json!({BUNDLE: text}))
         };
-        let index = config_map(at, &at.name, Some(time), json!({BUNDLE: self.index, SHARDS: checksums.join(" ")}));
+        let index = config_map(at, &at.name, Some(time), &json!({BUNDLE: self.index, SHARDS: checksums.join(" ")}));
         by_checksum.into_iter().map(shard).chain([index]).collect()
     }
 }
@@ -156,7 +156,7 @@ fn checksum_in(bundle: &str) -> &str {
 }
 
 /// Builds a ConfigMap. Only an index has a time.
-fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: Value) -> Value {
+fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: &Value) -> Value {
     let mut metadata = json!({"name": name, "namespace": at.namespace});
     if let (Some(time), Some(metadata)) = (time, metadata.as_object_mut()) {
         metadata.insert("annotations".to_owned(), json!({TIME: time.to_string()}));

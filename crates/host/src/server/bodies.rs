@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -137,7 +137,7 @@ async fn discard(mut body: Body) {
     let rest = async {
         let mut left = DISCARDED;
         while let Some(Ok(frame)) = body.frame().await {
-            left = left.checked_sub(frame.data_ref().map_or(0, |data| data.len()))?;
+            left = left.checked_sub(frame.data_ref().map_or(0, Bytes::len))?;
         }
         Some(())
     };
@@ -152,7 +152,6 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use axum::body::Bytes;
     use futures_util::stream::{self, StreamExt as _};
     use rstest::rstest;
 
