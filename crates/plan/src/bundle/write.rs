@@ -123,15 +123,20 @@ pub(super) fn steps(
             steps.push(Step::Patch { object, uid, resource_version: None, patch });
         }
     }
-    steps.extend(deletions(wanted, seen));
+    let index_stays = steps.is_empty();
+    steps.extend(deletions(wanted, seen, index_stays));
     Ok((steps, time))
 }
 
 /// Returns the steps that delete shards that no reader looks for: neither the wanted index nor the present one names them,
-/// nor does the present one name them as former shards.
-fn deletions(wanted: &[Value], seen: BundleInput<'_>) -> Vec<Step> {
-    let kept: BTreeSet<&str> =
-        index(seen.at, seen.config_maps).into_iter().flat_map(|index| kept_shards(index)).collect();
+/// nor does the present one name them as former shards, if it stays as it is.
+fn deletions(wanted: &[Value], seen: BundleInput<'_>, index_stays: bool) -> Vec<Step> {
+    let index = index(seen.at, seen.config_maps);
+    let kept: BTreeSet<&str> = match index {
+        Some(index) if index_stays => kept_shards(index).collect(),
+        Some(index) => config_map::shards(index).unwrap_or_default().into_iter().collect(),
+        None => BTreeSet::new(),
+    };
     let is_stale = |config_map: &&Arc<Value>| {
         let is_kept = checksum_in(name(config_map), &seen.at.name).is_none_or(|checksum| kept.contains(checksum));
         !is_kept && has_labels(config_map) && !wanted.iter().any(|wanted| name(wanted) == name(config_map))
