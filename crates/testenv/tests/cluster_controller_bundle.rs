@@ -189,7 +189,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
 
     // A set that does not fit stays out, and the others still get through.
     stage.put(&set(NEW, "wide", "wide:1")).await;
-    stage.injects(&["new:1", "wide:1"]).await;
+    stage.injects(&["in-default:1", "wide:1"]).await;
     let noise: Vec<String> = (0..200).map(|number| format!("{:x}", number * 7_919_u64 * 104_729)).collect();
     stage
         .put(&with(
@@ -199,7 +199,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
         .await;
     assert!(stage.says("wider", "False", "TooLong").await.contains("bytes"));
     stage.put(&set(NEW, "wide", "wide:2")).await;
-    stage.injects(&["new:1", "wide:2"]).await;
+    stage.injects(&["in-default:1", "wide:2"]).await;
     assert_eq!(controller.problem(), None);
 }
 

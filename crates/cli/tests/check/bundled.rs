@@ -45,7 +45,7 @@ fn compiled(settings: &Value) -> Value {
 #[test]
 fn manifests_in_a_policy_have_a_cost() {
     let settings = json!({"sidecarSets": agents(10)});
-    insta::assert_snapshot!(found(&policy(PODS, &settings)).join("\n"), @"warning 10:14 spec.settings.sidecarSets: the policy server copies 10 manifests with 10 KB for each request: a Pod takes about 1.3 times as long as with a bundle of them -> render the policy again with `pillion manifest kubewarden --settings FILE`, or use the settings of `pillion bundle --settings FILE -o yaml`");
+    insta::assert_snapshot!(found(&policy(PODS, &settings)).join("\n"), @"warning 10:14 spec.settings.sidecarSets: the policy server copies 10 manifests with 10 KB for each request: a Pod takes about 1.2 times as long as with a bundle of them -> render the policy again with `pillion manifest kubewarden --settings FILE`, or use the settings of `pillion bundle --settings FILE -o yaml`");
     assert_eq!(found(&policy(PODS, &compiled(&settings))), [""; 0]);
 }
 
