@@ -6,20 +6,13 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 use super::gate::{Gate, Place};
 use super::line::{Line, Member};
-
-/// The most bytes of a refused request's body that are read.
-const DISCARDED: usize = 64 * 1024;
-/// The longest time for which they are awaited.
-const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// Why a body was not received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +74,7 @@ impl Bodies {
             return Err(NotReceived::TooLarge);
         }
         let displace = || self.arriving.displace_oldest().map(|oldest| oldest.place);
-        let Some(place) = gate.enter().or_else(displace) else {
-            discard(body).await;
-            return Err(NotReceived::NoRoom);
-        };
+        let place = gate.enter().or_else(displace).ok_or(NotReceived::NoRoom)?;
         let (member, displaced) = self.arriving.join(Arriving { place, memory: None });
         let bytes = tokio::select! {
             bytes = self.read(body, &member, declared, limit) => bytes?,
@@ -131,29 +121,17 @@ impl Bodies {
     }
 }
 
-/// Reads a short body to its end, if it arrives at once. An HTTP/2 stream that ends before its body counts as a fault of
-/// the server, and after about a thousand of these the library closes the connection.
-async fn discard(mut body: Body) {
-    let rest = async {
-        let mut left = DISCARDED;
-        while let Some(Ok(frame)) = body.frame().await {
-            left = left.checked_sub(frame.data_ref().map_or(0, Bytes::len))?;
-        }
-        Some(())
-    };
-    // Refusals must not be late, so a longer or slower body is left alone.
-    let _ = timeout(AT_ONCE, rest).await;
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
     use std::future::Future;
     use std::pin::{Pin, pin};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
+    use axum::body::Bytes;
     use futures_util::stream::{self, StreamExt as _};
     use rstest::rstest;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -199,22 +177,6 @@ mod tests {
         drop(complete);
         assert_eq!(&*bodies.receive(&gate, Body::from("12345678"), 10).await.unwrap().0, b"12345678");
         assert_eq!(gate.waiting(), 0, "every place is free again");
-    }
-
-    #[tokio::test]
-    async fn the_body_of_a_refused_request_is_read_if_it_comes_at_once() {
-        let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 0));
-        let _held = bodies.receive(&gate, Body::from("first"), 10).await.unwrap();
-        let is_read = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&is_read);
-        let end = stream::once(async move {
-            seen.store(true, Ordering::Relaxed);
-            Ok::<_, Infallible>(Bytes::from_static(b"b"))
-        });
-        let body = Body::from_stream(stream::iter([Ok(Bytes::from_static(b"a"))]).chain(end));
-        assert_eq!(bodies.receive(&gate, body, 10).await.err(), Some(NotReceived::NoRoom));
-        assert!(is_read.load(Ordering::Relaxed));
-        assert_eq!(bodies.receive(&gate, slow(b"a"), 10).await.err(), Some(NotReceived::NoRoom), "it is not awaited");
     }
 
     #[rstest]

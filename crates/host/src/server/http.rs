@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant as TokioInstant, timeout_at};
 
 use super::bodies::{Bodies, Complete, NotReceived};
@@ -26,6 +27,8 @@ pub(super) struct App {
     pub(super) metrics: Shared,
     pub(super) readiness: Readiness,
     pub(super) limits: Limits,
+    /// The evaluations that may occupy a thread of the event loop: one less than there are threads.
+    pub(super) here: Semaphore,
 }
 
 /// An HTTP error instead of a review. The API server treats it as a failed webhook call and applies the
@@ -190,17 +193,17 @@ async fn compute<T: Send + 'static>(
     }
 }
 
-/// The longest body, in bytes, whose request is evaluated on the thread of its connection: other connections of this
-/// thread, probes among them, wait for that evaluation.
-const SHORT: usize = 64 * 1024;
+/// The longest body, in bytes, whose request is evaluated on the thread of its connection.
+const SHORT: usize = 256 * 1024;
 
 impl App {
     /// Evaluates a request on this thread, since another one takes longer to wake up than most evaluations take. Returns
-    /// `None` if the body is long, or if the evaluation would have to wait for the cluster.
+    /// `None` if the body is long, if the evaluation would have to wait for the cluster, or if no other thread would be
+    /// left for connections.
     fn judge_here(&self, body: &[u8], situation: &Situation) -> Result<Option<Vec<u8>>, Rejected> {
-        if body.len() > SHORT {
+        let Some(_here) = (body.len() <= SHORT).then(|| self.here.try_acquire().ok()).flatten() else {
             return Ok(None);
-        }
+        };
         let review = self.judge.judge_at_once(body, situation).map_err(|error| Rejected::malformed(&error))?;
         if review.is_some() && Instant::now() >= situation.until { Err(Rejected::late()) } else { Ok(review) }
     }

@@ -39,7 +39,8 @@ use std::time::SystemTime;
 
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::drain::Running;
@@ -134,6 +135,7 @@ impl Server {
             metrics: Arc::clone(&metrics),
             readiness: standard(certificates, in_phase.clone()).and(readiness),
             limits,
+            here: Semaphore::new(Handle::current().metrics().num_workers().saturating_sub(1)),
         });
         let address = listener.local_addr()?;
         let health_address = health.as_ref().map(TcpListener::local_addr).transpose()?;

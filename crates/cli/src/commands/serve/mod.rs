@@ -98,8 +98,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let look_ups = cluster::Wanted::of(&options, first.bundle())?;
     let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // Short evaluations run on these threads. With more threads than cores, they would interrupt each other.
-        .worker_threads(limits.cores)
+        // While evaluations compute on all cores, one more thread serves connections.
+        .worker_threads(limits.cores + 1)
         .enable_all()
         .build()
         .context("the event loop")?;
