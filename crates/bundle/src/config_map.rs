@@ -170,13 +170,10 @@ fn sets_by(
     now: Timestamp,
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
-    let index = read(at, at.name.clone(), get)?;
-    let mut sets = opened(&index, &at.name, Some((source, now)), choose)?;
+    let (index, mut sets) = read(at, at.name.clone(), Some((source, now)), get, choose)?;
     let shard = namespace.map_or(Ok(None), |namespace| shard_for(namespace, &index));
     if let Some(checksum) = shard.map_err(|fault| Unavailable { name: at.name.clone(), fault })? {
-        let name = shard_name(&at.name, checksum);
-        let shard = read(at, name.clone(), get)?;
-        sets.append(&mut opened(&shard, &name, None, choose)?);
+        sets.append(&mut read(at, shard_name(&at.name, checksum), None, get, choose)?.1);
     }
     Ok(sets)
 }
@@ -184,28 +181,26 @@ fn sets_by(
 /// Reads one object, as [`Lookup`] does.
 type Get<'a> = &'a dyn Fn(&ObjectRef) -> Answer;
 
-/// Reads a ConfigMap.
-fn read(at: &ConfigMapName, name: String, get: Get<'_>) -> Result<Value, Unavailable> {
-    let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
-    let found = get(&object).map_err(Fault::Unread).and_then(|found| found.ok_or(Fault::Missing));
-    found.map_err(|fault| Unavailable { name: object.name, fault })
-}
-
-/// Returns the sets of one ConfigMap. Only the time of an index counts: its shards are as current as the index.
-fn opened(
-    config_map: &Value,
-    name: &str,
+/// Reads a ConfigMap. Returns it with its sets. Only the time of an index counts (`dated`): its shards are as current as
+/// the index.
+fn read(
+    at: &ConfigMapName,
+    name: String,
     dated: Option<(&BundleSource, Timestamp)>,
+    get: Get<'_>,
     choose: Choice<'_>,
-) -> Result<Vec<SidecarSet>, Unavailable> {
-    let open = || {
-        let text = text_of(config_map)?;
+) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
+    let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
+    let read = || {
+        let found = get(&object).map_err(Fault::Unread)?.ok_or(Fault::Missing)?;
+        let text = text_of(&found)?;
         if let Some((source, now)) = dated {
-            check_time(config_map, source, now)?;
+            check_time(&found, source, now)?;
         }
-        Ok(choose(Bundle::read(text)?)?)
+        let sets = choose(Bundle::read(text)?)?;
+        Ok((found, sets))
     };
-    open().map_err(|fault| Unavailable { name: name.to_owned(), fault })
+    read().map_err(|fault| Unavailable { name: object.name, fault })
 }
 
 /// Returns the text of the bundle in a ConfigMap, without the line feed at the end that a ConfigMap made from a file
@@ -297,12 +292,10 @@ pub fn every_set(
 ) -> Result<Vec<SidecarSet>, Unavailable> {
     let choose: Choice<'_> = &|bundle| bundle.sets();
     let get: Get<'_> = &|object| lookup.get(object);
-    let index = read(at, at.name.clone(), get)?;
-    let mut sets = opened(&index, &at.name, Some((source, now)), choose)?;
+    let (index, mut sets) = read(at, at.name.clone(), Some((source, now)), get, choose)?;
     let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
     for checksum in shards.into_iter().filter(|checksum| *checksum != EMPTY).collect::<BTreeSet<_>>() {
-        let name = shard_name(&at.name, checksum);
-        for set in opened(&read(at, name.clone(), get)?, &name, None, choose)? {
+        for set in read(at, shard_name(&at.name, checksum), None, get, choose)?.1 {
             if !sets.iter().any(|known| known.name() == set.name()) {
                 sets.push(set);
             }

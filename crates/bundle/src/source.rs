@@ -1,5 +1,5 @@
-//! The settings `bundleRef`, `bundleCache`, `onBundleUnavailable` and `bundleMaxAge`, for SidecarSets that a controller keeps in a
-//! ConfigMap.
+//! The settings `bundleRef`, `bundleCache`, `onBundleUnavailable` and `bundleMaxAge`, for SidecarSets that a controller
+//! keeps in a ConfigMap.
 
 use pillion_kubernetes::duration::Duration;
 use pillion_kubernetes::text::{Label, Subdomain, checked};

@@ -124,10 +124,11 @@ proptest! {
     }
 }
 
-/// Two texts of members, of which the last one counts.
+/// A manifest in which `spec` appears twice. The last one counts, and it selects the Pod.
 const OTHERS_FIRST: &str = r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"name":"a"},
     "spec":{"selector":{"matchLabels":{"app":"shop"}},"initContainers":[{"name":"b-agent","image":"agent:1"}]},
     "spec":{"selector":{"matchLabels":{"app":"web"}},"containers":[{"name":"a-agent","image":"agent:1"}]}}"#;
+/// A manifest in which `spec.selector` appears twice. The last one counts, and it selects another Pod.
 const OTHERS_LAST: &str = r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"name":"a"},
     "spec":{"selector":{"matchLabels":{"app":"web"}},"containers":[{"name":"a-agent","image":"agent:1"}],
     "selector":{"matchLabels":{"app":"shop"}}}}"#;

@@ -137,7 +137,7 @@ impl Parts {
             .into_iter()
             .map(|text| {
                 let Some(text) = text else { return EMPTY.to_owned() };
-                let checksum = checksum_in(&text).to_owned();
+                let checksum = stated_checksum(&text).to_owned();
                 by_checksum.insert(checksum.clone(), text);
                 checksum
             })
@@ -150,8 +150,8 @@ impl Parts {
     }
 }
 
-/// Returns the checksum in the text of a bundle.
-fn checksum_in(bundle: &str) -> &str {
+/// Returns the checksum that the text of a bundle states.
+fn stated_checksum(bundle: &str) -> &str {
     bundle.strip_prefix(PREFIX).and_then(|rest| rest.split(':').next()).unwrap_or_default()
 }
 

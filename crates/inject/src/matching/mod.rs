@@ -150,8 +150,8 @@ fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) 
 
 /// Returns the labels of a Namespace that a selector may read, or `None` if the Namespace does not exist.
 ///
-/// A selector that reads only `kubernetes.io/metadata.name` needs no lookup: the API server gives every Namespace this
-/// label with its name, and lets nobody change it (KEP-2161). MATCH-6.
+/// A selector that reads only `kubernetes.io/metadata.name` needs no lookup (MATCH-6). The API server sets this label of
+/// each Namespace to the name of the Namespace, and refuses changes of the label (KEP-2161).
 ///
 /// # Errors
 /// The Namespace could not be read.
