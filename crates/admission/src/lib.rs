@@ -10,7 +10,6 @@ pub mod request;
 pub mod settings;
 mod shoot;
 mod sidecar_set;
-pub mod words;
 
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;

@@ -16,10 +16,7 @@ pub mod commands;
 pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
-pub mod diff;
 pub mod files;
-pub mod kinds;
-pub mod manifest;
 pub mod module;
 mod policy_fields;
 pub mod preview;
@@ -31,8 +28,6 @@ pub mod status;
 pub mod terminal;
 pub mod tuning;
 pub mod units;
-pub mod workload;
-pub mod yaml;
 
 use std::ffi::OsString;
 use std::io::Write as _;

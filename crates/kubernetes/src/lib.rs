@@ -24,4 +24,5 @@ pub mod strings;
 pub mod text;
 pub mod time;
 pub mod unique;
+pub mod words;
 pub mod world;

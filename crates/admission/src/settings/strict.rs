@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Vis
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use crate::words::nearest;
+use pillion_kubernetes::words::nearest;
 
 /// The most entries of a list (E18): reading each takes thousands of instructions.
 const ENTRIES_MAX: usize = 10_000;

@@ -3,6 +3,7 @@
 use std::io;
 
 use clap::ValueEnum;
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
@@ -11,7 +12,6 @@ use super::writer::{WriteError, Writer};
 use super::{Kind, Kubeconfig};
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::yaml::{self, Tree};
 
 /// The kind of SidecarSets with their group, as kubectl names objects.
 const SIDECAR_SET: &str = "sidecarset.apps.kruise.io";

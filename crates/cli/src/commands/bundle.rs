@@ -9,6 +9,8 @@ use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
+use pillion_documents::manifest;
+use pillion_documents::yaml;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -16,11 +18,9 @@ use serde_json::{Value, json};
 
 use crate::bundling::{Bundled, bundled};
 use crate::files;
-use crate::manifest;
 use crate::preview::{self, Inputs};
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::yaml;
 
 const ABOUT: &str = "\
 Compile SidecarSets into one text for settings.bundle.

@@ -13,17 +13,17 @@ use clap::ValueEnum;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
 use pillion_bundle::source::OnUnavailable;
+use pillion_documents::manifest;
+use pillion_documents::yaml;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_workload::shape;
 
 use self::subject::Told;
 use crate::commands::check;
-use crate::manifest;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::report::locate;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::workload::shape;
-use crate::yaml;
 
 const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.

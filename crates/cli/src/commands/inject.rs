@@ -11,6 +11,7 @@ use std::fmt;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
+use pillion_documents::manifest::{self, Manifest};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
 use crate::commands::check;
-use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;

@@ -8,11 +8,11 @@ use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Subcommand, ValueEnum};
+use pillion_documents::manifest::{self, Source};
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use crate::files;
-use crate::manifest::{self, Source};
 use crate::preview;
 use crate::rendering::crd::{self, Conversion};
 use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};

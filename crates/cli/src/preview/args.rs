@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
+use pillion_documents::manifest::{self, Source};
 
 use crate::cluster::Connection;
-use crate::manifest::{self, Source};
 use crate::terminal::Terminal;
 
 /// The manifests to read.

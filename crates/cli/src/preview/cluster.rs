@@ -3,22 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pillion_documents::objects::{self, Objects};
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
-use pillion_sidecarset::names;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cluster::{Kind, Reader, Trouble};
-
-/// apiVersion, kind, namespace (empty if the manifest names none), name.
-type Key = (String, String, String, String);
 
 /// Answers look-ups from manifests, and from the cluster behind them if there is one. Assumes that every Namespace
 /// exists: the API server creates no Pod in a missing one.
 pub struct Manifests {
-    objects: BTreeMap<Key, Value>,
+    objects: Objects,
     behind: Option<Arc<Reader>>,
-    namespace: String,
     namespace_labels: BTreeMap<String, String>,
     assumed: Mutex<BTreeSet<String>>,
     told: Mutex<BTreeSet<String>>,
@@ -34,16 +30,9 @@ impl Manifests {
         namespace: &str,
         namespace_labels: BTreeMap<String, String>,
     ) -> Self {
-        let keyed = objects.into_iter().map(|object| {
-            let text = |path: &[&str]| json::text(&object, path).to_owned();
-            let key =
-                (text(&["apiVersion"]), text(&["kind"]), text(&["metadata", "namespace"]), text(&["metadata", "name"]));
-            (key, object)
-        });
         Self {
-            objects: keyed.collect(),
+            objects: Objects::new(objects, namespace),
             behind: None,
-            namespace: namespace.to_owned(),
             namespace_labels,
             assumed: Mutex::default(),
             told: Mutex::default(),
@@ -82,21 +71,9 @@ impl Manifests {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<Value>, Trouble> {
-        match (self.given(api_version, kind, namespace, name), &self.behind) {
+        match (self.objects.get(api_version, kind, namespace, name).cloned(), &self.behind) {
             (None, Some(behind)) => behind.get(Kind(api_version, kind), namespace, name),
             (given, _) => Ok(given),
-        }
-    }
-
-    fn given(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
-        let find = |namespace: &str| {
-            let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
-            self.objects.get(&key).cloned()
-        };
-        match namespace {
-            None => find(""),
-            Some(namespace) if namespace == self.namespace => find(namespace).or_else(|| find("")),
-            Some(namespace) => find(namespace),
         }
     }
 
@@ -119,14 +96,9 @@ impl Manifests {
             if is_asked_for {
                 self.assumed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
             }
-            json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": self.namespace_labels}
-            })
+            objects::assumed_namespace(name, &self.namespace_labels)
         });
-        let metadata = object.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
-        if let Some(labels) = metadata.and_then(|metadata| json::object_mut(metadata, "labels")) {
-            labels.insert(names::NAMESPACE_NAME_LABEL.to_owned(), name.into());
-        }
+        objects::label_namespace(&mut object, name);
         object
     }
 }
@@ -147,6 +119,9 @@ impl Cluster for Manifests {
 
 #[cfg(test)]
 mod tests {
+    use pillion_sidecarset::names;
+    use serde_json::json;
+
     use super::*;
 
     fn get(cluster: &Manifests, kind: &str, namespace: Option<&str>, name: &str) -> Result<Value, ClusterError> {

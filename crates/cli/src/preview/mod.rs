@@ -4,11 +4,9 @@ mod accounts;
 mod args;
 mod cluster;
 mod kept;
-mod label;
 mod lookup;
 mod of_cluster;
 mod policy;
-mod request;
 mod settings;
 
 use std::io::IsTerminal as _;
@@ -16,27 +14,25 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pillion_admission::settings::Settings;
+use pillion_documents::kinds;
+use pillion_documents::manifest::Manifest;
 use pillion_host::{Module, ValidationResponse};
 use pillion_kubernetes::json;
+use pillion_workload::{Template, admission, pod, request, shape};
 use serde_json::Value;
 
 pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};
 pub use self::args::{Inputs, Situation, key_value, read};
 pub use self::cluster::Manifests;
 pub use self::kept::{now, with_kept};
-pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
 pub use self::of_cluster::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets, with_cluster};
 pub use self::policy::{Heed, doubts};
 pub use self::settings::{Assembled, Given, Origin, assemble, of_files, of_text, with_policy};
 use crate::cluster::Reader;
-use crate::kinds;
-use crate::manifest::Manifest;
 use crate::module;
 use crate::report::locate;
 use crate::terminal::Terminal;
-use crate::workload::Template;
-use crate::workload::{admission, pod, shape};
 
 /// A policy and a cluster that judge Pods.
 pub struct Preview {

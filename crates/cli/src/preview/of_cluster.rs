@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{self, Fault, Unavailable};
+use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -16,9 +18,7 @@ use super::kept::now;
 use super::lookup::Answers;
 use super::settings::Assembled;
 use crate::cluster::{Kind, Reader, Trouble};
-use crate::manifest::{self, Manifest, Source};
 use crate::terminal::Terminal;
-use crate::yaml::{self, Tree};
 
 /// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
 /// API server does not convert.

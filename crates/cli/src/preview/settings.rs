@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use pillion_admission::settings::Settings;
+use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
-use pillion_sidecarset::names;
+use pillion_workload::settings as list;
 use serde_json::{Value, json};
 
-use crate::manifest::{self, Manifest, Source};
 use crate::rendering::process;
 use crate::report::locate;
 
@@ -131,13 +131,6 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
     Assembled { value: settings, manifests: sources, origin: None }.join(manifests)
 }
 
-/// Other controllers store ControllerRevisions, too, and names may repeat between namespaces.
-fn is_revision_of_a_set(object: &Value, system_namespace: &str) -> bool {
-    let namespace = json::text(object, &["metadata", "namespace"]);
-    (namespace.is_empty() || namespace == system_namespace)
-        && json::at(object, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some()
-}
-
 /// A list of the settings to which manifests are added.
 struct Joined {
     key: &'static str,
@@ -168,21 +161,13 @@ impl Assembled {
     #[must_use]
     pub fn join<'a>(mut self, manifests: impl IntoIterator<Item = &'a Manifest>) -> Self {
         let Self { value: settings, manifests: sources, .. } = &mut self;
-        let system = match json::text(settings, &["systemNamespace"]) {
-            "" => pillion_admission::settings::SYSTEM_NAMESPACE.to_owned(),
-            namespace => namespace.to_owned(),
-        };
-        let mut sets = Joined::of(settings, "sidecarSets");
-        let mut revisions = Joined::of(settings, "controllerRevisions");
+        let mut sets = Joined::of(settings, list::SIDECAR_SETS);
+        let mut revisions = Joined::of(settings, list::CONTROLLER_REVISIONS);
         for manifest in manifests {
-            let object = &manifest.value;
-            let api_version = json::text(object, &["apiVersion"]);
-            match json::text(object, &["kind"]) {
-                "SidecarSet" if api_version.starts_with("apps.kruise.io/") && sets.add(settings, object) => {
-                    sources.push(Some(manifest.clone()));
-                }
-                "ControllerRevision" if is_revision_of_a_set(object, &system) => {
-                    revisions.add(settings, object);
+            match list::list_for(&manifest.value, settings) {
+                Some(list::SIDECAR_SETS) if sets.add(settings, &manifest.value) => sources.push(Some(manifest.clone())),
+                Some(list::CONTROLLER_REVISIONS) => {
+                    revisions.add(settings, &manifest.value);
                 }
                 _ => {}
             }
@@ -233,7 +218,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::manifest::Source;
+    use pillion_documents::manifest::Source;
 
     fn set(name: &str) -> Value {
         json!({

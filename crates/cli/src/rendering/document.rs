@@ -1,9 +1,8 @@
 //! An object to apply, with comments.
 
 use anyhow::Context as _;
+use pillion_documents::yaml::{self, Tree};
 use serde_json::{Map, Value, json};
-
-use crate::yaml::{self, Tree};
 
 /// The maximum width of a comment line.
 const COLUMNS: usize = 118;

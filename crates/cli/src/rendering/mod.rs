@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 use pillion_admission::settings::{Role, Settings};
+use pillion_documents::yaml;
 use pillion_sidecarset::names;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +29,6 @@ use self::answers::{Condition, Part};
 use self::document::Document;
 use self::needs::Needs;
 use self::options::{Common, FailurePolicy};
-use crate::yaml;
 
 /// The size limit of a ConfigMap, in bytes.
 const CONFIG_MAP: usize = 1 << 20;

@@ -1,10 +1,10 @@
 //! Converts the path of a field into a place in a file.
 
+use pillion_documents::manifest::{Manifest, token};
 use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
 
 use super::Place;
-use crate::manifest::{Manifest, token};
 
 /// The part of an existing field to point at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::manifest::{Source, parse};
+    use pillion_documents::manifest::{Source, parse};
 
     #[rstest]
     #[case::root("", "", true)]

@@ -1,9 +1,9 @@
 //! Places in a text.
 
+use pillion_documents::manifest::Source;
+
 use std::ops::Range;
 use std::sync::Arc;
-
-use crate::manifest::Source;
 
 /// A range of characters in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use pillion_documents::manifest::Source;
 use rstest::rstest;
 
 use super::*;
-use crate::manifest::Source;
 
 fn source(text: &str) -> Arc<Source> {
     Arc::new(Source::new("sets/a.yaml", text))

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use pillion_documents::yaml::{self, Tree};
 use pillion_identity::declared;
 use serde_json::{Value, json};
 
 use super::fields::{self, Field, TYPES};
 use super::members;
-use crate::yaml::{self, Tree};
 
 /// The setting whose default is too long for a table cell.
 const DENIED: &str = "denyPermissions";

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use pillion_bundle::{Bundle, BundleError, FORMAT};
+use pillion_documents::manifest::{self, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::json;
 
 use super::{Args, Format, count, selector, shown, table};
-use crate::manifest::{self, Source};
 use crate::preview;
 use crate::status::Status;
 use crate::terminal::Terminal;

@@ -1,12 +1,12 @@
 //! Roles of documents.
 
-use pillion_admission::words::nearest;
 use pillion_bundle as bundle;
+use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use serde_json::Value;
 
-use crate::manifest::Manifest;
 use crate::rendering::document::{PART_OF, PILLION};
 use crate::schema;
 

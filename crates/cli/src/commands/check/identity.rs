@@ -1,6 +1,5 @@
 //! Findings about the ServiceAccounts of `SidecarSet`s, with their places.
 
-use pillion_admission::words::nearest;
 use pillion_identity::author::uses_feature;
 use pillion_identity::declared::FIELDS;
 use pillion_identity::rules::Rules;
@@ -8,6 +7,7 @@ use pillion_identity::validation::{self, Findings};
 use pillion_identity::{conflicts, declared};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;

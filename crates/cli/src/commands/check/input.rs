@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
 
 use super::documents::{Document, Role, is_settings, role};
-use crate::manifest::{self, Manifest, Source};
 use crate::rendering::process;
 use crate::report::{Finding, Place, Severity};
 

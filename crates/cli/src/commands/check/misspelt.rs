@@ -1,10 +1,10 @@
 //! Misspelt fields of SidecarSets, for commands other than `check`.
 
+use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::json;
 
 use super::lint;
 use super::subject::Spot;
-use crate::manifest::Manifest;
 use crate::preview::Origin;
 use crate::report::Finding;
 

@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use pillion_documents::manifest::{self, Manifest};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -31,7 +32,6 @@ pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
 use crate::cluster::Connection;
-use crate::manifest::{self, Manifest};
 use crate::preview;
 use crate::report::{self, Finding, Format, Severity, locate};
 use crate::status::Status;

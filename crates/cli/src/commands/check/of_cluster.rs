@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pillion_documents::manifest::Manifest;
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
 use super::settings_in;
 use crate::cluster::{Kind, Reader, Trouble};
-use crate::manifest::Manifest;
 use crate::preview;
 
 /// The kinds that grant permissions to ServiceAccounts.

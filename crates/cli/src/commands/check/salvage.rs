@@ -1,11 +1,11 @@
 //! Decodes the valid fields of an object that cannot be decoded as a whole. The module stops after decoding errors;
 //! `check` goes on.
 
+use pillion_documents::manifest::token;
 use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
 
 use super::locate::resolve;
-use crate::manifest::token;
 
 /// The maximum number of attempts to decode an object. Each removes something, so most objects need fewer.
 const ROUNDS: usize = 32;

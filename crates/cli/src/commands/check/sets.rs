@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use pillion_admission::settings::Settings;
+use pillion_documents::manifest::Manifest;
 use pillion_identity::validation::{Findings as Identity, check_gate};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
@@ -20,7 +21,6 @@ use super::identity::{self, Member};
 use super::lint::admits_sets;
 use super::settings::{Judged, rest_of};
 use super::subject::{Spot, Subject};
-use crate::manifest::Manifest;
 use crate::report::Finding;
 
 /// The cluster, as the files describe it. Objects outside the files are unavailable, not missing.

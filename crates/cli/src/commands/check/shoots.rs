@@ -1,5 +1,6 @@
 //! Checks Shoots, and the other Gardener objects that hold a `serviceAccountConfig`, as the policy would.
 
+use pillion_documents::manifest::Manifest;
 use pillion_gardener as shoot;
 use pillion_gardener::settings::ShootSettings;
 use pillion_kubernetes::field::FieldError;
@@ -10,7 +11,6 @@ use super::documents::{Document, Role};
 use super::locate::resolve;
 use super::settings::Judged;
 use super::subject::Spot;
-use crate::manifest::Manifest;
 use crate::report::Finding;
 
 /// Whether the rules are on in any of these settings.

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use pillion_admission::words::nearest;
+use pillion_documents::manifest::Manifest;
 use pillion_identity::audience;
 use pillion_identity::declared::{self, Field};
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Version, decode};
@@ -14,7 +15,6 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::locate::{Aim, place};
-use crate::manifest::Manifest;
 use crate::report::{Finding, Severity};
 
 /// An object in a document: the document itself, or a part of it.

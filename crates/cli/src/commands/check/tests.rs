@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
+use pillion_documents::manifest::Source;
 use pillion_testkit::strategies::{damaged, naming_sidecar_sets, pointers};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::locate::{Aim, place, resolve};
 use super::*;
-use crate::manifest::Source;
 
 fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let text = serde_json::to_string_pretty(settings).unwrap();
@@ -117,7 +117,7 @@ proptest! {
     #[test]
     fn every_scalar_is_found_in_json_and_in_yaml(settings in prop_oneof![settings(), damaged(settings())]) {
         let json = serde_json::to_string_pretty(&settings).unwrap();
-        let yaml = crate::yaml::document(&crate::yaml::Tree::conventional(&settings));
+        let yaml = pillion_documents::yaml::document(&pillion_documents::yaml::Tree::conventional(&settings));
         for text in [json, yaml] {
             let source = Arc::new(Source::new("settings.yaml", text));
             let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };

@@ -1,5 +1,6 @@
 //! The explanation in a machine-readable form.
 
+use pillion_documents::yaml::Tree;
 use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
 use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
@@ -8,7 +9,6 @@ use pillion_explain::{Decision, Explained, Match};
 use serde_json::Value;
 
 use super::subject::Told;
-use crate::yaml::Tree;
 
 /// Returns a list with an object for each Pod.
 pub fn list(told: &[Told]) -> Tree {

@@ -4,19 +4,19 @@ use std::iter;
 
 use pillion_admission::request::{Request, Target};
 use pillion_admission::settings::Settings;
+use pillion_documents::kinds;
+use pillion_documents::manifest::{Manifest, request_in};
 use pillion_explain::finding::{Finding, Kind};
 use pillion_explain::identity::PodIdentity;
 use pillion_explain::{Decision, Explained};
 use pillion_host::ValidationResponse;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_workload::{self as workload, label, shape};
 use serde_json::Value;
 
-use crate::kinds;
-use crate::manifest::{Manifest, request_in};
-use crate::preview::{Manifests, Preview, context, label, pod_request};
+use crate::preview::{Manifests, Preview, context, pod_request};
 use crate::report::locate;
-use crate::workload::{self, shape};
 
 /// A Pod to explain.
 #[derive(Debug)]

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pillion_documents::manifest::{self, Manifest, Source};
 use serde::de::IgnoredAny;
-
-use crate::manifest::{self, Manifest, Source};
 
 /// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]

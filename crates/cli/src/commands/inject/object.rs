@@ -1,19 +1,20 @@
 //! Injection into one object: asks the policy about each Pod that the object describes and applies the answers.
 
 use pillion_admission::audit;
+use pillion_documents::kinds;
+use pillion_documents::manifest::Manifest;
+use pillion_documents::yaml::Tree;
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_workload::carry::carry;
+use pillion_workload::{self as workload, Template, label, shape};
 use serde_json::Value;
 
 use super::documents::Document;
 use super::timestamp;
-use crate::kinds;
-use crate::manifest::Manifest;
-use crate::preview::{Admission, Preview, label};
+use crate::preview::{Admission, Preview};
 use crate::report::locate;
-use crate::workload::{self, Template, carry::carry, shape};
-use crate::yaml::Tree;
 
 /// An object to print.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
                 }
                 Some(_) => (Tree::conventional(&admission.sent), Tree::conventional(&after)),
             };
-            let label = self::label(&admission.sent, preview.namespace(object));
+            let label = workload::label(&admission.sent, preview.namespace(object));
             pods.push(Printed { label, before, after });
         }
         let identities = audited(&admission, audit::INJECTED_SERVICE_ACCOUNTS).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! Output of `pillion inject` to `stdout`.
 
+use pillion_documents::diff;
+use pillion_documents::yaml::{self, Tree};
+
 use std::io::{self, Write};
 
 use super::documents::{Chunk, Document};
 use super::object::{self, Outcome, Printed};
-use crate::diff;
 use crate::terminal::Terminal;
-use crate::yaml::{self, Tree};
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 use std::sync::{Arc, OnceLock};
 
+use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
 use pillion_testkit::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::object::{self, Shape, Verdict};
-use crate::manifest::{self, Manifest, Source};
 use crate::preview::{self, Preview, Situation};
 
 /// A set that shares mounts and selects every Pod with the label `tier: any`.

@@ -16,16 +16,16 @@ use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
 use pillion_controller::registry::Name;
 use pillion_controller::simulation::{self, Simulation, Situation};
+use pillion_documents::manifest::{self, Manifest};
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 
 use crate::cluster::Connection;
-use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::tuning::{Choice, Tuning};
-use crate::yaml::{self, Tree};
 
 const ABOUT: &str = "\
 Show what `pillion controller` would do, without doing it.

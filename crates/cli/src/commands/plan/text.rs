@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use pillion_controller::preview::{Change, Event, Preview, Remark, Verb, Wave};
+use pillion_documents::diff;
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::Value;
 
-use crate::diff;
 use crate::terminal::{ERROR, WARNING};
-use crate::yaml::{self, Tree};
 
 const MADE: Style = AnsiColor::Green.on_default();
 const HEAD: Style = Style::new().bold();

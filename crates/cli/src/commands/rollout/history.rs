@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use pillion_documents::diff;
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_plan::restored::restored;
@@ -18,7 +20,6 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Kubeconfig, Reader, Trouble};
 use crate::commands::status::{Place, or_warning};
-use crate::diff;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::Field;
 use crate::rollouts::sets::{self, SetName};
@@ -26,7 +27,6 @@ use crate::rollouts::summary::decoded;
 use crate::rollouts::table::{Cell, Table};
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::yaml::{self, Tree};
 
 /// The long description.
 pub(super) const ABOUT: &str = "\

@@ -1,6 +1,8 @@
 //! `pillion rollout undo`: writes the sidecars of a stored revision into a SidecarSet.
 
 use anyhow::{Context as _, anyhow};
+use pillion_documents::diff;
+use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_rollout::history::{self, Revision};
@@ -13,11 +15,9 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
-use crate::diff;
 use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::yaml::{self, Tree};
 
 const ABOUT: &str = "\
 Write the sidecars of an earlier revision into a SidecarSet.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
+use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_host::admission::{Handling, Mode};
 use pillion_host::metadata::{Metadata, PolicyType};
 use pillion_host::{CapabilityPattern, CodeCache, ContextAwareResource, Grants, Module};
@@ -13,7 +14,6 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::{Args, location};
-use crate::manifest::{self, Manifest, Source};
 use crate::preview;
 use crate::terminal::Terminal;
 

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use pillion_documents::yaml::{self, Tree};
 use serde_json::{Value, json};
 
 use crate::rollouts::summary::Summary;
-use crate::yaml::{self, Tree};
 
 /// Returns an object whose `sidecarSets` lists the SidecarSets.
 pub(super) fn list(summaries: &[Summary]) -> serde_json::Result<Value> {

@@ -10,11 +10,11 @@ mod parts;
 mod schema;
 
 use anyhow::Context as _;
+use pillion_documents::yaml::{self, Tree};
 use serde_json::Value;
 
 use super::controller::guard::{self, Limited};
 use super::crd::{self, Conversion};
-use crate::yaml::{self, Tree};
 
 /// Stands for the name of the objects.
 const NAME: &str = "@NAME@";
@@ -62,7 +62,7 @@ pub fn files() -> anyhow::Result<Vec<File>> {
 
 fn of_yaml(path: &'static str, about: &str, value: &Value) -> File {
     let text = format!(
-        "# {about}\n# crates/cli/tests/chart.rs compares this file with the code, and renews it with PILLION_RENEW=1.\n{}",
+        "# {about}\n# crates/cli/tests/cli/chart.rs compares this file with the code, and renews it with PILLION_RENEW=1.\n{}",
         yaml::document(&Tree::conventional(value))
     );
     File { path, text }

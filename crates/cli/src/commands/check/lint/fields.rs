@@ -1,9 +1,9 @@
 //! Warnings about unknown fields and values.
 
-use pillion_admission::words::nearest;
 use pillion_identity::declared;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::tables::{self, Kind, Table};
 

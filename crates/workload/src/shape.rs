@@ -2,9 +2,9 @@
 //!
 //! A workload with an invalid Pod template must not pass for an object that creates no Pods.
 
-use pillion_admission::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::tables::{
     self, Field,
     Kind::{self, Any, Bool, Int32, Int64, Object, Objects, QuantityMap, Text, TextMap},
@@ -12,7 +12,7 @@ use pillion_sidecarset::tables::{
 };
 use serde_json::Value;
 
-use crate::kinds::{self, did_you_mean};
+use pillion_documents::kinds::{self, did_you_mean};
 
 /// Returns all errors in metadata and Pod templates for which the API server refuses an object; empty for objects that
 /// are not Kubernetes objects.
@@ -64,7 +64,7 @@ pub fn doubts(object: &Value) -> Vec<FieldError> {
         let mut found = Vec::new();
         let is_schema = json::text(object, &["apiVersion"]).starts_with("apiextensions.k8s.io/");
         if !is_schema && json::at(object, &["kind"]).is_some_and(Value::is_string) {
-            search(object, &FieldPath::default(), super::DEPTH, &mut found);
+            search(object, &FieldPath::default(), crate::DEPTH, &mut found);
         }
         return found;
     };
@@ -193,11 +193,11 @@ fn search(value: &Value, path: &FieldPath<'_>, depth: usize, found: &mut Vec<Fie
         Value::Object(entries) => {
             for (key, value) in entries {
                 let path = path.child(key);
-                if super::is_template(key, value) {
+                if crate::is_template(key, value) {
                     continue;
                 }
                 let before = found.len();
-                if super::is_named_as_template(key)
+                if crate::is_named_as_template(key)
                     && let Some(spec) = value.get("spec").and_then(Value::as_object)
                     && (spec.contains_key("containers") || spec.contains_key("container"))
                 {

@@ -3,15 +3,21 @@
 //! An object is a workload if it has a Pod template under a key named `template` or `...Template`, even if its kind is
 //! unknown. Known kinds must have one ([`shape`]).
 
+#![forbid(unsafe_code)]
+
 pub mod admission;
 pub mod carry;
+mod label;
 pub mod pod;
+pub mod request;
+pub mod settings;
 pub mod shape;
 
+use pillion_documents::manifest::token;
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::manifest::token;
+pub use self::label::label;
 
 /// The maximum depth of the search for templates. The deepest known one is at 6, in the list of a `JobSet`.
 const DEPTH: usize = 10;

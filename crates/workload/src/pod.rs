@@ -3,7 +3,7 @@
 use pillion_kubernetes::json;
 use serde_json::{Map, Value, json};
 
-use super::Template;
+use crate::Template;
 
 /// Placeholder for cluster-dependent values of a controller: a hash, a uid.
 const UNKNOWN: &str = "preview";
@@ -73,7 +73,7 @@ fn labels_of<'a>(kind: &str, owner: &'a str) -> Vec<(&'static str, &'a str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::templates;
+    use crate::templates;
 
     fn made(object: &Value) -> Value {
         of(object, &templates(object)[0], "shop").unwrap()

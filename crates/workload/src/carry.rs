@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::admission;
+use crate::admission;
 
 /// Returns `original` with the changes between `before` and `after`. `before` is `original` with fields filled in;
 /// items of its lists start with those of `original`.

@@ -195,7 +195,7 @@ mod tests {
     /// secret.
     #[test]
     fn the_api_server_does_the_same() {
-        let recorded = include_str!("../../../../test_data/pod-create-review.json");
+        let recorded = include_str!("../../../test_data/pod-create-review.json");
         let recorded: Value = serde_json::from_str(&recorded.replace("kube-api-access-7mt8f", TOKEN_VOLUME)).unwrap();
         let account = json!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "from-default"}]});
         let sent = json!({"containers": [{"name": "p-strip", "image": "nginx", "resources": {}}]});

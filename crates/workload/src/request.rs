@@ -3,11 +3,11 @@
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use crate::workload::Template;
+use crate::Template;
 
 /// Returns the AdmissionRequest for the creation of a Pod. Derives its uid from the object, so that the same input
 /// draws the same revision if a `SidecarSet` selects one at random.
-pub(super) fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
+pub fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
     let name = json::text(pod, &["metadata", "name"]);
     let prefix = json::text(pod, &["metadata", "generateName"]);
     let gvk = json!({"group": "", "version": "v1", "kind": "Pod"});

@@ -1,8 +1,8 @@
 //! The kinds that create Pods, and the places of their Pod templates.
 
-use pillion_admission::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
+use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::Value;
 
