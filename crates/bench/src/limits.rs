@@ -18,9 +18,9 @@ const LESS: u64 = 5;
 const MODULE: &str = "module";
 const HEADER: &str = "\
 # The cost of an evaluation: instructions (wasmtime's fuel) and the peak of the instance's memory in KiB, for the module
-# that `make policy.wasm` makes. crates/bench/tests/fuel.rs compares; this writes the numbers of the rows anew:
+# that `make policy.wasm` makes. crates/bench/tests/bench/fuel.rs compares; this writes the numbers of the rows anew:
 #
-#   make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test fuel
+#   make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test bench fuel::
 ";
 
 /// The table of limits.

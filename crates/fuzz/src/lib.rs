@@ -1,6 +1,6 @@
 //! Fuzzing: randomly changed documents of a corpus, against the module and the parsers of the core.
 //!
-//! Each test in `tests/` is a target. [`run`] passes every input of the corpus to the target, then inputs that a
+//! Each test in `tests/fuzz` is a target. [`run`] passes every input of the corpus to the target, then inputs that a
 //! generator derives from them, for `FUZZ_SECONDS`. [`json`] changes documents, [`sequence`] changes texts and bytes,
 //! [`pool`] holds the parts that move from one document to another. [`bundle`] damages bundles. [`policy`] evaluates
 //! the module and checks its answer and its cost.

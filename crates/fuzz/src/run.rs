@@ -118,7 +118,7 @@ impl Target {
         fs::write(&path, [b"[", text.as_bytes(), b"]\n"].concat())?;
         let shown = if text.len() <= PRINTED_MAX { text } else { format!("({} bytes)", text.len()) };
         Ok(format!(
-            "{target}: {reason}\n\nThe input: {shown}\nRun it again:  {run}\nRun its round: FUZZ_SEED={seed} cargo test --workspace --locked --test fuzz_{target}",
+            "{target}: {reason}\n\nThe input: {shown}\nRun it again:  {run}\nRun its round: FUZZ_SEED={seed} cargo test --workspace --locked --test fuzz {target}::",
             target = self.0,
             run = again(self.0, &path),
         ))
@@ -126,7 +126,7 @@ impl Target {
 }
 
 fn again(target: &str, path: &Path) -> String {
-    format!("FUZZ_INPUT={} cargo test --workspace --locked --test fuzz_{target}", path.display())
+    format!("FUZZ_INPUT={} cargo test --workspace --locked --test fuzz {target}::", path.display())
 }
 
 /// Writes past the capture of the test runner: the number of inputs is of interest even if none fails.

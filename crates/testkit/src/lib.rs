@@ -16,6 +16,7 @@ pub mod conformance;
 pub mod identity;
 pub mod metrics;
 pub mod module;
+pub mod sample;
 pub mod strategies;
 
 pub use cluster::FakeCluster;

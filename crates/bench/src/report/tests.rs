@@ -111,19 +111,34 @@ fn of_what_was_not_measured_nothing_is_said() {
     assert_eq!(told, ["the module"]);
 }
 
-/// Measures the shortest scenario. The module also serves as the baseline, so only the order of the numbers is known.
-#[test]
-fn a_measured_report_has_a_row_for_each_scenario_and_all_modes() {
-    let module = std::fs::read(pillion_testkit::module::path()).unwrap();
+/// A policy that accepts everything, in WebAssembly's text format.
+const ACCEPTS: &str = r#"(module
+  (import "wapc" "__guest_response" (func $respond (param i32 i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 1024) "{\"accepted\":true}")
+  (func (export "__guest_call") (param i32 i32) (result i32)
+    (call $respond (i32.const 1024) (i32.const 17)) (i32.const 1)))"#;
+
+/// A report compiles its modules half a dozen times, so the policy's own module is measured only with `PILLION_WHOLE=1`.
+#[rstest]
+#[case::a_module_that_accepts_everything(false, "pod/empty/2k")]
+#[case::the_policy(true, "feature/plain")]
+fn a_measured_report_has_a_row_for_each_scenario_and_all_modes(#[case] is_policy: bool, #[case] name: &str) {
+    if is_policy && !pillion_testkit::sample::is_whole() {
+        eprintln!("skipped: PILLION_WHOLE=1 runs it");
+        return;
+    }
+    let module =
+        if is_policy { std::fs::read(pillion_testkit::module::path()).unwrap() } else { ACCEPTS.as_bytes().to_vec() };
     let scenarios: Vec<Scenario> =
-        crate::scenario::all().into_iter().filter(|scenario| scenario.name() == "feature/plain").collect();
+        crate::scenario::all().into_iter().filter(|scenario| scenario.name() == name).collect();
     let (modes, mut progress) = ([Mode::Warm, Mode::Fresh], Vec::new());
     let budget = Duration::from_millis(1);
-    let report = Report::measure(&scenarios, (&module, &module), &modes, budget, &mut progress).unwrap();
-    assert_eq!(String::from_utf8(progress).unwrap(), "1 of 1: feature/plain\n");
+    let report = Report::measure(&scenarios, (&module, ACCEPTS.as_bytes()), &modes, budget, &mut progress).unwrap();
+    assert_eq!(String::from_utf8(progress).unwrap(), format!("1 of 1: {name}\n"));
     assert_eq!((report.rows.len(), report.policy.bytes, report.budget), (1, module.len(), budget));
-    let row = report.row("feature/plain").unwrap();
-    assert_eq!(row.policy, row.baseline);
+    let row = report.row(name).unwrap();
+    assert_eq!(row.policy == row.baseline, !is_policy, "{row:?}");
     assert!(row.policy.call > 0 && row.settings > 0, "{row:?}");
     for mode in modes {
         let times = row.timed(mode).unwrap();

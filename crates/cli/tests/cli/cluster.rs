@@ -1,0 +1,327 @@
+//! `inject`, `explain` and `check` with `--cluster`, as users run them.
+
+use std::fs;
+use std::path::Path;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::support::Run;
+use crate::support::api_server::{ApiServer, Contents, write_kubeconfig};
+
+/// A SidecarSet for Pods with `app: web`, with one sidecar of the same name.
+fn set(name: &str, image: &str, spec: &Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": name, "uid": name},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": name, "image": image}]}
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    set
+}
+
+fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    object
+}
+
+fn namespace(team: &str) -> Value {
+    let mut namespace = object("v1", "Namespace", None, "shop");
+    namespace["metadata"]["labels"] = json!({"team": team});
+    namespace
+}
+
+fn account(name: &str) -> Value {
+    object("v1", "ServiceAccount", Some("shop"), name)
+}
+
+fn for_team(team: &str) -> Value {
+    json!({"namespaceSelector": {"matchLabels": {"team": team}}})
+}
+
+fn app() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]}
+    })
+}
+
+const GATE: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
+const BUNDLE_REF: &str = "bundleRef: {namespace: pillion-system, name: sidecarsets}\n";
+
+fn contents(objects: &[Value]) -> Contents {
+    Contents { objects: objects.to_vec(), has_definition: true, ..Contents::default() }
+}
+
+/// Runs a command in a folder whose kubeconfig is `kubeconfig`, with these manifests as input.
+fn run(folder: &Path, args: &[&str], manifests: &[Value]) -> Run {
+    let text: Vec<String> = manifests.iter().map(|manifest| format!("---\n{manifest}\n")).collect();
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(folder)
+        .env("KUBECONFIG", folder.join("kubeconfig"))
+        .args(args)
+        .write_stdin(text.concat())
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs `pillion inject --cluster` with these settings. Returns the run and the images of the Pod's containers.
+fn inject(server: &ApiServer, settings: &str, manifests: &[Value], more: &[&str]) -> (Run, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let args = ["inject", "-", "--cluster", "--settings", "settings.yaml", "-o", "json"];
+    let run = run(folder.path(), &[&args, more].concat(), manifests);
+    let printed: Value = serde_json::from_str(&run.out).unwrap_or_default();
+    let items = printed["items"].as_array().cloned().unwrap_or_else(|| vec![printed]);
+    let pod = items.iter().find(|item| item["kind"] == "Pod");
+    let containers = pod.and_then(|pod| pod["spec"]["containers"].as_array().cloned()).unwrap_or_default();
+    let images = containers.iter().map(|container| container["image"].as_str().unwrap().to_owned());
+    let mut images: Vec<String> = images.filter(|image| image != "web:1").collect();
+    images.sort();
+    (run, images)
+}
+
+#[rstest]
+#[case::of_the_cluster(&[set("logs", "logs:1", &json!({}))], &[], "", &["logs:1"])]
+#[case::beside_those_given(&[set("logs", "logs:1", &json!({}))], &[set("other", "other:1", &json!({}))], "", &["logs:1", "other:1"])]
+#[case::given_ones_win(&[set("logs", "logs:1", &json!({}))], &[set("logs", "logs:2", &json!({}))], "", &["logs:2"])]
+#[case::those_of_the_settings_win(
+    &[set("logs", "logs:1", &json!({}))], &[],
+    "sidecarSets: [{apiVersion: apps.kruise.io/v1beta1, kind: SidecarSet, metadata: {name: logs}, spec: {selector: {matchLabels: {app: web}}, containers: [{name: logs, image: 'logs:3'}]}}]",
+    &["logs:3"]
+)]
+#[case::for_a_namespace_of_the_cluster(&[set("logs", "logs:1", &for_team("a")), namespace("a")], &[], "", &["logs:1"])]
+#[case::for_another_namespace(&[set("logs", "logs:1", &for_team("a")), namespace("b")], &[], "", &[])]
+#[case::a_given_namespace_wins(&[set("logs", "logs:1", &for_team("a")), namespace("b")], &[namespace("a")], "", &["logs:1"])]
+#[case::with_an_account_of_the_cluster(
+    &[set("logs", "logs:1", &json!({"serviceAccountName": "logs"})), account("logs")], &[], GATE, &["logs:1"]
+)]
+#[case::no_bundle_yet(&[set("logs", "logs:1", &json!({}))], &[], BUNDLE_REF, &["logs:1"])]
+fn sidecar_sets_and_what_they_need_come_from_the_cluster(
+    #[case] cluster: &[Value],
+    #[case] given: &[Value],
+    #[case] settings: &str,
+    #[case] expected: &[&str],
+) {
+    let server = ApiServer::start(contents(cluster));
+    let (run, images) = inject(&server, settings, &[&[app()], given].concat(), &[]);
+    assert_eq!((run.code, images), (0, expected.iter().map(ToString::to_string).collect()), "{}", run.err);
+    assert!(server.requests().iter().all(|request| request.starts_with("GET ")), "{:?}", server.requests());
+}
+
+/// Returns the ConfigMap of `bundleRef` with this SidecarSet.
+fn bundle(set: &Value) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["bundle", "-", "--config-map", "pillion-system/sidecarsets"];
+    let made = run(folder.path(), &args, std::slice::from_ref(set));
+    assert_eq!(made.code, 0, "{}", made.err);
+    serde_saphyr::from_str(&made.out).unwrap()
+}
+
+#[rstest]
+#[case::instead_of_custom_resources(&[], &["bundled:1"])]
+#[case::beside_given_ones(&[set("other", "other:1", &json!({}))], &["bundled:1", "other:1"])]
+#[case::given_ones_win(&[set("bundled", "bundled:2", &json!({}))], &["bundled:2"])]
+fn the_bundle_of_the_cluster_counts(#[case] given: &[Value], #[case] expected: &[&str]) {
+    let bundle = bundle(&set("bundled", "bundled:1", &json!({})));
+    let server = ApiServer::start(contents(&[bundle, set("logs", "logs:1", &json!({}))]));
+    let (run, images) = inject(&server, BUNDLE_REF, &[&[app()], given].concat(), &[]);
+    assert_eq!((run.code, images), (0, expected.iter().map(ToString::to_string).collect()), "{}", run.err);
+}
+
+#[rstest]
+#[case::by_name(json!({"revisionName": "logs-1", "policy": "Always"}))]
+#[case::by_version(json!({"customVersion": "v1", "policy": "Always"}))]
+fn a_sidecar_set_gets_the_stored_revision_that_it_asks_for(#[case] revision: Value) {
+    let asking = json!({"injectionStrategy": {"revision": revision}});
+    let mut revision = object("apps/v1", "ControllerRevision", Some("kruise-system"), "logs-1");
+    revision["metadata"]["labels"] =
+        json!({"kruise.io/sidecarset-name": "logs", "apps.kruise.io/sidecarset-custom-version": "v1"});
+    revision["revision"] = 1.into();
+    revision["data"] = json!({"spec": set("logs", "logs:0", &json!({}))["spec"]});
+    let server = ApiServer::start(contents(&[set("logs", "logs:1", &asking), revision]));
+    let (run, images) = inject(&server, "", &[app()], &[]);
+    assert_eq!((run.code, images), (0, vec!["logs:0".to_owned()]), "{}", run.err);
+}
+
+#[rstest]
+#[case::no_definition(Contents::default(), "the cluster does not serve SidecarSets")]
+#[case::no_bundle(contents(&[]), "ConfigMap \"pillion-system/sidecarsets\" does not exist in the cluster")]
+#[case::a_set_that_the_policy_refuses(
+    contents(&[set("logs", "logs:1", &json!({"containers": [{"name": "logs"}]}))]),
+    "SidecarSet \"logs\" of the cluster is left out"
+)]
+#[case::no_such_namespace(
+    contents(&[set("logs", "logs:1", &for_team("a"))]),
+    "Namespace shop is neither in a manifest nor in the cluster"
+)]
+#[case::late(Contents { late: Some("sidecarsets"), ..contents(&[]) }, "looking at the cluster")]
+fn the_user_is_told(#[case] contents: Contents, #[case] expected: &str) {
+    let (run, images) = inject(&ApiServer::start(contents), BUNDLE_REF, &[app()], &[]);
+    assert_eq!((run.code, images.len()), (0, 0), "{}", run.err);
+    assert!(run.err.contains(expected), "{}", run.err);
+}
+
+#[test]
+fn a_missing_account_is_in_neither_source() {
+    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))]));
+    let (run, _) = inject(&server, GATE, &[app()], &[]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("ServiceAccount shop/logs is neither in a manifest nor in the cluster"), "{}", run.err);
+    let (run, images) = inject(&server, GATE, &[app()], &["--assume-service-accounts"]);
+    assert_eq!((run.code, images), (0, vec!["logs:1".to_owned()]), "{}", run.err);
+}
+
+/// Commands that look at a cluster, with one Pod.
+const COMMANDS: [&[&str]; 3] = [
+    &["inject", "-", "--settings", "settings.yaml", "--cluster"],
+    &["explain", "-", "--settings", "settings.yaml", "--cluster"],
+    &["check", "-", "--settings", "settings.yaml", "--cluster"],
+];
+
+#[rstest]
+#[case::sets(&["/sidecarsets"], &["list SidecarSets", "\"list\" on sidecarsets.apps.kruise.io"], 3)]
+#[case::namespaces(&["/v1/namespaces", "/namespaces/shop"], &["Namespace", "on namespaces,", "User \"jane\""], 3)]
+#[case::accounts(&["/serviceaccounts/logs"], &["get ServiceAccount shop/logs", "\"get\" on serviceaccounts,"], 2)]
+#[case::roles(&["/rolebindings"], &["list RoleBindings", "\"list\" on rolebindings.rbac.authorization.k8s.io,"], 0)]
+fn a_forbidden_read_names_the_kind_the_verb_and_the_remedy(
+    #[case] forbidden: &'static [&'static str],
+    #[case] expected: &[&str],
+    #[case] commands: usize,
+) {
+    let objects = [
+        set(
+            "logs",
+            "logs:1",
+            &json!({"serviceAccountName": "logs", "namespaceSelector": {"matchLabels": {"team": "a"}}}),
+        ),
+        namespace("a"),
+    ];
+    let server = ApiServer::start(Contents { forbidden, ..contents(&objects) });
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    // Only `check` reads bindings.
+    let commands = if commands == 0 { &COMMANDS[2..] } else { &COMMANDS[..commands] };
+    for args in commands {
+        let run = run(folder.path(), args, &[app()]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
+        for expected in expected {
+            assert!(run.err.contains(expected), "{args:?}: {expected}: {}", run.err);
+        }
+    }
+}
+
+#[rstest]
+#[case::no_kubeconfig(None, &[], "no cluster")]
+#[case::nobody_there(Some("127.0.0.1:1"), &[], "the cluster does not answer")]
+#[case::another_context(Some("127.0.0.1:1"), &["--context", "there"], "the cluster does not answer")]
+#[case::no_such_context(Some("127.0.0.1:1"), &["--context", "elsewhere"], "--context elsewhere")]
+fn a_cluster_that_cannot_be_asked_is_an_error(
+    #[case] address: Option<&str>,
+    #[case] more: &[&str],
+    #[case] expected: &str,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(address) = address {
+        write_kubeconfig(folder.path(), address);
+    }
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    for args in COMMANDS {
+        let run = run(folder.path(), &[args, more].concat(), &[app()]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
+        assert!(run.err.contains(expected), "{args:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_api_servers_is_an_error() {
+    let server = ApiServer::start(Contents { is_a_page: true, ..Contents::default() });
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    for args in COMMANDS {
+        let run = run(folder.path(), args, &[app()]);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
+        let expected = "the cluster's answer cannot be read, when asked to ";
+        assert!(run.err.contains(expected), "{args:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_context_needs_the_cluster() {
+    for args in COMMANDS {
+        let args: Vec<&str> = args.iter().map(|arg| if *arg == "--cluster" { "--context=x" } else { arg }).collect();
+        let run = run(Path::new("."), &args, &[app()]);
+        assert_eq!(run.code, 2);
+        assert!(run.err.contains("--cluster"), "{}", run.err);
+    }
+}
+
+#[test]
+fn an_explanation_is_about_the_cluster() {
+    let objects = [set("logs", "logs:1", &json!({})), set("traces", "traces:1", &for_team("a")), namespace("b")];
+    let server = ApiServer::start(contents(&objects));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let run = run(folder.path(), &["explain", "-", "--cluster", "-o", "json"], &[app()]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let text = run.json().to_string();
+    assert!(text.contains("\"logs\"") && text.contains("\"traces\"") && text.contains("team"), "{text}");
+}
+
+#[test]
+fn sidecar_sets_of_the_cluster_are_checked() {
+    let broken = set("broken", "broken:1", &json!({"containers": [{"name": "broken", "image": 5}]}));
+    let objects = [set("logs", "logs:1", &json!({})), broken, namespace("a")];
+    let server = ApiServer::start(contents(&objects));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let found = run(folder.path(), &["check", "--cluster"], &[]);
+    assert_eq!(found.code, 1, "{}", found.err);
+    assert!(found.out.contains("cluster/SidecarSet/broken"), "{}", found.out);
+    assert!(found.err.contains("2 SidecarSets"), "{}", found.err);
+    // A given SidecarSet replaces the cluster's.
+    let right = set("broken", "broken:1", &json!({}));
+    let found = run(folder.path(), &["check", "-", "--cluster"], &[right]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+    assert!(found.err.contains("2 SidecarSets"), "{}", found.err);
+}
+
+#[test]
+fn policies_of_the_cluster_are_checked_unless_settings_are_given() {
+    let policy = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": "pillion"},
+        "spec": {"module": "registry://registry.example.com/pillion:v1", "settings": {"bundel": 1}, "mutating": true, "rules": []}
+    });
+    let server = ApiServer::start(contents(&[policy]));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let found = run(folder.path(), &["check", "--cluster"], &[]);
+    assert_eq!(found.code, 1, "{}{}", found.out, found.err);
+    assert!(found.out.contains("bundel"), "{}", found.out);
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    let found = run(folder.path(), &["check", "--cluster", "--settings", "settings.yaml"], &[]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+}
+
+#[test]
+fn a_cluster_without_the_definition_has_nothing_to_check() {
+    let server = ApiServer::start(Contents::default());
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let found = run(folder.path(), &["check", "--cluster"], &[]);
+    assert_eq!((found.code, found.out.as_str()), (2, ""), "{}", found.err);
+    assert!(found.err.contains("the cluster has no SidecarSets"), "{}", found.err);
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    let found = run(folder.path(), &["check", "--cluster", "--settings", "settings.yaml"], &[]);
+    assert_eq!(found.code, 0, "{}", found.err);
+    assert!(found.err.contains("note: the cluster does not serve SidecarSets"), "{}", found.err);
+}

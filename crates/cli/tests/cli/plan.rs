@@ -1,0 +1,198 @@
+//! `pillion plan`, as users run it.
+
+use std::fs;
+use std::path::Path;
+
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use rstest::rstest;
+use serde_json::Value;
+
+use crate::support::{Run, pillion};
+
+const SETTINGS: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
+const OF_CLUSTER: &str = "\
+featureGates: {SidecarSetServiceAccountInjection: true}
+bundleRef: {namespace: pillion-system, name: sidecarsets}
+";
+
+/// Two sidecars that share an identity, one with its own, and workloads that get them.
+const MANIFESTS: &str = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: logs}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: logs, image: logs:1}]
+  serviceAccountName: logs
+  behaviorWhenServiceAccountInjection: Merge
+  serviceAccountPermissions: [{apiGroups: [''], resources: [pods], verbs: [get]}]
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: metrics}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: metrics, image: metrics:1}]
+  serviceAccountName: metrics
+  behaviorWhenServiceAccountInjection: Merge
+  serviceAccountPermissions: [{apiGroups: [''], resources: [nodes], verbs: [get]}]
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: audit}
+spec:
+  selector: {matchLabels: {app: api}}
+  containers: [{name: audit, image: audit:1}]
+  serviceAccountName: audit
+  serviceAccountMode: Isolate
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec: {template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web:1}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec: {template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api:1}]}}}
+";
+
+/// Runs the command in a folder with these settings, and with these manifests as input.
+fn plan(settings: &str, manifests: &str, args: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let args: Vec<&str> = ["plan", "-", "--settings", "settings.yaml"].iter().chain(args).copied().collect();
+    pillion(folder.path(), &args, manifests)
+}
+
+#[test]
+fn what_would_be_made_and_what_is_in_the_way() {
+    let run = plan(SETTINGS, MANIFESTS, &[]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!((run.code, run.err.as_str()), (1, ""), "an account is missing, which a controller cannot make");
+}
+
+#[test]
+fn accounts_can_be_taken_to_exist() {
+    let run = plan(SETTINGS, MANIFESTS, &["--assume-service-accounts"]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
+    let run = plan(OF_CLUSTER, MANIFESTS, &["--assume-service-accounts", "--controllers", "bundle", "-o", "json"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let plan = run.json();
+    let change = &plan["changes"][0];
+    assert_eq!(change["controller"], "bundle");
+    assert_eq!(change["object"]["name"], "sidecarsets");
+    assert!(change["after"]["data"]["bundle"].as_str().is_some_and(|text| text.starts_with("pillion")), "{plan:#}");
+    // The condition of each SidecarSet tells that it is in the bundle.
+    let written: Vec<_> = plan["changes"].as_array().unwrap().iter().map(|it| &it["object"]["kind"]).collect();
+    assert_eq!(written, ["ConfigMap", "SidecarSet", "SidecarSet", "SidecarSet"], "{plan:#}");
+}
+
+/// Policies without SidecarSets of their own read those of the settings from the bundle.
+#[rstest]
+#[case::on_demand(&["--bundle-settings"], &["audit", "logs", "metrics", "own"])]
+#[case::by_default(&[], &["audit", "logs", "metrics"])]
+fn sidecar_sets_of_the_settings_get_into_the_bundle_on_demand(#[case] flags: &[&str], #[case] expected: &[&str]) {
+    let settings = format!(
+        "{OF_CLUSTER}sidecarSets:\n- apiVersion: apps.kruise.io/v1beta1\n  kind: SidecarSet\n  metadata: {{name: own}}\n  \
+         spec: {{selector: {{matchLabels: {{app: other}}}}, containers: [{{name: own, image: own:1}}]}}\n"
+    );
+    let args = ["--assume-service-accounts", "--controllers", "bundle", "-o", "json"];
+    let run = plan(&settings, MANIFESTS, &[&args, flags].concat());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let plan = run.json();
+    let text = plan["changes"][0]["after"]["data"]["bundle"].as_str().unwrap();
+    let sets = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
+    assert_eq!(sets.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);
+}
+
+/// The merged objects exist already. The Role lacks a rule and has another label.
+#[test]
+fn a_change_says_which_fields_it_changes_and_what_for() {
+    let made = plan(SETTINGS, MANIFESTS, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();
+    let mut there = MANIFESTS.to_owned();
+    for change in made["changes"].as_array().unwrap() {
+        let mut object = change["after"].clone();
+        assert_eq!(change.get("fields"), None, "what is made has no fields that differ");
+        if object["kind"] == "Role" {
+            object["rules"].as_array_mut().unwrap().remove(0);
+            object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "me".into();
+        }
+        there = [there, format!("---\n{object}\n")].concat();
+    }
+    let run = plan(SETTINGS, &there, &["--controllers", "merged-serviceaccounts"]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let json = plan(SETTINGS, &there, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();
+    let fields = json["changes"][0]["fields"].as_array().unwrap();
+    assert!(fields.len() >= 2, "{json:#}");
+    let lines: Vec<String> = fields.iter().map(|field| format!("          {}", field.as_str().unwrap())).collect();
+    assert!(lines.iter().all(|line| run.out.contains(line)), "{lines:#?}");
+}
+
+#[test]
+fn formats_say_the_same() {
+    let of = |format| plan(SETTINGS, MANIFESTS, &["-o", format]);
+    let timeless = |mut plan: Value| {
+        for change in plan["changes"].as_array_mut().unwrap() {
+            // The two plans may be made in different seconds.
+            change["after"]["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+        }
+        plan
+    };
+    let yaml: Value = timeless(serde_saphyr::from_str(&of("yaml").out).unwrap());
+    assert_eq!(yaml, timeless(of("json").json()));
+    let verbs: Vec<&str> = yaml["changes"].as_array().unwrap().iter().map(|it| it["verb"].as_str().unwrap()).collect();
+    assert_eq!(verbs, ["create", "create", "create"]);
+    assert_eq!(yaml["problems"][0]["controller"], "sidecar-tokens");
+}
+
+#[rstest]
+#[case::no_settings(&["plan", "-"], "no settings: give a file with --settings")]
+#[case::no_such_controller(&["plan", "-", "--settings", "s.yaml", "--controllers", "x"], "no controller has this name")]
+#[case::nothing_left(&["plan", "-", "--settings", "s.yaml", "--controllers=-bundle,-sidecar-tokens,-merged-serviceaccounts"], "none of them is left")]
+#[case::a_context_without_a_cluster(&["plan", "-", "--settings", "s.yaml", "--context", "x"], "--cluster")]
+#[case::nothing_to_publish(&["plan", "-", "--settings", "s.yaml", "--controllers", "root-ca-publisher"], "--root-ca-file")]
+#[case::invalid_settings(&["plan", "-", "--settings", "bad.yaml"], "bundel")]
+fn mistakes_are_said(#[case] args: &[&str], #[case] expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.yaml"), SETTINGS).unwrap();
+    fs::write(folder.path().join("bad.yaml"), "bundel: x\n").unwrap();
+    let run = pillion(folder.path(), args, MANIFESTS);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains(expected), "{}", run.err);
+}
+
+#[test]
+fn a_sidecar_set_that_is_not_valid_names_its_place() {
+    let run = plan(SETTINGS, &MANIFESTS.replace("image: audit:1", "image: 1"), &[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains("<stdin>:26: "), "{}", run.err);
+    assert!(run.err.contains("spec.containers[0].image"), "{}", run.err);
+}
+
+#[test]
+fn manifests_that_no_api_server_would_take_name_their_place() {
+    let run = plan(SETTINGS, &format!("{MANIFESTS}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: half}}\n"), &[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert_eq!(run.err, "error: <stdin>:40: Pod \"half\": missing field `spec`\n");
+}
+
+#[test]
+fn without_a_cluster_there_is_no_plan_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.yaml"), SETTINGS).unwrap();
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(folder.path())
+        .env("KUBECONFIG", Path::new("nowhere"))
+        .args(["plan", "--cluster", "--settings", "s.yaml"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no cluster"));
+}

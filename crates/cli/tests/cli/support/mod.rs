@@ -1,0 +1,45 @@
+//! Runs the command line. Several tests share these helpers.
+
+pub mod api_server;
+pub mod files;
+pub mod http;
+pub mod injection;
+pub mod kustomize;
+pub mod shell;
+pub mod tree;
+pub mod writable;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// The result of a run.
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    /// Returns the output without the lines of hashes.
+    pub fn readable(&self) -> String {
+        self.out.lines().filter(|line| !line.contains("sidecarset-hash")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the output, parsed as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+}
+
+/// Runs `pillion` in a folder. A command need not read `stdin`.
+pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(folder)
+        .args(args)
+        .write_stdin(stdin)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}

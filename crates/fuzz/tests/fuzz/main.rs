@@ -1,0 +1,7 @@
+//! The targets: what each of them does with an input.
+
+mod bundle;
+mod expression;
+mod quantity;
+mod request;
+mod settings;

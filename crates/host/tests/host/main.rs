@@ -1,0 +1,18 @@
+//! The policy through the built module, and the admission server.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod bundle;
+mod bundle_ref;
+mod conformance;
+mod identity_author;
+mod identity_guards;
+mod identity_pairs;
+mod identity_pods;
+mod lookups;
+mod manifests;
+mod properties;
+#[cfg(feature = "server")]
+mod server;
+mod settings;
+mod shoots;
+mod support;
