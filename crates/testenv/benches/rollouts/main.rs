@@ -4,9 +4,9 @@
 //! observes.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how it fails.
 
-#[path = "../../tests/scale/mod.rs"]
+#[path = "../../tests/cluster/scale/mod.rs"]
 mod scale;
-#[path = "../../tests/support/mod.rs"]
+#[path = "../../tests/cluster/support/mod.rs"]
 mod support;
 
 #[path = "../shared/document.rs"]
