@@ -9,9 +9,6 @@ TARGET := wasm32-wasip1
 MODULE := $(TARGET_DIR)/$(TARGET)/release/pillion_policy.wasm
 # Maximum size of the module, in bytes (docs/design.md).
 LIMIT := 1200000
-# The crates in the module, in addition to src/.
-RULES := admission bundle gardener identity inject json kubernetes pattern sidecarset
-SOURCES := $(shell git ls-files 'src/*.rs' $(addprefix crates/,$(addsuffix /*,$(RULES))) '.cargo/*' 2>/dev/null) Cargo.toml Cargo.lock
 
 # The program that annotates the module and runs it in the bats suite: kwctl if it is installed, else the pillion of
 # this folder. KWCTL=pillion always chooses pillion.
@@ -19,7 +16,7 @@ KWCTL ?= $(or $(shell command -v kwctl 2>/dev/null),pillion)
 # A debug build: compiling wasmtime takes most of its time, and `make test` needs the same build.
 PILLION := $(abspath $(TARGET_DIR)/debug/pillion)
 RUNNER := $(if $(filter pillion,$(KWCTL)),$(PILLION),$(KWCTL))
-NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),pillion)
+NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),tested-pillion)
 # The artifacts with a part of the module's work, besides the policy that injects: the folders below artifacts/.
 ARTIFACTS := assert guards shoots token-secrets
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/v\1/p' Cargo.toml)
@@ -28,30 +25,37 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion annotated artifacts-renew reproducible dist workflows fmt lint unit-tests e2e-tests test test-cluster fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site tools clean
+.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint clippy licences unit-tests-build unit-tests e2e-tests test test-cluster whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
-# (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists.
+# (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists. Cargo knows which files the module is
+# compiled from, so it is always asked. The file is replaced only if it changes, and in one step: another make may be
+# reading it.
 ifneq ($(BUILT_MODULE),)
-policy.wasm: $(BUILT_MODULE) FORCE
-	cmp --silent $< $@ || cp $< $@
+policy.wasm: FORCE
+	@$(call replace,$(BUILT_MODULE))
 else
-policy.wasm: $(SOURCES) .ci/remap
+policy.wasm: FORCE
+	@tools/setup module
 	$(CARGO) build --target=$(TARGET) --release --locked --config "target.$(TARGET).rustflags=$$(.ci/remap toml)"
-	cp $(MODULE) $@
+	@$(call replace,$(MODULE))
 endif
 	@$(MAKE) --no-print-directory size
+replace = cmp -s "$1" $@ || { cp "$1" $@.$$$$ && mv $@.$$$$ $@; }
 
 FORCE:
 
 size:
 	@bytes=$$(wc -c < policy.wasm); echo "policy.wasm: $$bytes bytes (limit: $(LIMIT))"; test "$$bytes" -lt $(LIMIT) || { echo "policy.wasm is too large" >&2; exit 1; }
 
-# Builds pillion as a part of the whole workspace, including tests: alone, it would use its libraries with fewer
-# features, and cargo would compile them a second time for the tests. Cargo builds a command for the tests of its
-# package.
+# The command line, target/debug/pillion.
 pillion: policy.wasm
-	$(CARGO) test --workspace --locked --test help --no-run
+	$(CARGO) build --package pillion --locked
+
+# The same as a part of the whole workspace, including tests: alone, it would use its libraries with fewer features, and
+# cargo would compile them a second time for the tests. Cargo builds a command for the tests of its package.
+tested-pillion: policy.wasm
+	$(CARGO) test --workspace --locked --test cli --no-run
 
 # Builds the module a second time, in another folder, and compares.
 reproducible: policy.wasm
@@ -69,16 +73,16 @@ annotated: annotated-policy.wasm $(ARTIFACTS:%=annotated-%.wasm)
 annotated-policy.wasm: policy.wasm metadata.yml README.md .ci/release/usage | $(NEEDS_PILLION)
 	@mkdir -p $(TARGET_DIR)/usage
 	.ci/release/usage README.md $(VERSION) > $(TARGET_DIR)/usage/policy.md
-	$(RUNNER) annotate --metadata-path metadata.yml --usage-path $(TARGET_DIR)/usage/policy.md --output-path $@ policy.wasm
+	"$(RUNNER)" annotate --metadata-path metadata.yml --usage-path $(TARGET_DIR)/usage/policy.md --output-path $@ policy.wasm
 
 $(ARTIFACTS:%=annotated-%.wasm): annotated-%.wasm: policy.wasm artifacts/%/metadata.yml artifacts/%/README.md .ci/release/usage | $(NEEDS_PILLION)
 	@mkdir -p $(TARGET_DIR)/usage
 	.ci/release/usage artifacts/$*/README.md $(VERSION) > $(TARGET_DIR)/usage/$*.md
-	$(RUNNER) annotate --metadata-path artifacts/$*/metadata.yml --usage-path $(TARGET_DIR)/usage/$*.md --output-path $@ policy.wasm
+	"$(RUNNER)" annotate --metadata-path artifacts/$*/metadata.yml --usage-path $(TARGET_DIR)/usage/$*.md --output-path $@ policy.wasm
 
 # Writes artifacthub-pkg.yml of all artifacts, and the forms of those below artifacts/.
 artifacts-renew: policy.wasm
-	PILLION_RENEW=1 $(CARGO) test --workspace --locked --test packaging artifact
+	PILLION_RENEW=1 $(CARGO) test --workspace --locked --test cli packaging::artifacts
 
 # The workflows, as actionlint and zizmor see them. testenv/build builds actionlint; zizmor is a program of PyPI
 # (.ci/zizmor.txt).
@@ -94,18 +98,33 @@ else
 endif
 
 fmt:
+	@tools/setup test
 	$(CARGO) fmt --all -- --check
 
-# pillion's build script looks for the module, so that comes first.
-lint: policy.wasm
+# What needs no test to run: format, clippy, and the licences of dependencies.
+lint: fmt clippy licences
+
+# pillion's build script looks for the module, so that comes first. The module's own package is checked for the module's
+# target.
+clippy: policy.wasm
+	@tools/setup test
 	$(CARGO) clippy --workspace --all-targets --features pillion-testenv/cluster --locked -- -D warnings
-	$(CARGO) clippy --package pillion-policy --target=$(TARGET) --release --locked -- -D warnings
+	$(CARGO) clippy --package pillion-policy --target=$(TARGET) --locked -- -D warnings
+
+# Advisories change independently of the code: `make deny` checks them.
+licences:
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
+
+unit-tests-build: policy.wasm
+	$(CARGO) test --workspace --locked --no-run
 
 unit-tests: policy.wasm
+	@tools/setup test
 	$(CARGO) test --workspace --locked
 
-e2e-tests: tools annotated-policy.wasm | $(NEEDS_PILLION)
-	KWCTL=$(RUNNER) bats e2e.bats
+e2e-tests: annotated-policy.wasm | $(NEEDS_PILLION)
+	@tools/setup test
+	KWCTL="$(RUNNER)" bats e2e.bats
 
 deny:
 	$(CARGO) deny check
@@ -116,39 +135,53 @@ site:
 	$(CARGO) run --quiet --package pillion-site --locked
 	@echo "target/site/index.html"
 
-# All checks, one after the other, quick ones first. Advisories change independently of the code: `make deny` checks
-# them.
-test: tools
-	$(MAKE) fmt lint
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
-	$(MAKE) unit-tests
-	$(MAKE) e2e-tests
+# All checks, quick ones first, except those on a cluster.
+test:
+	@tools/setup test
+	@echo "make test takes about 12 minutes on two idle cores the first time, a third of it later. Only what is missing is downloaded."
+	@tools/parts 'make test' \
+	  'format, clippy and licences' '$(MAKE) --no-print-directory lint' \
+	  'compile the tests' '$(MAKE) --no-print-directory unit-tests-build' \
+	  'run the tests' '$(MAKE) --no-print-directory unit-tests' \
+	  'run the module in the bats suite' '$(MAKE) --no-print-directory e2e-tests'
 
-# The tests on a real API server. They need Go for the servers (testenv/README.md), which are built once.
-# Some of them run pillion beside the cluster, but cargo builds it only for the tests of its own package.
-test-cluster: pillion servers
-	$(CARGO) test --workspace --locked --features pillion-testenv/cluster --test 'cluster_*'
+# The tests on a real API server. They need Go for the servers (testenv/README.md), which are built once. TESTS=rollout
+# runs those with this word in their names.
+TESTS ?=
+test-cluster: policy.wasm servers
+	testenv/run-tests $(TESTS)
+
+# Judges all cases of the tests that judge a sample by default: long properties, and the faults of the controllers. Takes
+# more than an hour.
+whole:
+	PILLION_WHOLE=1 $(MAKE) unit-tests
+	PILLION_WHOLE=1 $(MAKE) test-cluster
 
 # Generated inputs for the module and the parsers, FUZZ_SECONDS for each of five targets, one after the other.
-# FUZZ_SEED=1000 gives other inputs, FUZZ_FLAGS="--test fuzz_bundle" runs one target.
+# FUZZ_SEED=1000 gives other inputs, FUZZ_FILTER=bundle:: runs one target.
 FUZZ_SECONDS ?= 60
-FUZZ_FLAGS ?= --test 'fuzz_*'
+FUZZ_FILTER ?=
 fuzz: policy.wasm
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --no-fail-fast $(FUZZ_FLAGS) -- --nocapture
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --nocapture --test-threads 1
 
 servers:
+	@tools/setup cluster
 	@testenv/build
 
 # Whether pillion compiles for Windows, without the commands for clusters. Needs the target of rustup and MinGW-w64.
 windows: policy.wasm
+	@tools/setup windows
 	$(CARGO) check --package pillion --no-default-features --target x86_64-pc-windows-gnu --locked
 
-tools:
-	@for tool in bats jq zip; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq zip" >&2; exit 1; }; done
-
-# Injects the log agent into a Pod that an API server sent to a webhook, and prints the difference.
-run: pillion
-	$(PILLION) inject test_data/pod-create-review.json --settings test_data/settings-log-agent.json --diff
+# Shows the difference that Pillion makes to a Pod. The program calls the rules directly: it needs neither the module nor
+# the host that runs it, so that it is built in two minutes of one core.
+FIRST_LOOK = $(abspath $(TARGET_DIR))/debug/pillion-first-look
+run:
+	@tools/setup run
+	@test -x "$(FIRST_LOOK)" || echo "Building what shows the difference: about two minutes on two idle cores. This is done once, and downloads 70 crates." >&2
+	@$(CARGO) build --package pillion-first-look --locked || { echo "If a download failed: the first build needs the network, once." >&2; exit 1; }
+	@echo "The difference that Pillion makes to the Pod in examples/identity-sidecars-only/app.yaml:" >&2
+	@"$(FIRST_LOOK)" examples/identity-sidecars-only
 
 $(BASELINE): crates/accept-everything/src/lib.rs crates/accept-everything/Cargo.toml Cargo.lock
 	$(CARGO) build --package pillion-accept-everything --target=$(TARGET) --profile dist --target-dir $(TARGET_DIR)/baseline --locked
@@ -171,19 +204,19 @@ bench-counts: policy.wasm $(BASELINE)
 # Checks that the cost of an input is in proportion to its length: every list, map, text and number of every kind of
 # request and of the settings grows alone, in every way, then in pairs. Takes hours. COST_EVERY=100 takes one case of a
 # hundred, the same cases each time; findings are printed at once. `make test` has a part that takes a minute
-# (crates/bench/tests/cost). The build is that of the tests: the code under test is the module.
+# (crates/bench/tests/bench/cost). The build is that of the tests: the code under test is the module.
 COST_EVERY ?= 1
 cost: policy.wasm
-	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --package pillion-bench --locked --features cost --test cost -- --nocapture $(COST_FLAGS)
+	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --workspace --locked --features pillion-bench/cost --test bench cost:: -- --nocapture $(COST_FLAGS)
 
 # A twentieth of the load of `bench-load`, with the build that the tests use.
 load: policy.wasm
-	$(CARGO) test --workspace --locked --test help --test load --no-run
-	$(abspath $(TARGET_DIR))/debug/pillion-bench load --module policy.wasm --reviews 5000 --concurrency 32
+	$(CARGO) test --workspace --locked --test cli --test bench --no-run
+	"$(abspath $(TARGET_DIR))/debug/pillion-bench" load --module policy.wasm --reviews 5000 --concurrency 32
 
 # What a review costs the admission server, beside numbers of SidecarSets, in both forms of the settings; then the load
 # of `load`, twenty times as much. The build is optimised. LOAD_FLAGS="--reviews 5000 -o json" changes the first part.
-LOAD = $(abspath $(TARGET_DIR))/dist/pillion-bench load --module policy.wasm
+LOAD = "$(abspath $(TARGET_DIR))/dist/pillion-bench" load --module policy.wasm
 LOAD_FLAGS ?= --reviews 20000
 bench-load: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
@@ -191,14 +224,14 @@ bench-load: policy.wasm
 	$(LOAD) --reviews 100000 --concurrency 32
 
 # The same, with the table of the first part written into docs/benchmarks.md.
-bench-load-docs: LOAD_DOCS := --docs $(CURDIR)/docs/benchmarks.md
+bench-load-docs: LOAD_DOCS := --docs "$(CURDIR)/docs/benchmarks.md"
 bench-load-docs: bench-load
 
 # Overloads and breaks the admission server with an optimised build, and checks what other clients notice. Takes five
 # minutes. FAULTS_FLAGS="--quick --only silent" makes it shorter.
 bench-faults: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
-	$(abspath $(TARGET_DIR))/dist/pillion-bench faults $(FAULTS_FLAGS)
+	"$(abspath $(TARGET_DIR))/dist/pillion-bench" faults $(FAULTS_FLAGS)
 
 # The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods, and then rollouts in another one of
 # that size. Takes half an hour; during ten minutes of it, nothing changes. The flags
@@ -206,14 +239,14 @@ bench-faults: policy.wasm
 # ROLLOUT_FLAGS="--namespaces 200 --sidecar-sets 40 --pods 2000" make it shorter. The program of the controllers is
 # optimised; the programs that create the clusters are those of the tests.
 SCALE := $(CARGO) bench --workspace --profile dev --locked --features pillion-testenv/cluster
-MEASURED = --program $(abspath $(TARGET_DIR))/dist/pillion $(SCALE_DOCS)
+MEASURED = --program "$(abspath $(TARGET_DIR))/dist/pillion" $(SCALE_DOCS)
 bench-scale: policy.wasm servers
 	$(CARGO) build --profile dist --package pillion --locked
 	$(SCALE) --bench scale -- $(MEASURED) $(SCALE_FLAGS)
 	$(SCALE) --bench rollouts -- $(MEASURED) $(ROLLOUT_FLAGS)
 
 # The same, written into docs/benchmarks.md.
-bench-scale-docs: SCALE_DOCS := --docs $(CURDIR)/docs/benchmarks.md
+bench-scale-docs: SCALE_DOCS := --docs "$(CURDIR)/docs/benchmarks.md"
 bench-scale-docs: bench-scale
 
 clean:

@@ -1,5 +1,6 @@
 //! Embeds the policy module in the binary: the file that `PILLION_MODULE` names, otherwise a module built here.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
@@ -23,19 +24,10 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The crates that the module is compiled from, besides `src/`.
-const RULES: [&str; 9] =
-    ["admission", "bundle", "gardener", "identity", "inject", "json", "kubernetes", "pattern", "sidecarset"];
-
 /// Builds the root package. The build has its own target folder because cargo holds the lock of the outer one
 /// meanwhile.
 fn build() -> io::Result<PathBuf> {
-    let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
-    let watched = [".cargo", "Cargo.toml", "Cargo.lock", "src"].map(|path| root.join(path));
-    let crates = RULES.map(|name| root.join("crates").join(name));
-    for path in watched.iter().chain(&crates) {
-        println!("cargo::rerun-if-changed={}", path.display());
-    }
+    let root = directory("CARGO_MANIFEST_DIR")?.join("../..").canonicalize()?;
     let target = directory("OUT_DIR")?.join("module");
     let status = cargo(&root, &target)?.status()?;
     if !status.success() {
@@ -43,7 +35,28 @@ fn build() -> io::Result<PathBuf> {
             "the module cannot be built ({status}); `rustup target add {TARGET}` installs its target"
         )));
     }
-    Ok(target.join(TARGET).join("release").join("pillion_policy.wasm"))
+    let module = target.join(TARGET).join("release").join("pillion_policy.wasm");
+    let watched = [".cargo", "Cargo.toml", "Cargo.lock"].map(|path| root.join(path));
+    for path in watched.into_iter().chain(packages(&module.with_extension("d"), &root)?) {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+    Ok(module)
+}
+
+/// Returns the folders of the packages that the module was compiled from, as cargo lists their files in its dep-info
+/// (`MODULE: FILE FILE`, where a backslash stands before a space of a path). The root package is its `src` alone: the
+/// other folders beside it are not the module's.
+fn packages(dep_info: &Path, root: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let text = fs::read_to_string(dep_info)?;
+    let files = text.split_once(": ").map_or("", |(_, files)| files);
+    let files = files.replace("\\ ", "\0");
+    let files = files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " ")));
+    let sources = files.filter_map(|file| Some(file.ancestors().find(|folder| folder.ends_with("src"))?.to_owned()));
+    let packages = sources.map(|src| match src.parent() {
+        Some(package) if package != root => package.to_owned(),
+        _ => src,
+    });
+    Ok(packages.collect())
 }
 
 /// Returns the build command, without the variables that cargo has set for the native build.
