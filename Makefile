@@ -174,11 +174,11 @@ windows: policy.wasm
 	$(CARGO) check --package pillion --no-default-features --target x86_64-pc-windows-gnu --locked
 
 # Shows the difference that Pillion makes to a Pod. The program calls the rules directly: it needs neither the module nor
-# the host that runs it, so that it is built in two minutes of one core.
+# the host that runs it, so that it is built in a minute.
 FIRST_LOOK = $(abspath $(TARGET_DIR))/debug/pillion-first-look
 run:
 	@tools/setup run
-	@test -x "$(FIRST_LOOK)" || echo "Building what shows the difference: about two minutes on two idle cores. This is done once, and downloads 70 crates." >&2
+	@test -x "$(FIRST_LOOK)" || echo "Building what shows the difference: one to three minutes on two cores. This is done once, and downloads 70 crates." >&2
 	@$(CARGO) build --package pillion-first-look --locked || { echo "If a download failed: the first build needs the network, once." >&2; exit 1; }
 	@echo "The difference that Pillion makes to the Pod in examples/identity-sidecars-only/app.yaml:" >&2
 	@"$(FIRST_LOOK)" examples/identity-sidecars-only

@@ -32,7 +32,7 @@ use self::manifests::{Cluster, DEFAULT_NAMESPACE, NoAuthorizer};
 /// The file of a folder that holds the policy's settings. All other files hold manifests.
 pub const SETTINGS: &str = "settings.yaml";
 
-/// What SidecarSets do to the manifests of a folder.
+/// The effect of SidecarSets on the manifests of a folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// The differences, in the format of `diff -u`; empty if nothing changes.

@@ -1,4 +1,4 @@
-//! What the first look prints: the same differences as `pillion inject --diff`, which asks the module.
+//! The first look prints the same differences as `pillion inject --diff`, which asks the module.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;

@@ -120,7 +120,7 @@ fn found(name: &str) -> PathBuf {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.exists()).unwrap()
 }
 
-/// What a run of the script did.
+/// The result of a run of the script.
 struct Run {
     code: Option<i32>,
     out: String,

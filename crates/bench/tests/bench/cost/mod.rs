@@ -51,7 +51,7 @@ const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/accept
 fn e18_each_place_alone() {
     let Some((counter, samples)) = surveyed() else { return };
     let mut cases = survey::each_briefly(samples);
-    // What is alike comes together, so that the sample has some of every kind.
+    // Cases of one kind come together, so that the sample has some of every kind.
     cases.sort_by_key(kinds);
     expect_none(&survey::survey(&sample::every(8, cases), |case| case.judge(counter)));
 }

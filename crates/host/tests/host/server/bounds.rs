@@ -69,7 +69,7 @@ impl Silent {
         Self::until(usize::MAX)
     }
 
-    /// Waits until somebody has asked.
+    /// Waits for the first question.
     async fn is_asked(&self) {
         while *self.asked.lock().unwrap() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
