@@ -76,3 +76,28 @@ fn no_two_modules_import_each_other() {
     }
     assert!(["admission", "cli", "rollout"].iter().all(|name| seen.iter().any(|other| other == name)), "{seen:?}");
 }
+
+/// Examples in comments are compiled for a crate only if its Cargo.toml does not turn that off, which saves time where
+/// there are none.
+#[test]
+fn examples_in_comments_are_compiled() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut without = 0;
+    for folder in fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        if !manifest.contains("\ndoctest = false\n") {
+            continue;
+        }
+        without += 1;
+        for file in files(&folder.join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            let is_example = |line: &str| line.trim_start().starts_with("//") && line.contains("```");
+            assert!(
+                !text.lines().any(is_example),
+                "{} has an example in a comment: remove doctest = false from the Cargo.toml of its crate",
+                file.display()
+            );
+        }
+    }
+    assert!(without > 10, "{without} crates");
+}
