@@ -98,7 +98,7 @@ else
 endif
 
 fmt:
-	@tools/setup test
+	@tools/setup lint
 	$(CARGO) fmt --all -- --check
 
 # What needs no test to run: format, clippy, and the licences of dependencies.
@@ -107,7 +107,7 @@ lint: fmt clippy licences
 # pillion's build script copies policy.wasm, but clippy does not look into it: an empty file will do. The module's own
 # package is checked for the module's target.
 clippy:
-	@tools/setup test
+	@tools/setup lint
 	@test -e policy.wasm || : > policy.wasm
 	$(CARGO) clippy --workspace --all-targets --features pillion-testenv/cluster --locked -- -D warnings
 	$(CARGO) clippy --package pillion-policy --target=$(TARGET) --locked -- -D warnings
@@ -142,12 +142,12 @@ site:
 	$(CARGO) run --quiet --package pillion-site --locked
 	@echo "target/site/index.html"
 
-# All checks, quick ones first, except those on a cluster.
+# All tests, except those on a cluster. `make lint` checks the code without running it.
 test:
 	@tools/setup test
-	@echo "make test takes about 12 minutes on two idle cores the first time, a third of it later. Only what is missing is downloaded."
+	@echo "make test takes about 12 minutes on two idle cores the first time, and a third of that later. Only what is missing is downloaded."
 	@tools/parts 'make test' \
-	  'format, clippy, licences and the module' '$(MAKE) --no-print-directory lint-and-module' \
+	  'compile the module' '$(MAKE) --no-print-directory policy.wasm' \
 	  'compile the tests' '$(MAKE) --no-print-directory unit-tests-build' \
 	  'run the tests' '$(MAKE) --no-print-directory unit-tests' \
 	  'run the module in the bats suite' '$(MAKE) --no-print-directory e2e-tests'

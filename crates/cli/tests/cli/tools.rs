@@ -83,7 +83,7 @@ impl Machine {
         fs::set_permissions(self.bin().join(name), fs::Permissions::from_mode(0o777)).unwrap();
     }
 
-    /// Adds all that `tools/setup test` looks for.
+    /// Adds all that `tools/setup test` and `tools/setup lint` look for.
     fn add_all(&self) {
         self.write("targets", "wasm32-wasip1\n");
         self.write("components", "clippy-x86_64-unknown-linux-gnu\nrustfmt-x86_64-unknown-linux-gnu\n");
@@ -176,6 +176,7 @@ fn what_is_missing_is_installed(#[case] manager: &str, #[case] expected: &[&str]
 #[case::run("run")]
 #[case::module("module")]
 #[case::tests("test")]
+#[case::lint("lint")]
 fn nothing_is_said_or_done_if_nothing_is_missing(#[case] part: &str) {
     let machine = Machine::new();
     machine.add_all();
