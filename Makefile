@@ -21,7 +21,7 @@ NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),tested-pillion)
 ARTIFACTS := assert guards shoots token-secrets
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/v\1/p' Cargo.toml)
 # The benchmarks compare the module with this one. It has its own folder, so that it does not rebuild ours.
-BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
+BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.wasm
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
@@ -191,9 +191,9 @@ run:
 	@"$(FIRST_LOOK)" examples/identity-sidecars-only
 
 $(BASELINE): crates/accept-everything/src/lib.rs crates/accept-everything/Cargo.toml Cargo.lock
-	$(CARGO) build --package pillion-accept-everything --target=$(TARGET) --profile dist --target-dir $(TARGET_DIR)/baseline --locked
+	$(CARGO) build --package pillion-accept-everything --target=$(TARGET) --profile baseline --target-dir $(TARGET_DIR)/baseline --locked
 
-BENCH := $(CARGO) run --quiet --package pillion-bench --profile timing --locked -- --module policy.wasm --baseline $(BASELINE)
+BENCH := $(CARGO) run --quiet --package pillion-bench --profile dist --locked -- --module policy.wasm --baseline $(BASELINE)
 
 # Takes ten minutes on an idle machine. BENCH_FLAGS="--filter bundle/100/" selects rows, "--check" fails if a limit is
 # exceeded.

@@ -30,7 +30,7 @@ struct Args {
     filter: Vec<String>,
 }
 
-const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everything.wasm";
+const BASELINE: &str = "target/baseline/wasm32-wasip1/baseline/pillion_accept_everything.wasm";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
