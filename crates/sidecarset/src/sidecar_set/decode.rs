@@ -4,7 +4,7 @@ use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use super::{REVISION, SidecarSet, convert};
+use super::{SidecarSet, convert};
 use crate::tables::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table, expect_text};
 
 /// The versions of a `SidecarSet` (API-2).
@@ -65,17 +65,14 @@ impl Decoded {
         self.object
     }
 
-    /// Converts the object to v1beta1. Removes the key of the stored version, which only the compiler of a bundle may
-    /// set.
+    /// Converts the object to v1beta1. Removes the keys of the stored version and of the origin, which only the compiler
+    /// of a bundle and the settings may set.
     pub fn into_sidecar_set(self) -> SidecarSet {
         let mut object = self.object;
-        if let Value::Object(object) = &mut object {
-            json::take(object, REVISION);
-        }
         if self.version == Version::V1Alpha1 {
             convert::to_v1beta1(&mut object);
         }
-        SidecarSet::from_decoded(object)
+        SidecarSet::from_decoded(object).without_marks()
     }
 }
 

@@ -4,6 +4,7 @@ pub mod compiled;
 pub mod convert;
 pub mod decode;
 pub mod defaults;
+pub mod origin;
 pub mod prepare;
 pub mod weight;
 
@@ -48,6 +49,17 @@ impl SidecarSet {
     /// contains it.
     pub fn revision(&self) -> Option<ControllerRevision> {
         json::at(&self.0, &[REVISION]).cloned().map(ControllerRevision::from_decoded)
+    }
+
+    /// Removes what only a bundle or the settings may say of a set: its stored version and its origin.
+    #[must_use]
+    pub fn without_marks(mut self) -> Self {
+        if [REVISION, origin::KEY].iter().any(|key| self.0.get(*key).is_some())
+            && let Some(object) = self.as_value_mut().as_object_mut()
+        {
+            object.retain(|key, _| ![REVISION, origin::KEY].contains(&key.as_str()));
+        }
+        self
     }
 
     /// Returns the whole object.
