@@ -4,21 +4,13 @@ use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::unique;
+pub use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
 use super::declared::Declared;
 
 /// The most partners of one SidecarSet (IDF-7).
 pub const PARTNERS_MAX: usize = 100;
-
-/// Where a SidecarSet comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// The settings: their list or their own bundle. One operator wrote all of them, so they trust each other (IDF-8).
-    Settings,
-    /// The cluster, also through a bundle that the controller writes. Its authors need not know of each other.
-    Cluster,
-}
 
 /// A SidecarSet as seen by another one that may be in the same Pod.
 #[derive(Clone, Copy, Debug)]
