@@ -2,7 +2,7 @@
 
 use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
-use pillion_inject::matching::{self, Query, Sources};
+use pillion_inject::matching::{self, LeftOut, Query, Selection, Sources};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json::{self, Object};
@@ -127,7 +127,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     }
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
-    let (sets, mut reasons) = matching::select(&compiled, query, sources);
+    let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, sources);
     let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
@@ -148,9 +148,12 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
             return unless(reasons, Verdict::Unchanged.into());
         }
     }
+    let left_out = left_out.iter().map(LeftOut::to_string);
     if sets.is_empty() {
         reasons.extend(pod_identity::without(request.object, gate));
-        return unless(reasons, Verdict::Unchanged.into());
+        let mut outcome = Outcome::from(Verdict::Unchanged);
+        outcome.warnings.extend(left_out);
+        return unless(reasons, outcome);
     }
     let how = pillion_inject::Context {
         now: context.now,
@@ -170,6 +173,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         }
     };
     let mut audit = audit::injected(&injected.sidecars);
+    injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {
         reasons.extend(pod_identity::without(object, gate));

@@ -78,7 +78,12 @@ impl Identities {
                         let remedy = "correct the SidecarSet";
                         reasons.push(Reason::forbidden(error.path, error.detail, remedy).about(set.name()));
                     }
-                    identities.asking.push(Asking { sidecar_set: set.name().to_owned(), account, declared });
+                    identities.asking.push(Asking {
+                        sidecar_set: set.name().to_owned(),
+                        account,
+                        declared,
+                        origin: set.origin(),
+                    });
                 }
             }
         }

@@ -137,6 +137,12 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
         outcome.warnings.push([path.as_str(), wrong].concat());
     }
+    if operation == Operation::Update && is_in_settings(&name, context.others) {
+        outcome.warnings.push(format!(
+            "SidecarSet \"{name}\" is left out: the policy's settings have a SidecarSet of this name, which is the one that \
+             is injected; rename one of them"
+        ));
+    }
     let is_known = context.is_watched || context.others.iter().any(|other| other.name() == name);
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !is_known {
         outcome.warnings.push(format!(
@@ -165,11 +171,17 @@ impl Stored {
             is_changed |= declared::canonicalise(&mut object);
         }
         is_changed |= stamp(&mut object);
-        let as_sent = (version == Version::V1Alpha1).then(|| object.clone());
+        let mut as_sent = (version == Version::V1Alpha1).then(|| object.clone());
         if as_sent.is_some() {
             convert::to_v1beta1(&mut object);
         }
-        Self { set: SidecarSet::from_decoded(object), as_sent, is_changed }
+        let sent = SidecarSet::from_decoded(object);
+        // The author cannot say what only bundles and settings say (TRUST-1). What was sent stays in the answer.
+        let set = sent.clone().without_marks();
+        if as_sent.is_none() && set != sent {
+            as_sent = Some(sent.into_value());
+        }
+        Self { set, as_sent, is_changed }
     }
 }
 
@@ -223,6 +235,12 @@ fn judge(
     let lookup = world.lookup;
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
+    canary::check_trust(set, old, others, &mut findings.invalid);
+    if old.is_none() && is_in_settings(set.name(), others) {
+        let wrong = "the policy's settings have a SidecarSet of this name, which is the one that is injected; choose another \
+                     name, or remove that one from the settings";
+        findings.invalid.push(FieldError::invalid("metadata.name", set.name(), wrong));
+    }
     if let Some(old) = old {
         update::check(set, old, &mut findings.invalid);
     }
@@ -248,6 +266,11 @@ fn judge(
     add_reasons(&mut reasons, set.name(), findings.invalid, Code::Invalid);
     add_reasons(&mut reasons, set.name(), findings.unavailable, Code::Unavailable);
     Refusal::of(reasons)
+}
+
+/// TRUST-3: whether the policy's settings have a SidecarSet of this name.
+fn is_in_settings(name: &str, others: &[SidecarSet]) -> bool {
+    others.iter().any(|other| other.name() == name && other.is_of_settings())
 }
 
 fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {

@@ -26,6 +26,8 @@ pub enum Kind {
     PodLabel,
     /// A canary of this `SidecarSet` matches the Pod and takes its place.
     Canary,
+    /// A SidecarSet of the policy's settings has the same name, or is the base of this canary of the cluster.
+    GivesWay,
     /// Refused: the selector is invalid.
     SelectorInvalid,
     /// Refused: the Namespace could not be read.
@@ -104,6 +106,7 @@ impl Kind {
             Self::SelectorEmpty => "SelectorEmpty",
             Self::PodLabel => "PodLabel",
             Self::Canary => "Canary",
+            Self::GivesWay => "GivesWay",
             Self::SelectorInvalid => "SelectorInvalid",
             Self::NamespaceUnreadable => "NamespaceUnreadable",
             Self::Revision => "Revision",
@@ -145,6 +148,7 @@ impl Kind {
             | Self::SelectorInvalid
             | Self::PodLabel => "MATCH-6",
             Self::Canary => "MATCH-8",
+            Self::GivesWay => "TRUST-3",
             Self::Revision => "INJ-2",
             Self::UpdateStrategy => "INJ-4",
             Self::AnnotationMerge => "INJ-11",

@@ -9,6 +9,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -71,7 +72,7 @@ fn set(name: &str, account: &str) -> SidecarSet {
         let field = if is_mode { "serviceAccountMode" } else { "behaviorWhenServiceAccountInjection" };
         spec[field] = json!(word);
     }
-    SidecarSet::from_decoded(json!({"metadata": {"name": name}, "spec": spec}))
+    SidecarSet::from_decoded(json!({"metadata": {"name": name}, "spec": spec})).with_origin(Origin::Settings)
 }
 
 /// Returns a set that asks for a token for this audience besides, unless it is empty.

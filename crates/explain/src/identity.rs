@@ -11,6 +11,7 @@ use pillion_identity::decision::{Asking, Decision, Grant, Token};
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
 use pillion_identity::rules::Rules;
+use pillion_identity::target::{Shares, Target};
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
 use pillion_inject::matching::{self, Query, Sources};
@@ -152,7 +153,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     let each = |decision: Option<&Decision>, result: &dyn Fn(&Asking) -> Given| {
         let mut identities = BTreeMap::new();
         for set in &asking {
-            let Asking { sidecar_set, account, declared } = set;
+            let Asking { sidecar_set, account, declared, .. } = set;
             let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
             let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
             let logins = logins(set, grant, &result, accounts_in, context.rules);
@@ -180,7 +181,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         exposed: Vec::new(),
     };
     let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
-        told.merged = not_ready(&asking, accounts_in, context.lookup, outcome);
+        told.merged = not_ready(&asking, accounts_in, context, outcome);
         return (Some(told), each(None, &|_| Given::Withheld));
     };
     let account = pod_identity::account(&settled.pod);
@@ -288,8 +289,9 @@ fn losing(before: &Value, after: &Value) -> Vec<String> {
 }
 
 /// Returns the merged account, if the Pod is refused because that account is not ready.
-fn not_ready(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, outcome: &Outcome) -> Option<Merged> {
-    let Merging { name, sets, .. } = merging_of(asking, namespace, lookup)?;
+fn not_ready(asking: &[Asking], namespace: &str, context: Context<'_>, outcome: &Outcome) -> Option<Merged> {
+    let Context { lookup, rules, .. } = context;
+    let Merging { name, sets, .. } = merging_of(asking, namespace, lookup, rules)?;
     let refusal = match &outcome.verdict {
         Verdict::Refused(refusal) => refusal,
         Verdict::Unchanged | Verdict::Mutated(_) => return None,
@@ -318,24 +320,20 @@ pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging>
     let pod = Pod::decode(request.object).ok()?;
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
-    let Context { revisions, system_namespace, lookup, gates, .. } = context;
-    let (sets, _) = matching::select(&compiled, query, Sources { revisions, system_namespace, lookup });
+    let Context { revisions, system_namespace, lookup, gates, rules, .. } = context;
+    let sets = matching::select(&compiled, query, Sources { revisions, system_namespace, lookup }).sets;
     let Identities { asking, .. } = Identities::of(&sets, gates.service_account_injection).ok()?;
-    merging_of(&asking, Asked::new(request, query).accounts_in, lookup)
+    merging_of(&asking, Asked::new(request, query).accounts_in, lookup, rules)
 }
 
 /// Returns the merged account that these SidecarSets need, if any. A set whose account is missing takes no part
 /// (`onMissing: Skip`), or the Pod is refused because of it.
-fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup) -> Option<Merging> {
+fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, rules: &Rules) -> Option<Merging> {
     let is_there = |set: &&Asking| matches!(exists(&set.account, namespace, lookup), Existence::There { .. });
     let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
-    let sets: Vec<Asking> = sharing.filter(is_there).cloned().collect();
-    let first = sets.first()?;
-    if sets.iter().all(|set| set.account == first.account)
-        || sets.iter().any(|set| set.declared.on_conflict == OnConflict::Refuse)
-    {
+    let Shares { sets, target: Target::Merged(name), .. } = Shares::of(sharing.filter(is_there).collect(), rules)
+    else {
         return None;
-    }
-    let set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
-    Some(Merging { name: names::merged(&set_names), namespace: namespace.to_owned(), sets })
+    };
+    Some(Merging { name, namespace: namespace.to_owned(), sets: sets.into_iter().cloned().collect() })
 }

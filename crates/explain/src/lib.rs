@@ -13,7 +13,7 @@ pub mod parts;
 
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
-use pillion_inject::matching::{Query, Sources};
+use pillion_inject::matching::{Query, Selection, Sources, replaces};
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_sidecarset::pod::Pod;
@@ -137,18 +137,27 @@ fn sets(
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let sources =
         Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
-    let (effective, _) = pillion_inject::matching::select(&compiled, query, sources);
+    let Selection { sets: effective, left_out, .. } = pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
         .zip(context.sidecar_sets)
         .map(|(compiled, manifest)| {
-            let blockers = matching::blockers(compiled, manifest, query, context.lookup);
+            let mut blockers = matching::blockers(compiled, manifest, query, context.lookup);
+            if blockers.is_empty()
+                && !compiled.is_of_settings()
+                && let Some(left_out) = left_out.iter().find(|left_out| left_out.sidecar_set == compiled.name)
+            {
+                blockers.push(matching::gives_way(compiled.name, &left_out.why));
+            }
             Candidate { compiled, manifest, blockers }
         })
         .collect();
     all.sort_by(|one, other| {
-        let rank = |candidate: &Candidate<'_>| !candidate.compiled.is_bound_to(query.namespace);
+        let rank = |candidate: &Candidate<'_>| {
+            let set = candidate.compiled;
+            (set.origin, !set.is_bound_to(query.namespace))
+        };
         rank(one).cmp(&rank(other)).then_with(|| one.compiled.name.cmp(other.compiled.name))
     });
     let after = match &outcome.verdict {
@@ -182,11 +191,12 @@ fn decision(
     if !refused.is_empty() {
         return Decision::Refused(refused);
     }
-    let Some(set) = effective.iter().find(|set| set.name() == name) else {
+    let is_it = |set: &&SidecarSet| set.name() == name && set.origin() == candidate.compiled.origin;
+    let Some(set) = effective.iter().find(is_it) else {
         let mut findings = candidate.blockers.clone();
         if findings.is_empty() {
             let canaries =
-                all.iter().filter(|other| other.compiled.canary_of == Some(name) && other.blockers.is_empty());
+                all.iter().filter(|other| replaces(other.compiled, candidate.compiled) && other.blockers.is_empty());
             findings.extend(canaries.map(|canary| matching::canary(name, canary.compiled.name)));
         }
         return Decision::NotInjected(findings);

@@ -2,7 +2,7 @@
 //! at the first reason.
 
 use pillion_admission::pod_identity;
-use pillion_inject::matching::{self, Query};
+use pillion_inject::matching::{self, GivesWay, Query};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -163,6 +163,30 @@ pub fn canary(base: &str, canary: &str) -> Finding {
         found: Some(canary.to_owned()),
         problem: format!("its canary \"{canary}\" matches the Pod too and takes its place"),
         remedy: format!("pause or delete SidecarSet \"{canary}\", or narrow its selector, to get \"{base}\""),
+    }
+}
+
+/// Returns why a matching `SidecarSet` of the cluster gives way to one of the settings (TRUST-3, TRUST-4).
+pub fn gives_way(set: &str, why: &GivesWay) -> Finding {
+    let (path, found, problem) = match why {
+        GivesWay::Name => {
+            ("metadata.name".to_owned(), set, "the policy's settings have a SidecarSet of this name".to_owned())
+        }
+        GivesWay::Base(base) => (
+            FieldPath::new("metadata.annotations").key(names::BASE).to_string(),
+            base.as_str(),
+            format!(
+                "its base \"{base}\" is one of the policy's settings, which only a canary of the settings replaces"
+            ),
+        ),
+    };
+    Finding {
+        kind: Kind::GivesWay,
+        path,
+        wanted: String::new(),
+        found: Some(found.to_owned()),
+        problem,
+        remedy: "rename the SidecarSet of the cluster, or write it into the settings".to_owned(),
     }
 }
 

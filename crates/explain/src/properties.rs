@@ -95,7 +95,7 @@ fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[Controlle
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
-    pillion_inject::matching::select(&compiled, query, sources).0.iter().map(|set| set.name().to_owned()).collect()
+    pillion_inject::matching::select(&compiled, query, sources).sets.iter().map(|set| set.name().to_owned()).collect()
 }
 
 proptest! {

@@ -6,11 +6,12 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::{Claims, are_related};
 
 use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
+use super::partners::{self, Side};
 use super::rules::{Otherwise, Rules};
 use super::validation::{Findings, refusal};
 
-/// Checks whether `set` and another SidecarSet want different accounts for one Pod. They do not conflict if both merge,
-/// or if one is a canary of the other.
+/// Checks whether `set` and another SidecarSet want different accounts for one Pod. They do not conflict if both merge
+/// and trust each other (TRUST-2), or if one is a canary of the other.
 ///
 /// Refuses `set` if one of the two selects only Pods that the other selects, neither is paused, and `onConflict` is
 /// `Deny`: every such Pod would be refused. Otherwise warns if both could select the same Pod.
@@ -32,18 +33,30 @@ pub fn check_claims(
 ) {
     let (set, other) = (claims.set, others.set);
     let (Some(account), Some(their_account)) = (shared(declared), shared(theirs)) else { return };
-    let both_merge = declared.on_conflict == OnConflict::Merge && theirs.on_conflict == OnConflict::Merge;
-    if account == their_account || both_merge || are_related(set, other) || !claims.may_meet(others) {
+    if account == their_account || are_related(set, other) || !claims.may_meet(others) {
         return;
     }
-    let problem = format!(
-        "SidecarSet \"{}\" wants ServiceAccount \"{their_account}\" for the same Pods, and not both merge",
-        other.name()
-    );
+    let both_merge = declared.on_conflict == OnConflict::Merge && theirs.on_conflict == OnConflict::Merge;
+    let side = Side { name: set.name(), declared, origin: set.origin() };
+    let their_side = Side { name: other.name(), declared: theirs, origin: other.origin() };
+    let (why, remedy) = match both_merge {
+        true if rules.merge_cluster_sets || side.trusts(&their_side) => return,
+        true => {
+            let remedy = partners::remedy(&side, &their_side);
+            let remedy =
+                format!("{remedy}, or give them one account or the mode Isolate (serviceAccounts.mergeClusterSets)");
+            ("the two do not trust each other with a merged one", remedy)
+        }
+        false => ("not both merge", "give them one account, the behaviour Merge or the mode Isolate".to_owned()),
+    };
+    let name = other.name();
+    let problem =
+        format!("SidecarSet \"{name}\" wants ServiceAccount \"{their_account}\" for the same Pods, and {why}");
     let certain = !is_paused(set) && !is_paused(other) && (is_within(claims, others) || is_within(others, claims));
     if certain && rules.on_conflict == Otherwise::Deny {
-        let remedy = "give them one account, the behaviour Merge or the mode Isolate";
-        findings.refused.push(refusal(set, path(ACCOUNT), problem, remedy));
+        findings.refused.push(refusal(set, path(ACCOUNT), problem, &remedy));
+    } else if both_merge {
+        findings.warnings.push(format!("where both match: {problem}; {remedy}"));
     } else {
         findings.warnings.push(format!("where both match: {problem}"));
     }

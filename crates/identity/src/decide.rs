@@ -8,7 +8,9 @@ use super::declared::{Mode, OnConflict};
 use super::existence::{Existence, exists};
 use super::merged;
 use super::names;
+use super::partners;
 use super::rules::{OnAppAccount, Otherwise, Rules};
+use super::target::{Shares, Target, is_for_all};
 use super::tokens::Holder;
 use pillion_kubernetes::index::distinct;
 
@@ -117,7 +119,7 @@ pub fn resolve<'a>(
     if rules.on_missing == Otherwise::Skip && app.has_own_account() {
         left.retain(|set| matches!(exists(&set.account, namespace, lookup), Existence::There { .. }));
     }
-    let unchanged = is_merged || Target::of(&left).name() == Some(app.account);
+    let unchanged = is_merged || Shares::of(left, rules).target.name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
@@ -158,30 +160,21 @@ pub fn resolve<'a>(
     isolated.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
     shared.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
 
-    let target = Target::of(&shared);
+    let Shares { sets: shared, target, skipped } = Shares::of(shared, rules);
     if is_merged && target.name() != Some(app.account) {
         return Err(vec![foreign_merged(app.account)]);
     }
     // The Pod has the right merged account: it is admitted again, or its author copied the name. In either case only
     // the sidecars may hold the token.
     if is_merged
-        && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly)
+        && !is_for_all(&shared)
         && let Some(holder) = app.further_token
     {
         return Err(vec![greedy(app.account, holder)]);
     }
-    if matches!(target, Target::Conflict) {
-        let remedy = "give them one account, the behaviour Merge or the mode Isolate";
-        for set in shared.drain(..) {
-            let why = conflict(set, namespace);
-            match rules.on_conflict {
-                Otherwise::Skip => decision.skipped.push((set.sidecar_set.clone(), why)),
-                Otherwise::Deny => reasons.push(reason(set, Code::Forbidden, why, remedy)),
-            }
-        }
-        if !reasons.is_empty() {
-            return Err(reasons);
-        }
+    decision.skipped.extend(skipped.iter().map(|set| (set.sidecar_set.clone(), conflict(set, namespace))));
+    if target == Target::Conflict && !shared.is_empty() {
+        return Err(shared.iter().map(|set| conflicting(set, &shared, namespace)).collect());
     }
     Ok(Resolved { decision, isolated, shared, target, automounts })
 }
@@ -232,42 +225,6 @@ fn settle(
     decision.account = runs_as.filter(|_| swaps);
 }
 
-/// The account that the shared sets give to a Pod.
-#[derive(Clone, Debug)]
-enum Target {
-    /// There are no such sets.
-    Nobody,
-    /// All sets name the same account (IDP-7: k sets with the same name do not conflict).
-    Account(String),
-    /// The sets name different accounts, and all of them merge.
-    Merged(String),
-    /// The sets name different accounts, and not all of them merge (IDP-1).
-    Conflict,
-}
-
-impl Target {
-    fn of(shared: &[&Asking]) -> Self {
-        let Some(first) = shared.first() else {
-            return Self::Nobody;
-        };
-        if shared.iter().all(|set| set.account == first.account) {
-            return Self::Account(first.account.clone());
-        }
-        if shared.iter().any(|set| set.declared.on_conflict == OnConflict::Refuse) {
-            return Self::Conflict;
-        }
-        let sets: Vec<&str> = shared.iter().map(|set| set.sidecar_set.as_str()).collect();
-        Self::Merged(names::merged(&sets))
-    }
-
-    fn name(&self) -> Option<&str> {
-        match self {
-            Self::Account(name) | Self::Merged(name) => Some(name),
-            Self::Nobody | Self::Conflict => None,
-        }
-    }
-}
-
 /// The field of the Pod that the reasons name.
 const FIELD: &str = "spec.serviceAccountName";
 
@@ -314,11 +271,6 @@ fn greedy(account: &str, holder: Holder<'_>) -> Reason {
     Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
-/// Whether all containers of the Pod get the account of these sets.
-fn is_for_all(shared: &[&Asking]) -> bool {
-    shared.iter().any(|set| set.declared.mode == Mode::Pod)
-}
-
 /// The remedy if sidecars get no identity because the Pod has its own.
 const KEPT: &str = "mode Isolate gives the sidecars theirs beside it";
 
@@ -329,6 +281,27 @@ fn own_account(app: App<'_>) -> Option<String> {
     }
     let holder = app.further_token?.of("the Pod's ServiceAccount");
     Some(format!("{holder}, which would become another account's"))
+}
+
+/// IDP-4, TRUST-2: the reason to refuse a Pod for the sake of a set that conflicts with others.
+fn conflicting(set: &Asking, shared: &[&Asking], namespace: &str) -> Reason {
+    let others = || shared.iter().filter(|other| other.sidecar_set != set.sidecar_set);
+    let stranger = others().find(|other| !set.side().trusts(&other.side()));
+    match stranger.filter(|_| shared.iter().all(|set| set.declared.on_conflict == OnConflict::Merge)) {
+        Some(stranger) => {
+            let problem = format!(
+                "{}; they all merge, but SidecarSet \"{}\" and this one do not trust each other",
+                conflict(set, namespace),
+                stranger.sidecar_set
+            );
+            let remedy = partners::remedy(&set.side(), &stranger.side());
+            reason(set, Code::Forbidden, problem, &format!("{remedy}, or give them one account or the mode Isolate"))
+        }
+        None => {
+            let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+            reason(set, Code::Forbidden, conflict(set, namespace), remedy)
+        }
+    }
 }
 
 /// IDP-4: describes the account that a set wants when it conflicts with other sets.

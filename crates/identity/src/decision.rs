@@ -3,6 +3,7 @@
 use super::audience::AudienceToken;
 use super::declared::Declared;
 use super::names;
+use super::partners::{Origin, Side};
 
 /// A SidecarSet that is injected into the Pod and names an account.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,15 @@ pub struct Asking {
     pub account: String,
     /// The identity fields of the set.
     pub declared: Declared,
+    /// Where the set was written.
+    pub origin: Origin,
+}
+
+impl Asking {
+    /// Returns the set as another one of the same Pod sees it.
+    pub fn side(&self) -> Side<'_> {
+        Side { name: &self.sidecar_set, declared: &self.declared, origin: self.origin }
+    }
 }
 
 /// How the owners of an account, the containers of its SidecarSets, get its token.

@@ -28,5 +28,6 @@ pub mod partners;
 pub mod paths;
 pub mod rules;
 pub mod sidecar_set;
+pub mod target;
 pub mod tokens;
 pub mod validation;

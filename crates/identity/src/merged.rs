@@ -118,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::declared::Declared;
+    use crate::partners::Origin;
     use pillion_kubernetes::lookup::Answer;
 
     struct Made([Value; 3]);
@@ -138,7 +139,7 @@ mod tests {
     fn asking(name: &str, permissions: Vec<Value>) -> Asking {
         let permissions = permissions.into_iter().map(|rule| serde_json::from_value(rule).unwrap()).collect();
         let declared = Declared { permissions, ..Declared::default() };
-        Asking { sidecar_set: name.to_owned(), account: format!("{name}-account"), declared }
+        Asking { sidecar_set: name.to_owned(), account: format!("{name}-account"), declared, origin: Origin::Settings }
     }
 
     fn rule() -> impl Strategy<Value = Value> {

@@ -7,7 +7,7 @@ use pillion_kubernetes::unique;
 pub use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
-use super::declared::Declared;
+use super::declared::{Declared, PARTNERS};
 
 /// The most partners of one SidecarSet (IDF-7).
 pub const PARTNERS_MAX: usize = 100;
@@ -35,6 +35,18 @@ impl Side<'_> {
 pub fn are_partners(name: &str, declared: &Declared, other_name: &str, other: &Declared) -> bool {
     let names = |declared: &Declared, wanted: &str| declared.partners.iter().any(|partner| partner == wanted);
     name != other_name && names(declared, other_name) && names(other, name)
+}
+
+/// Returns what to write, and where, so that two SidecarSets trust each other. They do not yet.
+pub fn remedy(one: &Side<'_>, other: &Side<'_>) -> String {
+    let line = |of: &Side<'_>, partner: &Side<'_>| {
+        let is_there = of.declared.partners.iter().any(|name| name == partner.name);
+        let place = if of.origin == Origin::Settings { " in the policy's settings" } else { "" };
+        (!is_there)
+            .then(|| format!("\"{}\" to spec.{} of SidecarSet \"{}\"{place}", partner.name, PARTNERS.name, of.name))
+    };
+    let lines: Vec<String> = [line(one, other), line(other, one)].into_iter().flatten().collect();
+    format!("add {}", lines.join(" and "))
 }
 
 /// Returns the list in the annotation that stands for the field: a JSON list, or names separated by commas. `None` if
@@ -144,6 +156,16 @@ mod tests {
     fn idf8_partners_name_each_other(#[case] a: &[&str], #[case] b: &[&str], #[case] are: bool) {
         let (a, b) = (naming(a), naming(b));
         assert_eq!((are_partners("a", &a, "b", &b), are_partners("b", &b, "a", &a)), (are, are));
+    }
+
+    #[rstest]
+    #[case::neither(&[], &[], r#"add "b" to spec.serviceAccountPartners of SidecarSet "a" in the policy's settings and "a" to spec.serviceAccountPartners of SidecarSet "b""#)]
+    #[case::one(&["b"], &[], r#"add "a" to spec.serviceAccountPartners of SidecarSet "b""#)]
+    fn trust2_the_remedy_names_the_missing_lines(#[case] a: &[&str], #[case] b: &[&str], #[case] text: &str) {
+        let (a, b) = (naming(a), naming(b));
+        let one = Side { name: "a", declared: &a, origin: Origin::Settings };
+        let other = Side { name: "b", declared: &b, origin: Origin::Cluster };
+        assert_eq!(remedy(&one, &other), text);
     }
 
     #[rstest]

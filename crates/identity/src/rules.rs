@@ -165,6 +165,11 @@ pub struct Rules {
     /// the identities, with a warning.
     // IDP-7
     pub on_conflict: Otherwise,
+    /// Everybody who may write SidecarSets in the cluster is trusted alike: SidecarSets with the behaviour `Merge` share a
+    /// merged account although they do not name each other in `spec.serviceAccountPartners`. Whoever writes one then gets
+    /// the permissions of all others that match the same Pods, those of the settings included.
+    // TRUST-2
+    pub merge_cluster_sets: bool,
     /// If the Pod has an account of its own: keep it and inject without the identity, with a warning; refuse the Pod;
     /// or treat the SidecarSets as in mode `Isolate`.
     // IDC-3, TOK-0
@@ -226,6 +231,7 @@ impl Default for Rules {
             protected_namespaces: PROTECTED_NAMESPACES.map(str::to_owned).into(),
             on_missing: Otherwise::Deny,
             on_conflict: Otherwise::Deny,
+            merge_cluster_sets: false,
             on_app_account: OnAppAccount::Keep,
             allow_pod_mode: false,
             strict_existence: false,

@@ -7,6 +7,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
@@ -26,6 +27,7 @@ enum Policy {
 #[derive(Clone, Copy, Debug)]
 struct Write<'a> {
     set: &'a str,
+    origin: Origin,
     entry: usize,
     policy: Policy,
     text: &'a str,
@@ -98,7 +100,8 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
 fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -> (Option<Object>, Vec<Reason>) {
     let mut patched: Option<Object> = None;
     let mut reasons = Vec::new();
-    for (key, writes) in writes {
+    for (key, mut writes) in writes {
+        settings_last(&mut writes);
         let current = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str);
         match fold(&writes, current) {
             Ok(text) if text.as_deref() == current => {}
@@ -110,6 +113,20 @@ fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -
         }
     }
     (patched, reasons)
+}
+
+/// TRUST-8: puts the writes to one annotation into an order in which a set of the cluster cannot undo one of the settings:
+/// first what the settings write if nothing is there, then all of the cluster, then what the settings write in any case.
+/// The order stays as it is if all sets have one origin.
+fn settings_last(writes: &mut [Write<'_>]) {
+    let is_of_settings = |write: &Write<'_>| write.origin == Origin::Settings;
+    if writes.iter().any(is_of_settings) && !writes.iter().all(is_of_settings) {
+        writes.sort_by_key(|write| match (write.origin, write.policy) {
+            (Origin::Settings, Policy::Retain) => 0,
+            (Origin::Cluster, _) => 1,
+            (Origin::Settings, _) => 2,
+        });
+    }
 }
 
 /// Returns the annotations that the patches of a `SidecarSet` write.
@@ -139,7 +156,7 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
             _ => continue,
         };
         for (key, text) in json::string_map(patch, &["annotations"]) {
-            writes.entry(key).or_default().push(Write { set: set.name(), entry, policy, text });
+            writes.entry(key).or_default().push(Write { set: set.name(), origin: set.origin(), entry, policy, text });
         }
     }
 }

@@ -468,8 +468,12 @@ mod tests {
                 {"name": "nfs", "csi": {"driver": "nfs.csi.k8s.io"}}
             ]
         }});
-        let asking =
-            [Asking { sidecar_set: "owner".to_owned(), account: "x".to_owned(), declared: Declared::default() }];
+        let asking = [Asking {
+            sidecar_set: "owner".to_owned(),
+            account: "x".to_owned(),
+            declared: Declared::default(),
+            origin: pillion_sidecarset::sidecar_set::origin::Origin::Settings,
+        }];
         let rules = Rules::default();
         let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});

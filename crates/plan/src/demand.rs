@@ -12,6 +12,7 @@ use pillion_identity::decide;
 use pillion_identity::decision::Asking;
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::rules::{Otherwise, Rules};
+use pillion_identity::target::Target;
 use pillion_identity::tokens::Owners;
 use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::json;
@@ -184,13 +185,10 @@ impl<'a> Demands<'a> {
         for choice in 0_u32..1 << first.len() {
             let chosen = first.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
             let chosen: Vec<&Candidate<'_>> = chosen.map(|(_, candidate)| *candidate).collect();
-            // A canary replaces its base (MATCH-8).
-            let replaces = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
-            let mut accounts: Vec<&str> =
-                chosen.iter().filter_map(|set| Some(set.asking()?.account.as_str())).collect();
-            accounts.sort_unstable();
-            accounts.dedup();
-            if accounts.len() > 1 && !chosen.iter().any(replaces) {
+            // A canary and its base are never in one Pod.
+            let excludes = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
+            let asking: Vec<&Asking> = chosen.iter().filter_map(|candidate| candidate.asking()).collect();
+            if matches!(Target::of(&asking, self.rules), Target::Merged(_)) && !chosen.iter().any(excludes) {
                 combinations.push(ascending(chosen.iter().map(|candidate| candidate.set.name)));
             }
         }
@@ -220,8 +218,9 @@ impl<'a> Demands<'a> {
                 matching.push(candidate);
             }
         }
-        let bases: Vec<&str> = matching.iter().filter_map(|candidate| candidate.set.canary_of).collect();
-        matching.retain(|candidate| !bases.contains(&candidate.set.name));
+        let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
+        let in_effect = matching::in_effect(&sets);
+        matching.retain(|candidate| in_effect.contains(candidate.set.name));
         Some(matching)
     }
 }

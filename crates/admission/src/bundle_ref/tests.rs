@@ -107,7 +107,7 @@ fn shown(outcome: &Outcome) -> String {
 fn a_pod_gets_what_the_controller_keeps_beside_what_the_settings_have() {
     let more = settings(json!({"sidecarSets": [set("own", "own")]}));
     let (outcome, asked) = asked(request("Pod", "shop", pod()), more, kept(&[set("kept", "kept")]));
-    assert_eq!(shown(&outcome), "kept own app");
+    assert_eq!(shown(&outcome), "own kept app");
     assert_eq!(asked, ["ConfigMap/sets"]);
     assert_eq!(outcome.warnings, [""; 0]);
     assert_eq!(outcome.audit.get("bundle-unavailable"), None);
@@ -128,13 +128,16 @@ fn the_config_map_is_asked_for_first_and_not_at_all_where_no_rule_needs_it() {
 }
 
 #[test]
-fn diff4_one_name_in_both_places_is_refused_where_both_match() {
+fn trust3_of_one_name_in_both_places_the_settings_count() {
     let more = settings(json!({"sidecarSets": [set("twin", "a")]}));
     let outcome = answer(request("Pod", "shop", pod()), more, kept(&[set("twin", "b")]));
+    assert_eq!(shown(&outcome), "a app");
     assert_eq!(
-        shown(&outcome),
-        "403 SidecarSet \"twin\": metadata.name: two SidecarSets of this name match the Pod; remove it from the policy's \
-         settings, or rename one of them"
+        outcome.warnings,
+        [
+            "SidecarSet \"twin\" of the cluster is left out: the policy's settings have a SidecarSet of this name; rename or \
+          delete it"
+        ]
     );
     let mut elsewhere = set("twin", "b");
     elsewhere["spec"]["selector"] = json!({"matchLabels": {"app": "other"}});

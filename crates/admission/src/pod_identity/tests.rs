@@ -1,7 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use pillion_identity::decision::{Grant, Token};
-use pillion_inject::matching::{self, Query, Sources};
+use pillion_inject::matching::{self, Query, Selection, Sources};
 use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
@@ -187,7 +187,8 @@ fn selected(set: &SidecarSet, revisions: &[ControllerRevision]) -> (Vec<SidecarS
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
     let object = pod(json!({}));
     let query = Query { pod: pod::Pod::decode(&object).unwrap(), namespace: "web", uid: "u" };
-    matching::select(&[CompiledSet::of_manifest(set)], query, sources)
+    let Selection { sets, reasons, .. } = matching::select(&[CompiledSet::of_manifest(set)], query, sources);
+    (sets, reasons)
 }
 
 /// SAP-9, E9: nothing is added to a Pod that a kubelet already runs, whatever the value of the annotation.

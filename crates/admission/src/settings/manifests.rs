@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode as decode_sidecar_set;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
 use super::naming;
@@ -11,6 +14,13 @@ use super::naming;
 /// Takes the items out of a list of the settings and leaves an empty list. serde would rebuild each manifest.
 pub(super) fn take(settings: &mut Value, key: &str) -> Vec<Value> {
     settings.get_mut(key).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
+}
+
+/// Decodes the manifest of a SidecarSet. It is one of the settings (TRUST-1), unless it says that it is of the cluster:
+/// previews put the SidecarSets of a cluster into settings.
+pub(super) fn sidecar_set(manifest: Value) -> Result<SidecarSet, Vec<FieldError>> {
+    let origin = Origin::written_in(&manifest).unwrap_or(Origin::Settings);
+    Ok(decode_sidecar_set(manifest)?.into_sidecar_set().with_origin(origin))
 }
 
 /// Decodes manifests of one kind. Their names must be unique.

@@ -7,6 +7,8 @@ use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::{SidecarSet, weight};
 
+use super::manifests;
+
 /// Returns the SidecarSets that may match a new Pod in this namespace with these labels, chosen as from a bundle. Of the
 /// other manifests, only the heads ([`HEAD`](pillion_sidecarset::sidecar_set::compiled::HEAD)) are checked.
 ///
@@ -19,7 +21,7 @@ pub fn matching(manifests: Vec<Partial<'_>>, namespace: &str, labels: Option<&Ob
     for manifest in manifests {
         let head = decode(manifest.head.clone()).ok()?.into_sidecar_set();
         if CompiledSet::of_manifest(&head).may_match(namespace, labels) {
-            chosen.push(decode(manifest.complete(&budget).ok()?).ok()?.into_sidecar_set());
+            chosen.push(manifests::sidecar_set(manifest.complete(&budget).ok()?).ok()?);
         }
         if !names.insert(head.name().to_owned()) {
             return None;

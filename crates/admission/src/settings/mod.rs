@@ -152,7 +152,8 @@ impl<'a> BorrowedSettings<'a> {
     /// The bundle is damaged.
     pub fn sidecar_sets(&self, choose: Choice<'_>) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
         let Some(bundle) = &self.bundle else { return Ok(Cow::Borrowed(&self.sidecar_sets)) };
-        let mut sets = choose(Bundle::read(bundle)?)?;
+        let bundled = choose(Bundle::read(bundle)?)?;
+        let mut sets: Vec<SidecarSet> = bundled.into_iter().map(SidecarSet::within_settings).collect();
         sets.extend(self.sidecar_sets.iter().cloned());
         Ok(Cow::Owned(sets))
     }

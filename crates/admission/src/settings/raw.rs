@@ -12,7 +12,6 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::text::{Label, checked};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
-use pillion_sidecarset::sidecar_set::decode::decode as decode_sidecar_set;
 use pillion_sidecarset::sidecar_set::weight;
 #[cfg(feature = "schema")]
 use pillion_sidecarset::upgrades::RolloutSettings;
@@ -131,9 +130,12 @@ pub(super) fn decode(
         errors.push(FieldError::new("bundle", Cause::Invalid, error.to_string()));
     }
     let decoded = BorrowedSettings {
-        sidecar_sets: manifests::decode(sidecar_sets, (SIDECAR_SETS, "SidecarSet"), &mut errors, |manifest| {
-            Ok(decode_sidecar_set(manifest)?.into_sidecar_set())
-        }),
+        sidecar_sets: manifests::decode(
+            sidecar_sets,
+            (SIDECAR_SETS, "SidecarSet"),
+            &mut errors,
+            manifests::sidecar_set,
+        ),
         bundle,
         bundle_source: BundleSource {
             config_map: raw.bundle_ref,

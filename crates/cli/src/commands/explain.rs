@@ -108,7 +108,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         return Ok(Status::Failed);
     }
     let all = || beside.iter().chain(&given);
-    let mut assembled = preview::assemble(value, all()).read_from(origin);
+    let mut assembled = preview::assemble_beside(value, all()).read_from(origin);
     let reader = args.situation.connection.reader()?;
     let cluster = preview::cluster_of(all(), &args.situation, reader.clone());
     if let Some(reader) = &reader {

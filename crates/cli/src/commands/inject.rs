@@ -172,7 +172,7 @@ fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     if !preview::is_understood(&beside, objects(&chunks), terminal) {
         return Ok(None);
     }
-    let settings = preview::assemble(value, beside.iter().chain(objects(&chunks))).read_from(origin);
+    let settings = preview::assemble_beside(value, beside.iter().chain(objects(&chunks))).read_from(origin);
     Ok(Some(Given { policy, misspelt, chunks, beside, settings }))
 }
 

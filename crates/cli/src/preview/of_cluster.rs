@@ -11,6 +11,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::{Value, json};
 
 use super::cluster::Manifests;
@@ -71,7 +72,7 @@ fn without_given(assembled: Assembled, bundled: Vec<SidecarSet>, given: &BTreeSe
     }
     let others = bundled.into_iter().filter(|set| !given.contains(set.name()));
     let others: Vec<Manifest> = others.filter_map(|set| manifest_of("bundle", &set.into_value())).collect();
-    without_bundle(assembled).join(&others)
+    without_bundle(assembled).join_as(&others, Some(Origin::Cluster))
 }
 
 fn without_bundle(mut assembled: Assembled) -> Assembled {
@@ -114,7 +115,7 @@ fn with_resources(
         let stored = controller_revisions(reader, &settings.system_namespace)?;
         joining.extend(stored.into_iter().filter(|it| !known.contains(json::text(&it.value, &["metadata", "name"]))));
     }
-    Ok(assembled.join(&joining))
+    Ok(assembled.join_as(&joining, Some(Origin::Cluster)))
 }
 
 /// Returns the SidecarSets of the cluster as manifests, or `None` if the cluster does not serve the kind.

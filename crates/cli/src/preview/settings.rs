@@ -9,6 +9,7 @@ use pillion_admission::settings::Settings;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::origin::Origin as SetOrigin;
 use pillion_workload::settings as list;
 use serde_json::{Value, json};
 
@@ -131,6 +132,16 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
     Assembled { value: settings, manifests: sources, origin: None }.join(manifests)
 }
 
+/// Like [`assemble`], for manifests of a preview: if the settings have a `bundleRef`, the policy looks SidecarSets up in
+/// the cluster, so the given ones count as written there (TRUST-1).
+pub fn assemble_beside<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a Manifest>) -> Assembled {
+    let origin = json::at(&settings, &["bundleRef"]).filter(|at| !at.is_null()).map(|_| SetOrigin::Cluster);
+    if settings.is_null() {
+        settings = json!({});
+    }
+    assemble(settings, []).join_as(manifests, origin)
+}
+
 /// A list of the settings to which manifests are added.
 struct Joined {
     key: &'static str,
@@ -143,12 +154,17 @@ impl Joined {
         Self { key, known: json::items(settings, &[key]).iter().map(Value::to_string).collect() }
     }
 
-    /// Adds an object. Returns `false` if it is there already, or if the list has the wrong type.
-    fn add(&mut self, settings: &mut Value, object: &Value) -> bool {
+    /// Adds an object, with an origin if it has none. Returns `false` if it is there already, or if the list has the
+    /// wrong type.
+    fn add(&mut self, settings: &mut Value, object: &Value, origin: Option<SetOrigin>) -> bool {
+        let mut object = object.clone();
+        if let Some(origin) = origin {
+            origin.write_into(&mut object);
+        }
         let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, self.key));
         match list {
             Some(list) if self.known.insert(object.to_string()) => {
-                list.push(object.clone());
+                list.push(object);
                 true
             }
             _ => false,
@@ -159,15 +175,23 @@ impl Joined {
 impl Assembled {
     /// Adds more manifests, as [`assemble`] does.
     #[must_use]
-    pub fn join<'a>(mut self, manifests: impl IntoIterator<Item = &'a Manifest>) -> Self {
+    pub fn join<'a>(self, manifests: impl IntoIterator<Item = &'a Manifest>) -> Self {
+        self.join_as(manifests, None)
+    }
+
+    /// Adds more manifests, those of SidecarSets with this origin. Without one, the SidecarSets are of the settings.
+    #[must_use]
+    pub fn join_as<'a>(mut self, manifests: impl IntoIterator<Item = &'a Manifest>, origin: Option<SetOrigin>) -> Self {
         let Self { value: settings, manifests: sources, .. } = &mut self;
         let mut sets = Joined::of(settings, list::SIDECAR_SETS);
         let mut revisions = Joined::of(settings, list::CONTROLLER_REVISIONS);
         for manifest in manifests {
             match list::list_for(&manifest.value, settings) {
-                Some(list::SIDECAR_SETS) if sets.add(settings, &manifest.value) => sources.push(Some(manifest.clone())),
+                Some(list::SIDECAR_SETS) if sets.add(settings, &manifest.value, origin) => {
+                    sources.push(Some(manifest.clone()));
+                }
                 Some(list::CONTROLLER_REVISIONS) => {
-                    revisions.add(settings, &manifest.value);
+                    revisions.add(settings, &manifest.value, None);
                 }
                 _ => {}
             }

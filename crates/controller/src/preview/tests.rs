@@ -29,7 +29,14 @@ fn set(name: &str, fields: &Value) -> Value {
 
 fn merging(name: &str, resource: &str) -> Value {
     let permissions = json!([{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]);
-    set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": permissions}))
+    let partners: Vec<&str> = ["a", "b", "c", "d"].into_iter().filter(|partner| *partner != name).collect();
+    set(
+        name,
+        &json!({
+            "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": permissions,
+            "serviceAccountPartners": partners
+        }),
+    )
 }
 
 fn isolated(name: &str) -> Value {

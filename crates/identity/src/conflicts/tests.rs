@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::partners::Origin;
 
 fn set(name: &str, account: &str, spec: Value) -> SidecarSet {
     let mut object = json!({
@@ -61,7 +62,17 @@ fn in_namespace(name: &str) -> Value {
 #[case::both_merge(
     json!({"behaviorWhenServiceAccountInjection": "Merge"}),
     json!({"behaviorWhenServiceAccountInjection": "Merge"}),
+    "certain"
+)]
+#[case::trust2_partners_merge(
+    json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPartners": ["b"]}),
+    json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPartners": ["a"]}),
     "none"
+)]
+#[case::trust2_one_alone_names_the_other(
+    json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPartners": ["b"]}),
+    json!({"behaviorWhenServiceAccountInjection": "Merge"}),
+    "certain"
 )]
 #[case::no_account(json!({}), json!({"serviceAccountName": null}), "none")]
 #[case::paused(json!({}), json!({"injectionStrategy": {"paused": true}}), "possible")]
@@ -71,6 +82,34 @@ fn idv4_idc6_conflicts(#[case] one: Value, #[case] other: Value, #[case] expecte
     // With `onConflict: Skip`, a certain conflict only causes a warning.
     let skip = Rules { on_conflict: Otherwise::Skip, ..Rules::default() };
     assert_eq!(told(&one, &other, &skip), if expected == "certain" { "possible" } else { expected });
+}
+
+#[rstest]
+#[case::of_the_settings(Origin::Settings, Origin::Settings, false, "none")]
+#[case::of_both(Origin::Settings, Origin::Cluster, false, "certain")]
+#[case::of_the_cluster(Origin::Cluster, Origin::Cluster, false, "certain")]
+#[case::of_the_cluster_that_trusts_all_alike(Origin::Cluster, Origin::Cluster, true, "none")]
+fn trust2_who_may_merge(#[case] one: Origin, #[case] other: Origin, #[case] alike: bool, #[case] expected: &str) {
+    let merge = json!({"behaviorWhenServiceAccountInjection": "Merge"});
+    let (one, other) = (set("a", "x", merge.clone()).with_origin(one), set("b", "y", merge).with_origin(other));
+    let rules = Rules { merge_cluster_sets: alike, ..Rules::default() };
+    assert_eq!(told(&one, &other, &rules), expected);
+}
+
+#[test]
+fn trust2_the_message_says_which_line_to_add_where() {
+    let merge = json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPartners": ["a"]});
+    let (one, other) = (set("b", "y", merge), set("a", "x", json!({"behaviorWhenServiceAccountInjection": "Merge"})));
+    let findings = checked(&one, &other.with_origin(Origin::Settings), &Rules::default());
+    let messages: Vec<String> = findings.refused.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        messages,
+        [
+            "SidecarSet \"b\": spec.serviceAccountName: SidecarSet \"a\" wants ServiceAccount \"x\" for the same Pods, and the \
+          two do not trust each other with a merged one; add \"b\" to spec.serviceAccountPartners of SidecarSet \"a\" in the \
+          policy's settings, or give them one account or the mode Isolate (serviceAccounts.mergeClusterSets)"
+        ]
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::audience::AudienceToken;
 use crate::declared::Declared;
+use crate::partners::Origin;
 use crate::tokens::volumes::Given;
 
 /// Objects by kind and name; everything else does not exist.
@@ -50,8 +51,9 @@ fn set(name: &str, account: &str, mode: Mode, on_conflict: OnConflict) -> Asking
             on_conflict,
             permissions: vec![rule],
             mode,
-            tokens: Vec::new(),
+            ..Declared::default()
         },
+        origin: Origin::Settings,
     }
 }
 

@@ -4,13 +4,13 @@ pub mod chosen_revision;
 pub mod draw;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::Selector;
-use pillion_kubernetes::unique;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::Pod;
@@ -43,35 +43,138 @@ pub struct Sources<'a> {
 /// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (E18).
 const SETS_MAX: usize = 500;
 
-/// Returns the `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
-/// cluster-wide ones, each group sorted by name. Bases with a matching canary are left out (MATCH-8).
-///
-/// Also returns all reasons for which selection failed for other sets: a selector that cannot be parsed, a Namespace or
-/// a revision that cannot be read, or two sets with one name, since the settings and the cluster may have the same
-/// (DIFF-4). If there are reasons, the caller must refuse the Pod; the sets only serve to find further problems.
-pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
-    let mut reasons = Vec::new();
+/// The `SidecarSet`s for a Pod.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Those in effect, in the order of injection (MATCH-7). If there are reasons to refuse the Pod, they only serve to
+    /// find further problems.
+    pub sets: Vec<SidecarSet>,
+    /// SidecarSets of the cluster that give way to one of the settings (TRUST-3, TRUST-4).
+    pub left_out: Vec<LeftOut>,
+    /// All reasons to refuse the Pod: a selector that cannot be parsed, a Namespace or a revision that cannot be read, or
+    /// two sets with one name (DIFF-4).
+    pub reasons: Vec<Reason>,
+}
+
+/// A `SidecarSet` of the cluster that matches a Pod and gives way to one of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The name of the set.
+    pub sidecar_set: String,
+    /// The reason.
+    pub why: GivesWay,
+}
+
+/// Why a `SidecarSet` of the cluster gives way to one of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivesWay {
+    /// The set of the settings has the same name (TRUST-3).
+    Name,
+    /// The set of the settings is its base, of which it is a canary (TRUST-4).
+    Base(String),
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.sidecar_set;
+        match &self.why {
+            GivesWay::Name => write!(
+                f,
+                "SidecarSet \"{name}\" of the cluster is left out: the policy's settings have a SidecarSet of this name; \
+                 rename or delete it"
+            ),
+            GivesWay::Base(base) => write!(
+                f,
+                "SidecarSet \"{name}\" of the cluster is left out: its base \"{base}\" is a SidecarSet of the policy's \
+                 settings, which only a canary of the settings replaces"
+            ),
+        }
+    }
+}
+
+/// Whether `canary` takes the place of `base` where both match (MATCH-8). A canary of the cluster never replaces a set of
+/// the settings (TRUST-4).
+pub fn replaces(canary: &CompiledSet<'_>, base: &CompiledSet<'_>) -> bool {
+    canary.canary_of == Some(base.name) && (canary.is_of_settings() || !base.is_of_settings())
+}
+
+/// Returns why a set gives way, if it does. `of_settings` are the names of the sets of the settings that match the Pod.
+fn gives_way(set: &CompiledSet<'_>, of_settings: &BTreeSet<&str>) -> Option<GivesWay> {
+    if set.is_of_settings() {
+        return None;
+    }
+    if of_settings.contains(set.name) {
+        return Some(GivesWay::Name);
+    }
+    set.canary_of.filter(|base| of_settings.contains(base)).map(|base| GivesWay::Base(base.to_owned()))
+}
+
+fn names_of_settings<'s>(matched: &[&CompiledSet<'s>]) -> BTreeSet<&'s str> {
+    matched.iter().filter(|set| set.is_of_settings()).map(|set| set.name).collect()
+}
+
+/// Returns the names of those of the matching sets that are in effect: they neither give way nor have a canary.
+pub fn in_effect<'s>(matched: &[&CompiledSet<'s>]) -> BTreeSet<&'s str> {
+    let of_settings = names_of_settings(matched);
+    let standing = || matched.iter().filter(|set| gives_way(set, &of_settings).is_none());
+    let bases: BTreeSet<&str> = standing().filter_map(|set| set.canary_of).collect();
+    standing().map(|set| set.name).filter(|name| !bases.contains(name)).collect()
+}
+
+/// Selects the `SidecarSet`s in effect: those of the settings before those of the cluster (TRUST-5), in each group those
+/// bound to the namespace before the cluster-wide ones, and these by name. Bases with a matching canary are left out
+/// (MATCH-8).
+pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> Selection {
+    let mut selection = Selection::default();
     let mut bases = BTreeSet::new();
     let mut matched: Vec<&CompiledSet<'_>> = Vec::new();
     for set in sets {
         match is_match(set, query, sources.lookup) {
             Ok(true) => matched.push(set),
             Ok(false) => {}
-            Err(more) => {
+            Err(reasons) => {
                 // The canary might match, so leave its base out: it may not be in effect.
                 bases.extend(set.canary_of);
-                reasons.extend(more);
+                selection.reasons.extend(reasons);
             }
         }
     }
-    let (bound, others): (Vec<_>, Vec<_>) = matched.into_iter().partition(|set| set.is_bound_to(query.namespace));
-    let matched: Vec<&CompiledSet<'_>> =
-        [bound, others].iter().flat_map(|sets| unique::ordered(sets, |set| set.name)).copied().collect();
+    matched.sort_by_key(|set| (set.origin, !set.is_bound_to(query.namespace), set.name));
+    let matched = without_those_that_give_way(matched, &mut selection);
+    if matched.len() > SETS_MAX {
+        selection.reasons.push(Reason::forbidden(
+            "metadata.labels",
+            format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
+            "narrow the selectors of the SidecarSets",
+        ));
+        return selection;
+    }
+    bases.extend(matched.iter().filter_map(|set| set.canary_of));
+    for set in matched {
+        match chosen_revision::suitable(set.open(), query, sources) {
+            Ok(suitable) if !bases.contains(set.name) => selection.sets.push(suitable),
+            Ok(_) => {}
+            Err(reason) => selection.reasons.push(reason),
+        }
+    }
+    selection
+}
 
-    let first_of_name = unique::are_first(matched.iter().map(|set| set.name));
-    for (set, is_first) in matched.iter().zip(first_of_name) {
-        if !is_first {
-            reasons.push(
+/// Returns the matching sets without those of the cluster that give way to one of the settings. Two sets of one name and
+/// one origin are a reason to refuse the Pod.
+fn without_those_that_give_way<'a, 's>(
+    matched: Vec<&'a CompiledSet<'s>>,
+    selection: &mut Selection,
+) -> Vec<&'a CompiledSet<'s>> {
+    let of_settings = names_of_settings(&matched);
+    let (mut names, mut left) = (BTreeSet::new(), Vec::with_capacity(matched.len()));
+    for set in matched {
+        if let Some(why) = gives_way(set, &of_settings) {
+            selection.left_out.push(LeftOut { sidecar_set: set.name.to_owned(), why });
+            continue;
+        }
+        if !names.insert(set.name) {
+            selection.reasons.push(
                 Reason::forbidden(
                     "metadata.name",
                     "two SidecarSets of this name match the Pod".to_owned(),
@@ -80,27 +183,9 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
                 .about(set.name),
             );
         }
+        left.push(set);
     }
-
-    if matched.len() > SETS_MAX {
-        reasons.push(Reason::forbidden(
-            "metadata.labels",
-            format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
-            "narrow the selectors of the SidecarSets",
-        ));
-        return (Vec::new(), reasons);
-    }
-
-    let mut suitable = Vec::with_capacity(matched.len());
-    for set in matched {
-        bases.extend(set.canary_of);
-        match chosen_revision::suitable(set.open(), query, sources) {
-            Ok(set) => suitable.push(set),
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    suitable.retain(|set| !bases.contains(set.name()));
-    (suitable, reasons)
+    left
 }
 
 /// Whether a set matches a Pod (MATCH-4 to MATCH-6), regardless of canaries. Checks labels first, because the Namespace

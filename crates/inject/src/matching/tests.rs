@@ -54,7 +54,7 @@ fn selected_from(
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
     let query = Query { pod: Pod::decode(pod).unwrap(), namespace, uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: cluster };
-    let (sets, reasons) = select(&compiled, query, sources);
+    let Selection { sets, reasons, .. } = select(&compiled, query, sources);
     Refusal::of(reasons).map_or(Ok(sets), |refusal| Err(refusal.message()))
 }
 

@@ -48,10 +48,11 @@ pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
 }
 
 /// Returns `sidecarSets` of the settings in their form in the bundle: without fields that no Pod gets, each with the
-/// revision that it asks for, if the settings have that. The policy looks for other revisions itself.
+/// revision that it asks for, if the settings have that, and with its origin, which the policy cannot know otherwise
+/// (TRUST-1). The policy looks for other revisions itself.
 pub(super) fn of_settings(seen: BundleInput<'_>) -> Vec<SidecarSet> {
     let revisions = &seen.settings.controller_revisions;
-    let sets = seen.settings.sidecar_sets.iter().map(|set| slim(prepared(set)));
+    let sets = seen.settings.sidecar_sets.iter().map(|set| slim(prepared(set)).with_origin(set.origin()));
     sets.map(|set| with_revision(set, revisions, seen).0).collect()
 }
 

@@ -53,6 +53,16 @@ pub(super) fn judge(
             judged.say(&candidate, Place::Out, Why::InSettings, String::new(), message.to_owned());
             continue;
         }
+        if let Some(base) = candidate.set.canary_of()
+            && own.iter().any(|set| set.name() == base)
+        {
+            let message = format!(
+                "its base \"{base}\" is a SidecarSet of the policy's settings, which only a canary of the settings replaces; \
+                 write the canary into the settings"
+            );
+            judged.say(&candidate, Place::Out, Why::InSettings, String::new(), message);
+            continue;
+        }
         // A set with another UID does not inherit the version in the bundle.
         let kept = before.get(&candidate.name).filter(|kept| uid(kept) == candidate.uid);
         if let Some(kept) = kept {

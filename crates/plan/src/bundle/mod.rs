@@ -91,7 +91,8 @@ pub enum Why {
     Current,
     /// It is invalid: its admission would refuse it.
     Invalid,
-    /// The policy's settings have a SidecarSet of this name. The policy does not look for that name in the cluster.
+    /// The policy's settings have a SidecarSet of this name, or the base of this canary (TRUST-3, TRUST-4). The policy
+    /// does not look for that name in the cluster.
     InSettings,
     /// The bundle has no room for it.
     TooLong,

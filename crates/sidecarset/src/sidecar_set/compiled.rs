@@ -6,8 +6,8 @@ use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use crate::names;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare;
+use crate::sidecar_set::origin::Origin;
+use crate::sidecar_set::{SidecarSet, prepare};
 
 /// The part of a manifest of either version that tells its name and whether it may match a Pod.
 pub const HEAD: Part = Part::Members(&[
@@ -67,6 +67,8 @@ pub struct CompiledSet<'a> {
     pub paused: bool,
     /// The name of the base, if the set is a canary.
     pub canary_of: Option<&'a str>,
+    /// Where the set was written.
+    pub origin: Origin,
     body: Body<'a>,
 }
 
@@ -85,8 +87,14 @@ impl<'a> CompiledSet<'a> {
             selector,
             paused: json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]),
             canary_of: set.canary_of(),
+            origin: set.origin(),
             body: Body::Manifest(set),
         }
+    }
+
+    /// Whether the set was written in the policy's settings.
+    pub fn is_of_settings(&self) -> bool {
+        self.origin == Origin::Settings
     }
 
     /// Returns the full `SidecarSet`, defaulted and hashed.

@@ -31,6 +31,15 @@ impl Origin {
         }
     }
 
+    /// Writes the origin into an object, unless it has one.
+    pub fn write_into(self, object: &mut Value) {
+        if Self::written_in(object).is_none()
+            && let Some(object) = object.as_object_mut()
+        {
+            object.insert(KEY.to_owned(), self.as_str().into());
+        }
+    }
+
     /// Returns the origin that an object has written in itself, if it has.
     pub fn written_in(object: &Value) -> Option<Self> {
         match json::text(object, &[KEY]) {

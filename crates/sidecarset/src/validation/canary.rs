@@ -32,6 +32,19 @@ pub fn check_base(set: &SidecarSet, others: &[SidecarSet], errors: &mut Vec<Fiel
     errors.invalid(&BASE, base, wrong);
 }
 
+/// TRUST-4: checks that a new canary of the cluster does not name a base that is in the settings. One that exists may be
+/// changed: it is left out where its base is injected.
+pub fn check_trust(set: &SidecarSet, old: Option<&SidecarSet>, others: &[SidecarSet], errors: &mut Vec<FieldError>) {
+    let Some(base) = set.canary_of().filter(|base| !old.is_some_and(|old| old.canary_of() == Some(base))) else {
+        return;
+    };
+    if !set.is_of_settings() && others.iter().any(|other| other.name() == base && other.is_of_settings()) {
+        let wrong = "the base is a SidecarSet of the policy's settings, which only a canary of the settings replaces; write \
+                     the canary into the settings";
+        errors.invalid(&BASE, base, wrong);
+    }
+}
+
 /// Checks that an update does not change the base of a canary.
 pub(super) fn check_update(set: &SidecarSet, old: &SidecarSet, errors: &mut Vec<FieldError>) {
     if let Some(base) = set.canary_of()

@@ -10,6 +10,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use pillion_identity::decision::Asking;
 use pillion_identity::declared::Declared;
+use pillion_identity::partners::Origin;
 use pillion_identity::{merged, names};
 use pillion_testenv::{Cluster, Options};
 use pillion_testkit::identity::table::{Row, rows, shown, unchanged};
@@ -86,6 +87,7 @@ fn objects(mode: &'static str, namespace: &str) -> [Value; 3] {
             permissions: serde_json::from_value(set["spec"]["serviceAccountPermissions"].clone()).unwrap(),
             ..Declared::default()
         },
+        origin: Origin::Settings,
     });
     merged::objects(&asking.each_ref(), namespace)
 }

@@ -16,7 +16,7 @@ fn every_rule_for_service_accounts_is_decoded() {
         "allowed": [{"namespaces": ["team-*"], "names": ["log-agent"]}],
         "allowedAudiences": ["vault*"], "apiServerAudiences": ["https://issuer"], "maxTokenExpirationSeconds": 7200,
         "protectedNamespaces": ["kube-system"],
-        "onMissing": "Skip", "onConflict": "Skip", "onAppServiceAccount": "Isolate",
+        "onMissing": "Skip", "onConflict": "Skip", "mergeClusterSets": true, "onAppServiceAccount": "Isolate",
         "allowPodMode": true, "strictExistence": true, "protectDefault": true, "protectInUse": true,
         "requireCreatePods": true,
         "denyPermissions": [
@@ -36,6 +36,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             protected_namespaces: vec!["kube-system".to_owned()],
             on_missing: Otherwise::Skip,
             on_conflict: Otherwise::Skip,
+            merge_cluster_sets: true,
             on_app_account: OnAppAccount::Isolate,
             allow_pod_mode: true,
             strict_existence: true,

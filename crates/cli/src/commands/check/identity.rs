@@ -2,6 +2,7 @@
 
 use pillion_identity::author::uses_feature;
 use pillion_identity::declared::FIELDS;
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
 use pillion_identity::validation::{self, Findings};
 use pillion_identity::{conflicts, declared};
@@ -28,8 +29,8 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     /// Returns a member whose findings are wanted.
-    pub fn of(subject: &'a Subject<'a>) -> Self {
-        Self { set: subject.prepared.clone(), spot: Some(&subject.spot) }
+    pub fn of(subject: &'a Subject<'a>, origin: Origin) -> Self {
+        Self { set: subject.prepared.clone().with_origin(origin), spot: Some(&subject.spot) }
     }
 
     /// Returns a member that serves only for comparison.
@@ -127,6 +128,19 @@ pub fn audiences(spot: &Spot<'_>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Returns a finding for `mergeClusterSets`, which lends every SidecarSet the permissions of the others (TRUST-2).
+pub fn alike(spot: &Spot<'_>) -> Option<Finding> {
+    const PATH: &str = "serviceAccounts.mergeClusterSets";
+    if !json::flag(spot.raw, &["serviceAccounts", "mergeClusterSets"]) {
+        return None;
+    }
+    let message = "whoever may write a SidecarSet gets the permissions of every other one with the behaviour Merge that \
+                   matches the same Pods, those of the settings included";
+    let remedy =
+        "leave it out, and name the SidecarSets that may share an account in spec.serviceAccountPartners of each";
+    Some(spot.warning(PATH, message, remedy))
 }
 
 /// Returns a finding for an empty `denyPermissions`, which replaces the default list.

@@ -12,7 +12,8 @@ use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode as decode_set};
-use pillion_sidecarset::validation::{self, injection, whitelist};
+use pillion_sidecarset::sidecar_set::origin::Origin;
+use pillion_sidecarset::validation::{self, canary, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::Folders;
@@ -80,6 +81,7 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
     let context = settings.map_or(&none, |judged| &judged.settings);
     let mut findings = conflicts_and_errors(subjects, context);
     findings.extend(identities(subjects, settings));
+    findings.extend(subjects.iter().flat_map(|subject| beside_settings(subject, context)));
     let files = Files(documents);
     let stored: Vec<ControllerRevision> = documents
         .iter()
@@ -172,7 +174,8 @@ fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding 
 fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
     let mut sidecar_sets: Vec<_> = others(subjects, context).cloned().collect();
     let count = sidecar_sets.len();
-    sidecar_sets.extend(subjects.iter().map(|subject| subject.set.clone()));
+    let origin = origin_beside(context);
+    sidecar_sets.extend(subjects.iter().map(|subject| subject.set.clone().with_origin(origin)));
     let service_accounts = context.service_accounts.clone();
     let errors = Settings { sidecar_sets, gates: context.gates, service_accounts, ..Settings::default() }.validate();
     let findings = errors.iter().filter_map(|error| {
@@ -181,6 +184,27 @@ fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Fin
         Some(subject.spot.error(&FieldError { path, ..error.clone() }))
     });
     findings.collect()
+}
+
+/// TRUST-3, TRUST-4: returns findings about a SidecarSet of the cluster that gives way to one of the settings.
+fn beside_settings(subject: &Subject<'_>, context: &Settings) -> Vec<Finding> {
+    if origin_beside(context) == Origin::Settings {
+        return Vec::new();
+    }
+    let mut errors = Vec::new();
+    canary::check_trust(&subject.set, None, &context.sidecar_sets, &mut errors);
+    let mut findings: Vec<Finding> = errors.iter().map(|error| subject.spot.error(error)).collect();
+    if context.sidecar_sets.iter().any(|own| own.name() == subject.set.name()) {
+        let message = "the policy's settings have a SidecarSet of this name, which is the one that is injected";
+        findings.push(subject.spot.warning("metadata.name", message, "remove one of them, or rename this one"));
+    }
+    findings
+}
+
+/// Returns the origin of SidecarSets in files beside these settings. They join the settings, unless the policy looks
+/// SidecarSets up in the cluster.
+fn origin_beside(settings: &Settings) -> Origin {
+    if settings.bundle_source.config_map.is_some() { Origin::Cluster } else { Origin::Settings }
 }
 
 /// Returns the `SidecarSet`s of the settings whose names are not among `subjects`.
@@ -197,8 +221,12 @@ fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Fi
     if settings.is_some() && !context.gates.service_account_injection {
         return Vec::new();
     }
-    let members: Vec<_> =
-        others(subjects, context).map(Member::beside).chain(subjects.iter().map(Member::of)).collect();
+    // Without settings, nobody knows where the SidecarSets will be: tell what holds in the cluster.
+    let origin = settings.map_or(Origin::Cluster, |judged| origin_beside(&judged.settings));
+    let members: Vec<_> = others(subjects, context)
+        .map(Member::beside)
+        .chain(subjects.iter().map(|subject| Member::of(subject, origin)))
+        .collect();
     let mut findings = Vec::new();
     for (spot, found) in identity::judge(&members, &context.service_accounts) {
         findings.extend(identity::warnings(spot, &found));

@@ -8,6 +8,7 @@ use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
 use super::salvage::{Salvaged, salvage};
@@ -133,7 +134,7 @@ fn without_faults(raw: &Value) -> (Salvaged<Settings>, Vec<usize>) {
     let mut places = Vec::new();
     for (index, manifest) in json::items(raw, &["sidecarSets"]).iter().enumerate() {
         if let Ok(set) = decode(manifest.clone()).map(Decoded::into_sidecar_set) {
-            salvaged.value.sidecar_sets.push(set);
+            salvaged.value.sidecar_sets.push(set.with_origin(Origin::Settings));
             places.push(index);
         }
     }

@@ -12,6 +12,7 @@ mod size;
 mod stored;
 mod volumes;
 
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
 pub use self::cost::is_costly_in_a_policy;
@@ -65,6 +66,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(identities(judged));
         findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));
+        findings.extend(identity::alike(&judged.spot));
         findings.extend(identity::audiences(&judged.spot));
     }
     // Nothing is merged, and nothing gets a token, while the gate is off.
@@ -86,7 +88,8 @@ fn identities(judged: &Judged<'_>) -> Vec<Finding> {
     if !judged.settings.gates.service_account_injection {
         return judged.subjects.iter().filter_map(identity::unheeded).collect();
     }
-    let members: Vec<_> = judged.subjects.iter().map(identity::Member::of).collect();
+    let members: Vec<_> =
+        judged.subjects.iter().map(|subject| identity::Member::of(subject, Origin::Settings)).collect();
     let found = identity::judge(&members, &judged.settings.service_accounts);
     found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }
