@@ -1,14 +1,18 @@
 //! SidecarSets that want different accounts for one Pod (IDV-4, IDC-6).
 
+use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Possible, Selector};
+use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::{Claims, are_related};
 
-use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
+use super::declared::{ACCOUNT, Declared, Mode, OnConflict, PARTNERS, path};
 use super::partners::{self, Side};
 use super::rules::{Otherwise, Rules};
+use super::tokens::volumes;
 use super::validation::{Findings, refusal};
+use serde_json::Value;
 
 /// Checks whether `set` and another SidecarSet want different accounts for one Pod. They do not conflict if both merge
 /// and trust each other (TRUST-2), or if one is a canary of the other.
@@ -32,6 +36,7 @@ pub fn check_claims(
     findings: &mut Findings,
 ) {
     let (set, other) = (claims.set, others.set);
+    check_tokens(claims, (others, theirs), rules, findings);
     let (Some(account), Some(their_account)) = (shared(declared), shared(theirs)) else { return };
     if account == their_account || are_related(set, other) || !claims.may_meet(others) {
         return;
@@ -56,10 +61,46 @@ pub fn check_claims(
     if certain && rules.on_conflict == Otherwise::Deny {
         findings.refused.push(refusal(set, path(ACCOUNT), problem, &remedy));
     } else if both_merge {
+        // The API server shows 256 characters of a warning.
+        let remedy = format!("name each other in spec.{}", PARTNERS.name);
         findings.warnings.push(format!("where both match: {problem}; {remedy}"));
     } else {
         findings.warnings.push(format!("where both match: {problem}"));
     }
+}
+
+/// Whether a set can be in conflict with others: it names an account, or brings a token of the Pod's account along.
+pub fn can_conflict(set: &SidecarSet, declared: &Declared, rules: &Rules) -> bool {
+    declared.service_account.is_some() || (!set.is_of_settings() && token_volume(set, rules).is_some())
+}
+
+/// Returns the first volume of a set that holds a token of the Pod's account, with its index.
+fn token_volume<'a>(set: &'a SidecarSet, rules: &Rules) -> Option<(usize, &'a Value)> {
+    set.volumes().iter().enumerate().find(|(_, volume)| volumes::given(volume, &rules.trusted_csi_drivers).is_some())
+}
+
+/// TRUST-9: refuses a set of the cluster with a volume that holds a token of the Pod's account, if a set of the settings
+/// gives its account to the same Pods: the Pod would keep its own account (TOK-0), and the sidecars of the settings would
+/// lose their identity.
+fn check_tokens(
+    claims: &Claims<'_>,
+    (others, theirs): (&Claims<'_>, &Declared),
+    rules: &Rules,
+    findings: &mut Findings,
+) {
+    let (set, other) = (claims.set, others.set);
+    let Some((account, (index, volume))) = shared(theirs).zip(token_volume(set, rules)) else { return };
+    if set.is_of_settings() || !other.is_of_settings() || are_related(set, other) || !claims.may_meet(others) {
+        return;
+    }
+    let problem = format!(
+        "the volume \"{}\" holds a token of the Pod's ServiceAccount, and SidecarSet \"{}\" of the policy's settings gives \
+         the same Pods the ServiceAccount \"{account}\"",
+        pod::name(volume),
+        other.name()
+    );
+    let field = FieldPath::new("spec.volumes").index(index).to_string();
+    findings.refused.push(refusal(set, field, problem, "remove the volume, or select other Pods"));
 }
 
 /// Returns the account that a set wants the Pod to run under, if any. Mode `Isolate` never conflicts (IDP-7).

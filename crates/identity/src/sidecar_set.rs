@@ -52,12 +52,18 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
     }
     let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
     findings.refused = author::check(set, &declared, author, rules, &mut inquiry);
-    let Some(account) = &declared.service_account else { return findings };
-    if findings.refused.is_empty() {
+    if !gate || !conflicts::can_conflict(set, &declared, rules) {
+        return findings;
+    }
+    if let Some(account) = &declared.service_account
+        && findings.refused.is_empty()
+    {
         findings.refused = author::privileged(set, account, rules, &mut inquiry);
     }
     if findings.refused.is_empty() {
-        check_existence(set, account, rules, world.lookup, &mut findings);
+        if let Some(account) = &declared.service_account {
+            check_existence(set, account, rules, world.lookup, &mut findings);
+        }
         let claims = Claims::of(set);
         for other in others {
             if let Ok(theirs) = Declared::of(other) {

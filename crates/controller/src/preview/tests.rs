@@ -129,7 +129,8 @@ async fn what_keeps_something_away_is_a_problem() {
         "a",
         &json!({
             "behaviorWhenServiceAccountInjection": "Merge",
-            "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]
+            "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}],
+            "serviceAccountPartners": ["b"]
         }),
     );
     let manifests = [forbidden, merging("b", "pods"), isolated("c"), deployment("shop")];

@@ -89,7 +89,7 @@ fn what_is_wrong_with_a_set_of_a_bundle_is_said_with_its_name() {
 
 #[test]
 fn a_set_that_is_admitted_meets_those_of_the_bundle() {
-    let mut twin = set("other");
+    let mut twin = set("new");
     twin["spec"]["selector"] = set("logs")["spec"]["selector"].clone();
     twin["spec"]["containers"][0]["name"] = json!("logs");
     let answer = admit(&create_set(&twin), &json!({"bundle": bundled(&[set("logs"), set("other")])}));

@@ -16,3 +16,4 @@ mod server;
 mod settings;
 mod shoots;
 mod support;
+mod trust;

@@ -24,9 +24,12 @@ pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
 }
 
 /// The sets of the bundle, and the changes among them.
+#[derive(Default)]
 pub(super) struct Judged {
     /// The versions that were in the bundle before.
     base: BTreeMap<String, SidecarSet>,
+    /// The names of those versions by the times at which the SidecarSets were created, oldest first.
+    by_age: BTreeSet<(String, String)>,
     /// New versions, in the order of their acceptance.
     changed: Vec<SidecarSet>,
     verdicts: BTreeMap<String, Verdict>,
@@ -44,7 +47,7 @@ pub(super) fn judge(
     own: &[SidecarSet],
     seen: BundleInput<'_>,
 ) -> Judged {
-    let mut judged = Judged { base: BTreeMap::new(), changed: Vec::new(), verdicts: BTreeMap::new() };
+    let mut judged = Judged::default();
     let mut open: Vec<Candidate> = Vec::new();
     for candidate in candidates {
         if own.iter().any(|set| set.name() == candidate.name) {
@@ -67,6 +70,7 @@ pub(super) fn judge(
         let kept = before.get(&candidate.name).filter(|kept| uid(kept) == candidate.uid);
         if let Some(kept) = kept {
             judged.base.insert(candidate.name.clone(), kept.clone());
+            judged.by_age.insert((candidate.created.clone(), candidate.name.clone()));
         }
         if kept == Some(&candidate.set) {
             judged.say_in(&candidate);
@@ -154,6 +158,31 @@ impl Judged {
         }
     }
 
+    /// Returns the number of sets that were in the bundle before.
+    pub(super) fn oldest(&self) -> usize {
+        self.by_age.len()
+    }
+
+    /// Returns the `count` oldest of the sets that were in the bundle before, without changes.
+    pub(super) fn only_oldest(&self, count: usize) -> BTreeMap<String, SidecarSet> {
+        let oldest = self.by_age.iter().take(count);
+        oldest
+            .filter_map(|(_, name)| self.base.get_key_value(name))
+            .map(|(name, set)| (name.clone(), set.clone()))
+            .collect()
+    }
+
+    /// Takes all but the `count` oldest sets out of the bundle.
+    pub(super) fn keep_oldest(&mut self, count: usize, error: &TooLong) {
+        for (_, name) in self.by_age.iter().skip(count) {
+            let Some(set) = self.base.remove(name) else { continue };
+            let wrong = format!(
+                "the SidecarSets of the policy's settings come first, and for this one there is no room: {error}"
+            );
+            self.verdicts.insert(name.clone(), refused(name, uid(&set), None, (Why::TooLong, &wrong)));
+        }
+    }
+
     pub(super) fn verdicts(self) -> Vec<Verdict> {
         self.verdicts.into_values().collect()
     }
@@ -224,7 +253,7 @@ impl Others {
         for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
             conflicts::check(set, other, &mut errors);
         }
-        if gate && declared.service_account.is_some() {
+        if gate && pillion_identity::conflicts::can_conflict(set, &declared, &settings.service_accounts) {
             let mut findings = identity::Findings::default();
             for other in self.sets.values().filter(|other| other.name() != set.name()) {
                 if let Ok(theirs) = Declared::of(other) {

@@ -7,6 +7,7 @@
 mod candidate;
 mod condition;
 mod judge;
+mod strangers;
 mod write;
 
 #[cfg(test)]
@@ -168,7 +169,7 @@ pub fn plan(seen: BundleInput<'_>) -> Plan {
     match write::steps(&config_maps, seen, interval(&seen.settings.bundle_source)) {
         Ok((steps, time)) => Plan {
             steps,
-            verdicts: judged.verdicts(),
+            verdicts: verdicts(judged, &own, seen.settings),
             obstacle: None,
             look_again: look_again(time),
             length: write::length(&config_maps),
@@ -177,13 +178,25 @@ pub fn plan(seen: BundleInput<'_>) -> Plan {
     }
 }
 
+/// Returns the verdicts. That on a SidecarSet of the bundle also names one with which it does not merge.
+fn verdicts(judged: judge::Judged, own: &[SidecarSet], settings: &Settings) -> Vec<Verdict> {
+    let sets = judged.sets_with(usize::MAX);
+    let remarks = strangers::remarks(sets.values().chain(own), settings);
+    let mut verdicts = judged.verdicts();
+    for verdict in verdicts.iter_mut().filter(|verdict| verdict.place != Place::Out) {
+        verdict.message.extend(remarks.get(verdict.name.as_str()).map(String::as_str));
+    }
+    verdicts
+}
+
 /// Returns a plan with only an obstacle: the future contents of the bundle are unknown.
 fn obstructed(obstacle: Obstacle, look_again: Timestamp) -> Plan {
     Plan { steps: Vec::new(), verdicts: Vec::new(), obstacle: Some(obstacle), look_again, length: 0 }
 }
 
 /// Returns the ConfigMaps of the judged sets and those that join them. If they do not fit, leaves out the latest changes
-/// of the judged ones.
+/// of the judged ones, and if the joining sets, which are those of the settings, still have no room, the youngest of the
+/// judged sets (TRUST-10).
 fn fitting(
     judged: &mut judge::Judged,
     joining: &[SidecarSet],
@@ -197,19 +210,30 @@ fn fitting(
         Ok(config_maps) => return Ok(config_maps),
         Err(error) => error,
     };
-    // Find the largest number of changes that fit. All of them do not fit, and possibly not even none.
-    let (mut fits, mut too_many) = (None, judged.changes());
+    if let Some((count, config_maps)) = most(judged.changes(), |count| of(judged.sets_with(count)).ok()) {
+        judged.keep(count, &error);
+        return Ok(config_maps);
+    }
+    judged.keep(0, &error);
+    let oldest =
+        if joining.is_empty() { None } else { most(judged.oldest(), |count| of(judged.only_oldest(count)).ok()) };
+    let (count, config_maps) = oldest.ok_or_else(|| error.clone())?;
+    judged.keep_oldest(count, &error);
+    Ok(config_maps)
+}
+
+/// Returns the largest number below `too_many` that fits, with what was made of it.
+fn most<T>(mut too_many: usize, make: impl Fn(usize) -> Option<T>) -> Option<(usize, T)> {
+    let mut fits = None;
     let mut next = 0;
     while next < too_many {
-        match of(judged.sets_with(next)) {
-            Ok(config_maps) => fits = Some((next, config_maps)),
-            Err(_) => too_many = next,
+        match make(next) {
+            Some(made) => fits = Some((next, made)),
+            None => too_many = next,
         }
         next = fits.as_ref().map_or(too_many, |(count, _)| usize::midpoint(*count, too_many).max(count + 1));
     }
-    let (count, config_maps) = fits.ok_or_else(|| error.clone())?;
-    judged.keep(count, &error);
-    Ok(config_maps)
+    fits
 }
 
 /// Returns the interval at which the bundle's time must be renewed, in seconds.

@@ -45,7 +45,7 @@ pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Fi
     let mut earlier = Vec::new();
     for Member { set, spot } in members {
         let (declared, mut findings) = validation::check(set, rules);
-        if findings.is_fine() && declared.service_account.is_some() {
+        if findings.is_fine() && conflicts::can_conflict(set, &declared, rules) {
             for (other, theirs) in &earlier {
                 conflicts::check((set, &declared), (*other, theirs), rules, &mut findings);
             }

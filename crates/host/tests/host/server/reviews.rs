@@ -83,8 +83,8 @@ async fn sidecar_sets_are_defaulted_and_guards_answer() {
         "kind": {"group": "apps.kruise.io", "version": "v1beta1", "kind": "SidecarSet"},
         "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "sidecarsets"},
         "object": {
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "log-agent"},
-            "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "log-agent", "image": "agent:1"}]},
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "metrics"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "metrics", "image": "agent:1"}]},
         },
     }));
     let response = ask(&mut client, paths::MUTATE, &set).await;
