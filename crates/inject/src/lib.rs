@@ -5,6 +5,7 @@
 //! Pod in place. A Pod that is already injected does not change.
 #![forbid(unsafe_code)]
 
+mod additions;
 pub mod clash;
 mod container;
 pub mod list;
@@ -31,6 +32,7 @@ use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use self::additions::Additions;
 use self::container::Sidecar;
 use self::list::List;
 use self::records::{Record, Records};
@@ -92,7 +94,7 @@ pub struct Changes<'a> {
 ///
 /// # Errors
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
-/// computed.
+/// computed; or, if there is none of these, additions that the API server would refuse (INJ-30).
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (INJ-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
@@ -104,10 +106,19 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     reasons.append(&mut clash::find(source, sets, &records));
     let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
     plan.fill(source, sets, &records, context, &mut reasons);
+    if reasons.is_empty() {
+        let Plan { init_containers, containers, volumes, .. } = &plan;
+        reasons = additions::refused(source, Additions { init_containers, containers, volumes });
+    }
     if !reasons.is_empty() {
         return Err(reasons);
     }
+    let checked = |annotations: Option<&Object>| {
+        let after = annotations.map(|after| additions::too_many_annotations(pod.annotations(), after, sets));
+        after.filter(|reasons| !reasons.is_empty()).map_or(Ok(()), Err)
+    };
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
+        checked(patched.as_ref())?;
         return Ok(Changes {
             sets: &[],
             annotations: patched,
@@ -121,6 +132,7 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     let mut warnings = warnings::missing(&plan.missing);
     warnings.append(&mut warnings::job(source, &plan.containers));
     let annotations = Some(plan.annotated(source, sets, (records, without_image)));
+    checked(annotations.as_ref())?;
     let Plan { init_containers, containers, volumes, secrets, .. } = plan;
     Ok(Changes { sets, annotations, init_containers, containers, volumes, secrets, warnings })
 }
@@ -212,11 +224,11 @@ impl<'a> Plan<'a> {
     fn add(
         &mut self,
         set: &'a SidecarSet,
-        Wanted { list, sidecar, taken, .. }: Wanted<'a, '_, '_>,
+        Wanted { list, index, sidecar, taken }: Wanted<'a, '_, '_>,
         resources: Option<Value>,
         volumes: &mut BTreeMap<&'a str, &'a Value>,
     ) {
-        let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
+        let mut built = container::build(set.name(), (list, index, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         for list in ["volumeMounts", "volumeDevices"] {
