@@ -65,7 +65,7 @@ pub fn build(
     }
     share(&mut container, sidecar, taken.mounts, taken.devices);
 
-    let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
+    let before = goes_before(sidecar);
     let mut built = Vec::new();
     let mut add = |container| built.push(Sidecar { set: set.to_owned(), index, container, before, is_computed });
     if is_pair(sidecar, list) {
@@ -78,6 +78,11 @@ pub fn build(
         add(Value::Object(container));
     }
     built
+}
+
+/// Whether a sidecar goes before the Pod's own containers (INJ-25).
+pub(crate) fn goes_before(sidecar: &Value) -> bool {
+    json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer"
 }
 
 /// Returns the sidecar's variables, `IS_INJECTED`, and those of `more` whose names are new (INJ-17).
