@@ -3,6 +3,7 @@
 use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
 use pillion_inject::matching::{self, LeftOut, Query, Selection, Sources};
+use pillion_inject::order::{self, Order};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json::{self, Object};
@@ -136,16 +137,22 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         reasons.push(too_many_parts());
         return Err(reasons);
     }
+    let mut order = Order::default();
     if context.role == Role::Assert {
+        if gate && !identities.asking.is_empty() {
+            order = order::check(pod, &sets);
+        }
         if gate && reasons.is_empty() {
             reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
+            reasons.append(&mut order.reasons);
         } else if !gate {
             reasons.extend(pod_identity::without(request.object, gate));
         }
         // A Pod without any of the sidecars has not passed the mutating policy, which might refuse it. Go on to find
         // out.
         if !gate || !reasons.is_empty() || pod_identity::has_sidecars(request.object, &sets) {
-            return unless(reasons, Verdict::Unchanged.into());
+            let outcome = Outcome { warnings: order.warnings, ..Verdict::Unchanged.into() };
+            return unless(reasons, outcome);
         }
     }
     let left_out = left_out.iter().map(LeftOut::to_string);

@@ -26,10 +26,14 @@ pub const SIDECAR_FIELDS: [&str; 6] = [
 pub(crate) struct Sidecar {
     /// The `SidecarSet`'s name.
     pub set: String,
+    /// The position of the sidecar in its list of the `SidecarSet`.
+    pub index: usize,
     /// The container.
     pub container: Value,
     /// Whether the container goes before the Pod's own containers.
     pub before: bool,
+    /// Whether a resourcesPolicy computed its resources.
+    pub is_computed: bool,
 }
 
 impl Sidecar {
@@ -43,11 +47,12 @@ impl Sidecar {
 /// replaces those of the sidecar (EXPR-3).
 pub fn build(
     set: &str,
-    (list, sidecar): (List, &Value),
+    (list, index, sidecar): (List, usize, &Value),
     resources: Option<Value>,
     taken: &Taken<'_, '_>,
 ) -> Vec<Sidecar> {
     let mut container = json::Object::new();
+    let is_computed = resources.is_some();
     let env = merged_env(json::items(sidecar, &["env"]), taken.variables());
     container.insert("env".to_owned(), Value::Array(env));
     if let Some(resources) = resources {
@@ -60,9 +65,9 @@ pub fn build(
     }
     share(&mut container, sidecar, taken.mounts, taken.devices);
 
-    let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
+    let before = goes_before(sidecar);
     let mut built = Vec::new();
-    let mut add = |container| built.push(Sidecar { set: set.to_owned(), container, before });
+    let mut add = |container| built.push(Sidecar { set: set.to_owned(), index, container, before, is_computed });
     if is_pair(sidecar, list) {
         let empty = json::text(sidecar, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
         let images = [None, Some(empty)];
@@ -73,6 +78,11 @@ pub fn build(
         add(Value::Object(container));
     }
     built
+}
+
+/// Whether a sidecar goes before the Pod's own containers (INJ-25).
+pub(crate) fn goes_before(sidecar: &Value) -> bool {
+    json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer"
 }
 
 /// Returns the sidecar's variables, `IS_INJECTED`, and those of `more` whose names are new (INJ-17).

@@ -5,12 +5,14 @@
 //! Pod in place. A Pod that is already injected does not change.
 #![forbid(unsafe_code)]
 
+mod additions;
 pub mod clash;
 mod container;
 pub mod list;
 pub mod matching;
 mod merge_patch;
 pub mod metadata;
+pub mod order;
 mod place;
 pub mod readmission;
 pub mod records;
@@ -31,6 +33,7 @@ use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use self::additions::Additions;
 use self::container::Sidecar;
 use self::list::List;
 use self::records::{Record, Records};
@@ -92,7 +95,7 @@ pub struct Changes<'a> {
 ///
 /// # Errors
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
-/// computed.
+/// computed; or, if there is none of these, additions that the API server would refuse (INJ-30).
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (INJ-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
@@ -104,10 +107,19 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     reasons.append(&mut clash::find(source, sets, &records));
     let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
     plan.fill(source, sets, &records, context, &mut reasons);
+    if reasons.is_empty() {
+        let Plan { init_containers, containers, volumes, .. } = &plan;
+        reasons = additions::refused(source, Additions { init_containers, containers, volumes });
+    }
     if !reasons.is_empty() {
         return Err(reasons);
     }
+    let checked = |annotations: Option<&Object>| {
+        let after = annotations.map(|after| additions::too_many_annotations(pod.annotations(), after, sets));
+        after.filter(|reasons| !reasons.is_empty()).map_or(Ok(()), Err)
+    };
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
+        checked(patched.as_ref())?;
         return Ok(Changes {
             sets: &[],
             annotations: patched,
@@ -120,7 +132,12 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.append(&mut warnings::job(source, &plan.containers));
-    let annotations = Some(plan.annotated(source, sets, (records, without_image)));
+    let mut annotations = plan.annotated(source, sets, (records, without_image));
+    if context.hides_tokens.is_some() {
+        annotations.extend(order::record(source, sets).map(|own| (order::OWN_CONTAINERS.to_owned(), own.into())));
+    }
+    let annotations = Some(annotations);
+    checked(annotations.as_ref())?;
     let Plan { init_containers, containers, volumes, secrets, .. } = plan;
     Ok(Changes { sets, annotations, init_containers, containers, volumes, secrets, warnings })
 }
@@ -168,7 +185,8 @@ impl<'a> Plan<'a> {
         context: Context<'_>,
         reasons: &mut Vec<Reason>,
     ) {
-        let own = Own::of(pod, sets, context.hides_tokens);
+        self.volumes = brought(sets);
+        let own = Own::of(pod, sets, &self.volumes, context.hides_tokens);
         let wanted: Vec<_> = sets.iter().map(|set| (set, Wanted::of(set, &own))).collect();
         let too_long = too_long(pod, &wanted);
         if !too_long.is_empty() {
@@ -179,7 +197,6 @@ impl<'a> Plan<'a> {
         for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
-            let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
             for wanted in wanted {
                 let Wanted { list, index, sidecar, .. } = wanted;
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
@@ -193,7 +210,7 @@ impl<'a> Plan<'a> {
                     listed.insert(pod::name(sidecar).to_owned());
                 }
                 sidecars += 1;
-                self.add(set, wanted, resources, &mut volumes);
+                self.add(set, wanted, resources);
             }
             for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
                 self.secrets.push(secret);
@@ -212,22 +229,12 @@ impl<'a> Plan<'a> {
     fn add(
         &mut self,
         set: &'a SidecarSet,
-        Wanted { list, sidecar, taken, .. }: Wanted<'a, '_, '_>,
+        Wanted { list, index, sidecar, taken }: Wanted<'a, '_, '_>,
         resources: Option<Value>,
-        volumes: &mut BTreeMap<&'a str, &'a Value>,
     ) {
-        let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
+        let mut built = container::build(set.name(), (list, index, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
-        for list in ["volumeMounts", "volumeDevices"] {
-            for item in json::items(sidecar, &[list]) {
-                // The set's volumes that a sidecar names (INJ-26). Of several with one name, the last counts. Each is
-                // added once.
-                if let Some(volume) = volumes.remove(pod::name(item)) {
-                    self.volumes.push((set.name(), volume));
-                }
-            }
-        }
         if list::is_pair(sidecar, list) {
             self.mark_pair(base);
         }
@@ -279,6 +286,22 @@ impl<'a> Plan<'a> {
         self.working.insert(base.to_owned(), [base, "-1"].concat());
         self.has_pairs = true;
     }
+}
+
+/// Returns the volumes of the sets that a sidecar names, each with the name of its set (INJ-26). Of several in one set
+/// with one name, the last counts. Each is added once.
+fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
+    let mut brought = Vec::new();
+    for set in sets {
+        let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
+        for (_, _, sidecar) in clash::sidecars(set) {
+            for list in ["volumeMounts", "volumeDevices"] {
+                let named = json::items(sidecar, &[list]).iter().filter_map(|item| volumes.remove(pod::name(item)));
+                brought.extend(named.map(|volume| (set.name(), volume)));
+            }
+        }
+    }
+    brought
 }
 
 /// A sidecar of a set, with the parts that it copies from the Pod.

@@ -25,11 +25,11 @@ impl List {
 
 /// Whether a sidecar becomes a hot-upgrade pair: only containers and native init containers do (INJ-21).
 pub fn is_pair(sidecar: &Value, list: List) -> bool {
-    sidecar::is_hot_upgrade(sidecar) && (list == List::Containers || sidecar::is_native(sidecar))
+    sidecar::is_pair(sidecar, list == List::Init)
 }
 
 /// Returns the names of a sidecar's containers in a Pod: its own name, or those of its hot-upgrade pair.
 pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
     let name = pod::name(sidecar);
-    if is_pair(sidecar, list) { vec![[name, "-1"].concat(), [name, "-2"].concat()] } else { vec![name.to_owned()] }
+    if is_pair(sidecar, list) { Vec::from(sidecar::halves(name)) } else { vec![name.to_owned()] }
 }

@@ -13,8 +13,8 @@ use super::readmission;
 /// The most containers of one name that are compared with a sidecar. The API server accepts only one.
 const TRIED_MAX: usize = 8;
 
-/// Puts sidecars into one of the Pod's lists. A sidecar replaces a container of the same name; other sidecars go before
-/// or after all of the Pod's own containers (INJ-25). An injected container that equals the sidecar stays as it is.
+/// Puts sidecars into one of the Pod's lists, before or after all other containers (INJ-25). A sidecar takes the place
+/// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4), but not where it is (ORDER-7).
 pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     if sidecars.is_empty() {
         return;
@@ -27,10 +27,11 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     for (index, there) in existing.iter().enumerate().filter(|(_, there)| names.contains(pod::name(there))) {
         free.entry(pod::name(there).to_owned()).or_default().insert(index);
     }
+    let mut taken = BTreeSet::new();
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
         let (mut place, mut is_ours) = (None, false);
-        // A stored set may contain a name twice: each of its containers gets its own position.
+        // A stored set may contain a name twice: each of its containers takes another place.
         let mut places = free.get_mut(pod::name(&container));
         for index in places.iter().flat_map(|places| places.iter().copied()).take(TRIED_MAX) {
             let Some(there) = existing.get(index) else { continue };
@@ -41,20 +42,20 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
             }
             place = place.or(Some(index));
         }
-        match place.and_then(|index| Some((index, existing.get_mut(index)?))) {
-            Some((index, there)) => {
-                if let Some(places) = &mut places {
-                    places.remove(&index);
-                }
-                if !is_ours {
-                    *there = readmission::replacement(there, container);
-                }
+        let found = place.and_then(|index| Some((index, existing.get_mut(index)?)));
+        let container = if let Some((index, there)) = found {
+            if let Some(places) = &mut places {
+                places.remove(&index);
             }
-            None if goes_before => before.push(container),
-            None => after.push(container),
-        }
+            taken.insert(index);
+            if is_ours { std::mem::take(there) } else { readmission::replacement(there, container) }
+        } else {
+            container
+        };
+        if goes_before { &mut before } else { &mut after }.push(container);
     }
-    before.append(existing);
+    let others = std::mem::take(existing).into_iter().enumerate().filter(|(index, _)| !taken.contains(index));
+    before.extend(others.map(|(_, container)| container));
     before.append(&mut after);
     *existing = before;
 }

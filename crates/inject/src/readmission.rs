@@ -59,14 +59,8 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
 /// Returns the replacement for `existing`: `wanted`, with the token mount that the API server added to `existing`. The
 /// ServiceAccount admission plugin does not run again after the last webhook, so the mount would be lost.
 pub fn replacement(existing: &Value, mut wanted: Value) -> Value {
-    let added = |mount: &&Value| {
-        let keys = ["name", "mountPath", "readOnly"];
-        json::text(mount, &["mountPath"]) == TOKEN_PATH
-            && json::flag(mount, &["readOnly"])
-            && mount.as_object().is_some_and(|mount| mount.keys().all(|key| keys.contains(&key.as_str())))
-    };
-    if let Some(mount) = json::items(existing, &["volumeMounts"]).iter().find(added)
-        && !json::items(&wanted, &["volumeMounts"]).iter().any(is_token_mount)
+    if let Some(mount) = json::items(existing, &["volumeMounts"]).iter().find(|mount| is_added(mount))
+        && !json::items(&wanted, &["volumeMounts"]).iter().any(is_at_token_path)
         && let Some(mounts) = wanted.as_object_mut().and_then(|wanted| json::list_mut(wanted, "volumeMounts"))
     {
         mounts.push(mount.clone());
@@ -83,16 +77,33 @@ pub fn covers_volume(existing: &Value, wanted: &Value) -> bool {
 }
 
 /// Whether the mounts are the same in the same order. Token mounts are compared separately, at any position, and only
-/// if Pillion would write one: the API server adds token mounts to containers that a webhook added.
+/// if Pillion would write one: the API server adds token mounts to containers that a webhook added. It does so, too, if
+/// the path of ours is spelt in another way (SAP-8j).
 fn mounts(existing: &Object, wanted: &Object) -> bool {
     let of = |container: &Object| -> (Vec<Value>, Vec<Value>) {
         let mounts = container.get("volumeMounts").and_then(Value::as_array).cloned().unwrap_or_default();
         mounts.into_iter().partition(is_token_mount)
     };
-    let ((existing_tokens, existing), (wanted_tokens, wanted)) = (of(existing), of(wanted));
+    let ((mut existing_tokens, existing), (wanted_tokens, wanted)) = (of(existing), of(wanted));
+    if !wanted_tokens.iter().any(is_at_token_path) {
+        existing_tokens.retain(|mount| !is_added(mount));
+    }
     let same =
         |existing: &[Value], wanted: &[Value]| list(existing, wanted, &VOLUME_MOUNT, Beside::Defaults, MAX_DEPTH);
     same(&existing, &wanted) && (wanted_tokens.is_empty() || same(&existing_tokens, &wanted_tokens))
+}
+
+/// Whether the API server may have added a mount: that of a token, read-only and with no further field.
+fn is_added(mount: &Value) -> bool {
+    let keys = ["name", "mountPath", "readOnly"];
+    is_at_token_path(mount)
+        && json::flag(mount, &["readOnly"])
+        && mount.as_object().is_some_and(|mount| mount.keys().all(|key| keys.contains(&key.as_str())))
+}
+
+/// Whether a mount has the path that the API server looks for, letter by letter.
+fn is_at_token_path(mount: &Value) -> bool {
+    json::text(mount, &["mountPath"]) == TOKEN_PATH
 }
 
 fn is_token_mount(mount: &Value) -> bool {
@@ -317,6 +328,19 @@ mod tests {
         let shadowed = json!({"name": "theirs", "mountPath": format!("{TOKEN_PATH}/")});
         moved["volumeMounts"].as_array_mut().unwrap().push(shadowed);
         assert!(!covers(&moved, &with_token("ours")));
+    }
+
+    #[test]
+    fn sap8j_the_api_server_adds_its_mount_beside_one_with_a_slash() {
+        let own = json!({"name": "v", "mountPath": format!("{TOKEN_PATH}/")});
+        let wanted = after(|container| container["volumeMounts"] = json!([own]));
+        let added = json!({"name": "kube-api-access-x", "mountPath": TOKEN_PATH, "readOnly": true});
+        let existing = after(|container| container["volumeMounts"] = json!([own, added]));
+        assert!(covers(&existing, &wanted));
+        assert_eq!(replacement(&existing, wanted.clone()), existing);
+        let another =
+            after(|container| container["volumeMounts"] = json!([own, {"name": "w", "mountPath": TOKEN_PATH}]));
+        assert!(!covers(&another, &wanted));
     }
 
     #[rstest]

@@ -107,7 +107,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(container: &'a Value, hidden: Option<&Volumes<'a>>) -> Self {
+    fn of(container: &'a Value, hidden: Option<&Volumes<'_>>) -> Self {
         let list = |list: &str, path: &str| -> Vec<Shared<'a>> {
             let items = json::items(container, &[list]).iter().map(|item| {
                 let place = hidden.and_then(|_| paths::place(json::text(item, &[path])));
@@ -127,7 +127,10 @@ impl<'a> Own<'a> {
     /// Collects the Pod's own containers. Leaves out containers that are marked as injected, and those with the name of
     /// a sidecar of `sets`: they exist because the Pod is admitted again, and the sidecar replaces them. Parts that
     /// `hidden` excludes are not shared.
-    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hidden: Option<Hidden<'a>>) -> Self {
+    ///
+    /// `volumes` are those that the sets bring. An app may mount them by name, and what they hold counts now: when the
+    /// Pod is admitted again, they are among its own (ORDER-3).
+    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
@@ -136,7 +139,9 @@ impl<'a> Own<'a> {
                 }
             }
         }
-        let volumes = hidden.map(|hidden| Volumes::of(pod.as_value(), hidden.trusted));
+        // Of several volumes with one name, the first counts, which is the Pod's own (INJ-26).
+        let all = || pod.volumes().iter().chain(volumes.iter().map(|(_, volume)| *volume));
+        let volumes = hidden.map(|hidden| Volumes::among(all(), hidden.trusted));
         let is_own = |container: &&Value| !pod::is_injected(container) && !sidecars.contains(pod::name(container));
         let own = pod.containers().iter().filter(is_own);
         let containers = own.map(|container| Source::of(container, volumes.as_ref())).collect();
@@ -374,7 +379,7 @@ mod tests {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
-        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], None), &mut missing);
+        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], &[], None), &mut missing);
         (taken.into_iter().cloned().collect(), missing)
     }
 
@@ -478,7 +483,7 @@ mod tests {
         let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
         let shares = |set: &str, hidden: Option<Hidden<'_>>| {
-            let own = Own::of(Pod::decode(&pod).unwrap(), &[], hidden);
+            let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], hidden);
             !own.taken_by(set, &sidecar).mounts.is_empty()
         };
         assert_eq!((shares("owner", Some(hidden)), shares("other", Some(hidden))), (with_owners, with_others));
@@ -493,7 +498,7 @@ mod tests {
             {"name": "app", "env": env, "volumeMounts": [{"name": "v", "subPathExpr": "$(V14999)".repeat(30_000)}]}
         ]}});
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
-        let own = Own::of(Pod::decode(&pod).unwrap(), &[], None);
+        let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], None);
         let variables: Vec<_> = own.taken_by("s", &sidecar).variables().collect();
         assert_eq!(variables.len(), 1);
         assert!(variables.iter().all(|variable| variable["value"] == "29998"));

@@ -1,6 +1,8 @@
 //! Properties that hold for every Pod and every choice of `SidecarSet`s. The generators draw from small pools, so that
 //! features interact.
 
+mod identities;
+
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};

@@ -79,9 +79,9 @@ impl<'a> Sharers<'a> {
 
 /// The sets that have been compared with each other.
 #[derive(Default)]
-struct Compared<'a> {
+struct Compared<'c, 'a> {
     /// The sets by the names over which they could conflict.
-    sharing: BTreeMap<(Kind, &'a str), Sharers<'a>>,
+    sharing: BTreeMap<(Kind, &'c str), Sharers<'a>>,
     /// The sets with an identity.
     identities: Rivals<'a>,
     declared: BTreeMap<usize, Declared>,
@@ -89,11 +89,11 @@ struct Compared<'a> {
     left: usize,
 }
 
-impl<'a> Compared<'a> {
+impl<'c, 'a> Compared<'c, 'a> {
     /// Compares a set with those before it, and adds it.
     fn compare(
         &mut self,
-        (index, claims): (usize, &Claims<'a>),
+        (index, claims): (usize, &'c Claims<'a>),
         all: &[Claims<'a>],
         declared: Option<Declared>,
         settings: &BorrowedSettings<'_>,

@@ -1,6 +1,7 @@
 //! The policy through the built module, and the admission server.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod additions;
 mod bundle;
 mod bundle_ref;
 mod conformance;

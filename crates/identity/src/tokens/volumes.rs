@@ -59,9 +59,9 @@ impl<'a> Volumes<'a> {
         Self::among(json::items(pod, &["spec", "volumes"]), trusted)
     }
 
-    /// Like [`Self::of`], for a list of volumes.
-    pub fn among(volumes: &'a [Value], trusted: &Drivers) -> Self {
-        let list: Vec<&Value> = volumes.iter().filter(|volume| matters(volume)).collect();
+    /// Like [`Self::of`], for the volumes of a Pod in their order.
+    pub fn among(volumes: impl IntoIterator<Item = &'a Value>, trusted: &Drivers) -> Self {
+        let list: Vec<&Value> = volumes.into_iter().filter(|volume| matters(volume)).collect();
         let facts = |volume: &'a Value| Facts {
             volume,
             given: given(volume, trusted),

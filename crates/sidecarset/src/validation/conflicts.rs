@@ -1,5 +1,6 @@
 //! Detection of conflicts with other `SidecarSet`s (VAL-50 to VAL-55, DIFF-1, DIFF-5).
 
+use std::borrow::{Borrow, Cow};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector::{Possible, Selector};
 use serde_json::Value;
 
+use crate::sidecar;
 use crate::sidecar_set::SidecarSet;
 use crate::tables::{self, Style};
 
@@ -19,9 +21,10 @@ const PATCHES: &str = "patchPodMetadata";
 pub struct Claims<'a> {
     /// The set.
     pub set: &'a SidecarSet,
-    containers: BTreeMap<&'a str, Vec<usize>>,
-    init_containers: BTreeMap<&'a str, Vec<usize>>,
-    volumes: BTreeMap<&'a str, Vec<usize>>,
+    /// The names in the set, and those that its hot-upgrade pairs have in a Pod.
+    containers: BTreeMap<Cow<'a, str>, Vec<usize>>,
+    init_containers: BTreeMap<Cow<'a, str>, Vec<usize>>,
+    volumes: BTreeMap<Cow<'a, str>, Vec<usize>>,
     patches: BTreeMap<&'a str, Patches<'a>>,
     reach: Reach<'a>,
 }
@@ -112,8 +115,8 @@ impl<'a> Claims<'a> {
         }
         Self {
             set,
-            containers: by_name(set.containers()),
-            init_containers: by_name(set.init_containers()),
+            containers: with_halves(set.containers(), false),
+            init_containers: with_halves(set.init_containers(), true),
             volumes: by_name(set.volumes()),
             patches,
             reach: Reach::of(set.as_value()),
@@ -122,10 +125,10 @@ impl<'a> Claims<'a> {
 
     /// Returns all names that can cause a conflict with another set. Callers compare only sets that share a name,
     /// because a thousand sets have half a million pairs.
-    pub fn names(&self) -> impl Iterator<Item = (Kind, &'a str)> {
-        let containers = self.containers.keys().map(|name| (Kind::Container, *name));
-        let init_containers = self.init_containers.keys().map(|name| (Kind::InitContainer, *name));
-        let volumes = self.volumes.keys().map(|name| (Kind::Volume, *name));
+    pub fn names(&self) -> impl Iterator<Item = (Kind, &str)> {
+        let containers = self.containers.keys().map(|name| (Kind::Container, &**name));
+        let init_containers = self.init_containers.keys().map(|name| (Kind::InitContainer, &**name));
+        let volumes = self.volumes.keys().map(|name| (Kind::Volume, &**name));
         let annotations = self.patches.keys().map(|name| (Kind::Annotation, *name));
         containers.chain(init_containers).chain(volumes).chain(annotations)
     }
@@ -153,13 +156,16 @@ impl<'a> Claims<'a> {
         let mut found = Vec::new();
         let object = Node::root(self.set.as_value());
         let spec = object.part("spec");
+        let wrong = about(other.set, "has a container of this name for the same Pods");
         for (list, own, theirs) in [
             ("initContainers", &self.init_containers, &other.init_containers),
             ("containers", &self.containers, &other.containers),
         ] {
-            let wrong = about(other.set, "has a container of this name for the same Pods");
             for (index, name) in common(own, theirs) {
-                found.invalid(&spec.place.item(list, index).child("name"), name, &wrong);
+                let written = spec.list(list).get(index).map_or(name, |own| json::text(own, &["name"]));
+                let made = (written != name).then(|| [&wrong, "; HotUpgrade makes \"", name, "\" of it"].concat());
+                let wrong = made.as_ref().unwrap_or(&wrong);
+                found.invalid(&spec.place.item(list, index).child("name"), written, wrong);
             }
         }
         let wrong = about(other.set, "has another volume of this name for the same Pods");
@@ -198,27 +204,43 @@ impl<'a> Claims<'a> {
     }
 }
 
-fn by_name(items: &[Value]) -> BTreeMap<&str, Vec<usize>> {
-    let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+fn by_name(items: &[Value]) -> BTreeMap<Cow<'_, str>, Vec<usize>> {
+    let mut names: BTreeMap<Cow<'_, str>, Vec<usize>> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
-        names.entry(json::text(item, &["name"])).or_default().push(index);
+        names.entry(json::text(item, &["name"]).into()).or_default().push(index);
+    }
+    names
+}
+
+/// Returns the names of the containers in the set, and of those that Pods get of its hot-upgrade pairs (INJ-21).
+fn with_halves(sidecars: &[Value], is_init: bool) -> BTreeMap<Cow<'_, str>, Vec<usize>> {
+    let mut names = by_name(sidecars);
+    for (index, sidecar) in sidecars.iter().enumerate().filter(|(_, sidecar)| sidecar::is_pair(sidecar, is_init)) {
+        for half in sidecar::halves(json::text(sidecar, &["name"])) {
+            names.entry(half.into()).or_default().push(index);
+        }
     }
     names
 }
 
 /// Returns the keys that are in both maps. Looks the keys of the smaller map up in the larger one.
-fn shared<'k, T, U>(own: &BTreeMap<&'k str, T>, theirs: &BTreeMap<&str, U>) -> Vec<&'k str> {
+fn shared<'k, K: Borrow<str> + Ord, T, U>(own: &'k BTreeMap<K, T>, theirs: &'k BTreeMap<K, U>) -> Vec<&'k str> {
     if own.len() <= theirs.len() {
-        return own.keys().copied().filter(|key| theirs.contains_key::<str>(key)).collect();
+        return own.keys().map(Borrow::borrow).filter(|key| theirs.contains_key::<str>(key)).collect();
     }
-    theirs.keys().filter_map(|key| own.get_key_value::<str>(key)).map(|(key, _)| *key).collect()
+    theirs.keys().filter_map(|key| own.get_key_value::<str>(key.borrow())).map(|(key, _)| key.borrow()).collect()
 }
 
-/// Returns the common names by their index in the first list.
-fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<usize>>) -> BTreeMap<usize, &'k str> {
+/// Returns the common names by their index in the first list: of one item, the first.
+fn common<'k>(
+    own: &'k BTreeMap<Cow<'_, str>, Vec<usize>>,
+    theirs: &'k BTreeMap<Cow<'_, str>, Vec<usize>>,
+) -> BTreeMap<usize, &'k str> {
     let mut found = BTreeMap::new();
     for name in shared(own, theirs) {
-        found.extend(own.get(name).into_iter().flatten().map(|index| (*index, name)));
+        for index in own.get(name).into_iter().flatten() {
+            found.entry(*index).or_insert(name);
+        }
     }
     found
 }

@@ -220,3 +220,36 @@ fn e4_a_set_without_an_account_gets_no_token() {
     let after = injected(&pod(), &[set("a", "agent"), sharing]);
     assert_eq!(holders(&after), ["a: agent"], "IDC-8");
 }
+
+/// An app mounts a volume with a token by the name that only a SidecarSet defines. What a sidecar shares is decided as
+/// if the Pod had the volume already, so that the second admission changes nothing.
+#[rstest]
+#[case::token(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}), false)]
+#[case::certificate(json!({"projected": {"sources": [{"podCertificate": {"signerName": "example.com/pods"}}]}}), false)]
+#[case::driver(json!({"csi": {"driver": "secrets-store.csi.k8s.io"}}), false)]
+#[case::no_token(json!({"emptyDir": {}}), true)]
+fn order3_idc8_a_volume_that_only_a_sidecar_set_defines_is_judged_at_once(
+    #[case] source: Value,
+    #[case] is_shared: bool,
+) {
+    let sharing = edited(isolated("a", "agent"), |set| {
+        set["spec"]["containers"][0]["shareVolumePolicy"] = json!({"type": "enabled"});
+    });
+    let mut defining = set("b", "agent");
+    defining["spec"] = json!({
+        "selector": {"matchLabels": {"app": "web"}},
+        "containers": [{"name": "b", "image": "vault:1", "volumeMounts": [{"name": "vault", "mountPath": "/vault"}]}],
+        "volumes": [edited(source, |volume| volume["name"] = json!("vault"))],
+    });
+    let sets = [sharing, defining];
+    let pod = edited(pod(), |pod| {
+        let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+        mounts.push(json!({"name": "vault", "mountPath": "/mine"}));
+    });
+    let once = injected(&pod, &sets);
+    let of_sidecar = once["spec"]["containers"].as_array().unwrap().iter().find(|it| it["name"] == "a").unwrap();
+    let mounts = of_sidecar["volumeMounts"].as_array().unwrap();
+    assert_eq!(mounts.iter().any(|mount| mount["name"] == "vault"), is_shared, "{mounts:?}");
+    let again = admit(&once, &sets);
+    assert!(again.accepted && again.mutated_object.is_none(), "{again:?}");
+}

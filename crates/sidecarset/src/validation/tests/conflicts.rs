@@ -58,6 +58,26 @@ fn val52_init_containers() {
     assert!(errors[0].detail.contains("\"b\""), "{}", errors[0]);
 }
 
+/// Pods get `logger-1` and `logger-2` of a hot-upgrade container `logger`.
+#[rstest]
+#[case::a_half(container("logger-2", json!({})), Some(r#"HotUpgrade makes "logger-2" of it"#))]
+#[case::another_pair(hot("logger"), None)]
+#[case::the_written_name(container("logger", json!({})), None)]
+fn val52_halves_are_compared_as_they_are_made(#[case] theirs: Value, #[case] made: Option<&str>) {
+    let of = |name, container: &Value| set(name, json!({"spec": {"containers": [container]}}));
+    let (own, theirs) = (of("a", &hot("logger")), of("b", &theirs));
+    let found = errors(&own, std::slice::from_ref(&theirs));
+    assert_eq!(paths(&found), [NAME]);
+    assert_eq!(made.is_some(), found[0].detail.contains("HotUpgrade"), "{}", found[0]);
+    assert!(made.is_none_or(|made| found[0].detail.ends_with(made)), "{}", found[0]);
+    assert_eq!(paths(&errors(&theirs, &[own])), [NAME]);
+    assert_eq!(errors(&of("a", &hot("logger")), &[of("b", &container("logger-3", json!({})))]), []);
+}
+
+fn hot(name: &str) -> Value {
+    container(name, json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}}))
+}
+
 #[test]
 fn val53_volumes_are_compared_by_what_they_say() {
     let of = |name, size: Value| {

@@ -4,6 +4,37 @@ use serde_json::{Value, json};
 use super::super::{canary, update, validate, validate_manifest};
 use super::{collect, container, paths, set, with_spec};
 
+/// Returns a container that Pods get as a hot-upgrade pair.
+fn hot(name: &str, fields: Value) -> Value {
+    let mut hot = container(name, fields);
+    hot["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    hot
+}
+
+#[test]
+fn val14_errors_name_what_is_made() {
+    let long = "a".repeat(62);
+    let errors = validate(&with_spec(
+        json!({"containers": [hot(&long, json!({})), container("b-1", json!({}))], "initContainers": [
+            hot("b", json!({"restartPolicy": "Always"}))
+        ]}),
+    ));
+    let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            format!(
+                "spec.containers[0].name: Invalid value: \"{long}\": HotUpgrade makes the containers \"{long}-1\" and \
+                 \"{long}-2\", whose names have 64 characters; a container's name has at most 63, so use at most 61 characters, \
+                 or upgradeType ColdUpgrade"
+            ),
+            "spec.containers[1].name: Invalid value: \"b-1\": HotUpgrade makes the container \"b-1\" of \"b\", and \
+             spec.initContainers[0] makes another one of this name; rename one of them"
+                .to_owned()
+        ]
+    );
+}
+
 #[test]
 fn a_valid_set_has_no_errors() {
     assert_eq!(validate_manifest(&with_spec(json!({}))), []);
@@ -165,6 +196,35 @@ fn val3_api13_canaries_and_their_base() {
 #[case::diff22_plain_init_containers_are_never_pairs(
     json!({"initContainers": [container("i", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
     &[]
+)]
+#[case::val14_a_made_name_that_fits(json!({"containers": [hot(&"a".repeat(61), json!({}))]}), &[])]
+#[case::val14_made_names_of_64_characters(json!({"containers": [hot(&"a".repeat(62), json!({}))]}), &["spec.containers[0].name"])]
+#[case::val14_made_names_of_65_characters(json!({"containers": [hot(&"a".repeat(63), json!({}))]}), &["spec.containers[0].name"])]
+#[case::val14_made_names_of_a_native_sidecar(
+    json!({"initContainers": [hot(&"a".repeat(62), json!({"restartPolicy": "Always"}))]}),
+    &["spec.initContainers[0].name"]
+)]
+#[case::val14_a_plain_init_container_keeps_its_name(json!({"initContainers": [hot(&"a".repeat(63), json!({}))]}), &[])]
+#[case::val14_a_name_that_is_wrong_anyway_is_told_once(json!({"containers": [hot(&"a".repeat(64), json!({}))]}), &["spec.containers[0].name"])]
+#[case::val14_both_halves_on_one_port_of_the_node(
+    json!({"containers": [hot("c", json!({"ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}]}))]}),
+    &["spec.containers[0].ports[1].hostPort"]
+)]
+#[case::val14_a_cold_one_on_a_port_of_the_node(
+    json!({"containers": [container("c", json!({"ports": [{"containerPort": 81, "hostPort": 81}]}))]}),
+    &[]
+)]
+#[case::val14_a_half_and_a_container(
+    json!({"containers": [hot("c", json!({})), container("c-2", json!({}))]}),
+    &["spec.containers[1].name"]
+)]
+#[case::val14_a_half_and_an_init_container(
+    json!({"containers": [hot("c", json!({}))], "initContainers": [container("c-1", json!({}))]}),
+    &["spec.containers[0].name"]
+)]
+#[case::val14_a_name_written_twice_is_told_once(
+    json!({"containers": [hot("c", json!({})), hot("c", json!({}))]}),
+    &["spec.containers[1].name"]
 )]
 #[case::val6_no_revision_named(json!({"injectionStrategy": {"revision": {}}}), &["spec.injectionStrategy.revision"])]
 #[case::val6_policy(
