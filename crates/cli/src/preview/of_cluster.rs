@@ -12,7 +12,7 @@ use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::sidecar_set::origin::Origin;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::cluster::Manifests;
 use super::kept::now;
@@ -95,12 +95,15 @@ fn with_resources(
         return Ok(assembled);
     };
     let mut joining = Vec::new();
-    for manifest in found {
+    let known: Vec<&Value> =
+        found.iter().map(|manifest| &manifest.value).chain(settings.sidecar_sets.iter().map(SidecarSet::as_value)).collect();
+    let bases: Vec<Option<Value>> = found.iter().map(|manifest| base_of(&manifest.value, &known)).collect();
+    for (manifest, base) in found.into_iter().zip(bases) {
         let name = json::text(&manifest.value, &["metadata", "name"]);
         if given.contains(name) {
             continue;
         }
-        match problems(&assembled.value, &manifest.value) {
+        match problems(&assembled.value, &manifest.value, base) {
             problems if problems.is_empty() => joining.push(manifest),
             problems => terminal.warn(format_args!(
                 "SidecarSet \"{name}\" of the cluster is left out, since the policy refuses it: {}",
@@ -160,13 +163,21 @@ pub fn asks_for_a_revision(set: &Value) -> bool {
         || json::at(set, &["metadata", "labels", names::CUSTOM_VERSION_LABEL]).is_some()
 }
 
-/// Returns the errors for which the policy refuses these settings with this SidecarSet alone.
-fn problems(settings: &Value, set: &Value) -> Vec<String> {
+/// Returns the base of a canary among the known SidecarSets.
+fn base_of(set: &Value, known: &[&Value]) -> Option<Value> {
+    let base = json::text(set, &["metadata", "annotations", names::BASE]);
+    let is_base = |other: &&&Value| !base.is_empty() && json::text(other, &["metadata", "name"]) == base;
+    known.iter().find(is_base).map(|base| Value::clone(base))
+}
+
+/// Returns the errors for which the policy refuses these settings with this SidecarSet alone, or with its base.
+fn problems(settings: &Value, set: &Value, base: Option<Value>) -> Vec<String> {
     let others = settings.as_object().into_iter().flatten().filter(|(key, _)| !OF_SETS.contains(&key.as_str()));
     let mut alone: json::Object = others.map(|(key, value)| (key.clone(), value.clone())).collect();
-    alone.insert("sidecarSets".to_owned(), json!([set]));
+    alone.insert("sidecarSets".to_owned(), std::iter::once(set.clone()).chain(base).collect());
     let settings = Settings::decode(Value::Object(alone));
-    let errors = settings.map_or_else(|errors| errors, |settings| settings.validate());
+    let mut errors = settings.map_or_else(|errors| errors, |settings| settings.validate());
+    errors.retain(|error| !error.path.as_str().starts_with("sidecarSets[1]"));
     let path = |path: &str| path.strip_prefix("sidecarSets[0].").unwrap_or(path).to_owned();
     errors
         .into_iter()

@@ -325,3 +325,59 @@ fn a_cluster_without_the_definition_has_nothing_to_check() {
     assert_eq!(found.code, 0, "{}", found.err);
     assert!(found.err.contains("note: the cluster does not serve SidecarSets"), "{}", found.err);
 }
+
+/// Settings with SidecarSet `own`, which has an account and merges, and with a `bundleRef`.
+const WITH_OWN: &str = "
+sidecarSets:
+- apiVersion: apps.kruise.io/v1beta1
+  kind: SidecarSet
+  metadata: {name: own}
+  spec:
+    selector: {matchLabels: {app: web}}
+    containers: [{name: own, image: 'own:1'}]
+    serviceAccountName: own
+    behaviorWhenServiceAccountInjection: Merge
+";
+
+#[rstest]
+#[case::of_the_cluster(true)]
+#[case::given(false)]
+fn trust2_a_preview_knows_where_a_sidecar_set_was_written(#[case] is_stored: bool) {
+    let merging = json!({"serviceAccountName": "logs", "behaviorWhenServiceAccountInjection": "Merge"});
+    let sets = [set("logs", "logs:1", &merging)];
+    let (stored, given) = if is_stored { (&sets[..], &[][..]) } else { (&[][..], &sets[..]) };
+    let server = ApiServer::start(contents(&[&[account("own"), account("logs")], stored].concat()));
+    let settings = [GATE, BUNDLE_REF, WITH_OWN].concat();
+    let (run, images) = inject(&server, &settings, &[&[app()], given].concat(), &[]);
+    assert_eq!((run.code, images.len()), (1, 0), "{}", run.err);
+    let line = "add \"logs\" to spec.serviceAccountPartners of SidecarSet \"own\" in the policy's settings";
+    assert!(run.err.contains(line), "{}", run.err);
+    // Without a bundleRef, SidecarSets in files belong to the settings.
+    if !is_stored {
+        let (run, _) = inject(&server, &[GATE, WITH_OWN].concat(), &[&[app()], given].concat(), &[]);
+        assert!(!run.err.contains("serviceAccountPartners"), "{}", run.err);
+    }
+}
+
+#[test]
+fn trust4_a_preview_keeps_what_a_canary_of_the_cluster_does_not_replace() {
+    let mut canary = set("canary", "canary:1", &json!({"containers": [{"name": "own", "image": "canary:1"}]}));
+    canary["metadata"]["annotations"] =
+        json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "own"});
+    canary["spec"]["updateStrategy"] = json!({"type": "NotUpdate"});
+    let server = ApiServer::start(contents(&[account("own"), canary]));
+    let settings = [GATE, BUNDLE_REF, WITH_OWN].concat();
+    let (run, images) = inject(&server, &settings, &[app()], &[]);
+    assert_eq!((run.code, images), (0, vec!["own:1".to_owned()]), "{}", run.err);
+    assert!(run.err.contains("SidecarSet \"canary\" of the cluster is left out"), "{}", run.err);
+}
+
+#[test]
+fn match8_a_canary_of_the_cluster_replaces_its_base_there() {
+    let mut canary = set("canary", "canary:1", &json!({"updateStrategy": {"type": "NotUpdate"}}));
+    canary["metadata"]["annotations"] =
+        json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "logs"});
+    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({})), canary]));
+    let (run, images) = inject(&server, "", &[app()], &[]);
+    assert_eq!((run.code, images), (0, vec!["canary:1".to_owned()]), "{}", run.err);
+}
