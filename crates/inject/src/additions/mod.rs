@@ -27,15 +27,13 @@ const NAME_MAX: usize = 63;
 /// The API server's limit for all annotations of an object, keys and values, in bytes.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// The containers and volumes that an injection adds to a Pod.
+/// The containers that an injection adds to a Pod.
 #[derive(Clone, Copy)]
 pub(crate) struct Additions<'a> {
     /// The init containers as they are made.
     pub init_containers: &'a [Sidecar],
     /// The containers as they are made.
     pub containers: &'a [Sidecar],
-    /// The volumes, each with the name of its SidecarSet.
-    pub volumes: &'a [(&'a str, &'a Value)],
 }
 
 impl<'a> Additions<'a> {
