@@ -27,15 +27,13 @@ const NAME_MAX: usize = 63;
 /// The API server's limit for all annotations of an object, keys and values, in bytes.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// The containers and volumes that an injection adds to a Pod.
+/// The containers that an injection adds to a Pod.
 #[derive(Clone, Copy)]
 pub(crate) struct Additions<'a> {
     /// The init containers as they are made.
     pub init_containers: &'a [Sidecar],
     /// The containers as they are made.
     pub containers: &'a [Sidecar],
-    /// The volumes, each with the name of its SidecarSet.
-    pub volumes: &'a [(&'a str, &'a Value)],
 }
 
 impl<'a> Additions<'a> {
@@ -122,14 +120,14 @@ pub(crate) fn too_many_annotations(before: Option<&Object>, after: &Object, sets
     }
     let patches = |set: &&SidecarSet| !json::items(set.as_value(), &["spec", "patchPodMetadata"]).is_empty();
     let patching: Vec<&SidecarSet> = sets.iter().filter(patches).collect();
-    let (field, remedy, sets) = if patching.is_empty() {
-        ("metadata.annotations", "shorten the Pod's annotations", sets.iter().collect())
-    } else {
-        ("spec.patchPodMetadata", "shorten the annotations of the SidecarSet or of the Pod", patching)
-    };
+    // Without patches, it is the records of all SidecarSets.
+    let sets = if patching.is_empty() { sets.iter().collect() } else { patching };
+    let remedy = "shorten the annotations of the SidecarSet or of the Pod";
     let problem =
         format!("makes the Pod's annotations longer than {ANNOTATIONS_MAX} bytes, which the API server refuses");
-    sets.into_iter().map(|set| Reason::forbidden(field, problem.clone(), remedy).about(set.name())).collect()
+    sets.into_iter()
+        .map(|set| Reason::forbidden("metadata.annotations", problem.clone(), remedy).about(set.name()))
+        .collect()
 }
 
 #[cfg(test)]

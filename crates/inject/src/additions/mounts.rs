@@ -1,6 +1,6 @@
 //! Mounts and devices that sidecars take from the Pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
@@ -8,27 +8,19 @@ use pillion_sidecarset::pod::{self, Pod};
 use serde_json::Value;
 
 use super::{Added, Additions};
-
-/// The remedy for what only a mount or a device of the Pod can cause.
-const UNSHARE: &str = "turn shareVolumePolicy or shareVolumeDevicePolicy of the sidecar off, or change the Pod";
+use crate::list::List;
 
 /// Checks the mounts and devices of each added container.
 pub(super) fn check(pod: Pod<'_>, additions: Additions<'_>, reasons: &mut Vec<Reason>) {
-    let mut volumes = None;
+    let mut used = None;
     for added in additions.all() {
         check_propagation(added, reasons);
         let devices = json::items(added.container(), &["volumeDevices"]);
         if !devices.is_empty() {
-            let volumes = volumes.get_or_insert_with(|| by_name(pod, additions));
-            check_devices(added, devices, volumes, reasons);
+            let used = used.get_or_insert_with(|| Used::of(pod, additions));
+            check_devices(added, devices, used, reasons);
         }
     }
-}
-
-/// Returns the Pod's volumes after the injection. Of several with one name, the Pod's stays (INJ-26).
-fn by_name<'a>(pod: Pod<'a>, additions: Additions<'a>) -> BTreeMap<&'a str, &'a Value> {
-    let added = additions.volumes.iter().rev().map(|(_, volume)| *volume);
-    added.chain(pod.volumes().iter().rev()).map(|volume| (pod::name(volume), volume)).collect()
 }
 
 /// Only privileged containers may have a mount that hands mounts on to the node.
@@ -54,26 +46,62 @@ fn check_propagation(added: Added<'_>, reasons: &mut Vec<Reason>) {
     }
 }
 
+/// How the Pod's own containers use its volumes.
+struct Used<'a> {
+    /// The volumes of the Pod that cannot be devices.
+    no_claims: BTreeSet<&'a str>,
+    /// The volumes that its containers use in a way that the API server refuses.
+    wrongly: BTreeSet<&'a str>,
+}
+
+impl<'a> Used<'a> {
+    fn of(pod: Pod<'a>, additions: Additions<'a>) -> Self {
+        let is_claim = |volume: &&Value| {
+            ["persistentVolumeClaim", "ephemeral"].iter().any(|kind| volume.get(kind).is_some_and(|it| !it.is_null()))
+        };
+        let no_claims: BTreeSet<&str> =
+            pod.volumes().iter().filter(|volume| !is_claim(volume)).map(pod::name).collect();
+        let mut wrongly = BTreeSet::new();
+        for container in [List::Init, List::Containers].into_iter().flat_map(|list| additions.others(pod, list)) {
+            let devices = json::items(container, &["volumeDevices"]);
+            let mounted = names(container, "volumeMounts", devices.is_empty());
+            let mut seen = BTreeSet::new();
+            for name in devices.iter().map(pod::name) {
+                if !seen.insert(name) || mounted.contains(name) || no_claims.contains(name) {
+                    wrongly.insert(name);
+                }
+            }
+        }
+        Self { no_claims, wrongly }
+    }
+}
+
+/// Returns the volumes in a list of a container; none if the list does not matter.
+fn names<'a>(container: &'a Value, list: &str, is_left_out: bool) -> BTreeSet<&'a str> {
+    let items = if is_left_out { &[] } else { json::items(container, &[list]) };
+    items.iter().map(pod::name).collect()
+}
+
 /// A volume is a device of a container once, and is not mounted there, too. Only claims can be devices.
-fn check_devices(added: Added<'_>, devices: &[Value], volumes: &BTreeMap<&str, &Value>, reasons: &mut Vec<Reason>) {
-    let mounted: BTreeSet<&str> = json::items(added.container(), &["volumeMounts"]).iter().map(pod::name).collect();
+fn check_devices(added: Added<'_>, devices: &[Value], used: &Used<'_>, reasons: &mut Vec<Reason>) {
+    let unshare = "turn shareVolumePolicy or shareVolumeDevicePolicy of the sidecar off, or change the Pod";
+    let mounted = names(added.container(), "volumeMounts", false);
     let mut seen = BTreeSet::new();
-    let is_claim = |volume: &&Value| {
-        ["persistentVolumeClaim", "ephemeral"].iter().any(|kind| volume.get(kind).is_some_and(|it| !it.is_null()))
-    };
-    for device in devices {
-        let name = pod::name(device);
-        let wrong = if !seen.insert(name) {
-            "as a device twice"
+    for name in devices.iter().map(pod::name).filter(|name| !used.wrongly.contains(name)) {
+        let (wrong, remedy) = if !seen.insert(name) {
+            ("as a device twice", unshare)
         } else if mounted.contains(name) {
-            "both as a mount and as a device"
-        } else if volumes.get(name).is_some_and(|volume| !is_claim(volume)) {
-            "as a device, though the Pod's volume is no claim"
+            ("both as a mount and as a device", unshare)
+        } else if used.no_claims.contains(name) {
+            (
+                "as a device, though the Pod has a volume of this name that is no claim",
+                "rename the volume of the SidecarSet",
+            )
         } else {
             continue;
         };
         let problem =
             format!("container \"{}\" gets the volume \"{name}\" {wrong}, which the API server refuses", added.name());
-        reasons.push(added.reason("volumeDevices", problem, UNSHARE));
+        reasons.push(added.reason("volumeDevices", problem, remedy));
     }
 }

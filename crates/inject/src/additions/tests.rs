@@ -74,6 +74,11 @@ fn inj30_mounts_that_hand_on_to_the_node(#[case] sidecar: Value, #[case] is_refu
     json!({"volumeDevices": [{"name": "c", "devicePath": "/x"}]}), json!({"volumeDevices": [{"name": "c", "devicePath": "/x"}]}),
     None
 )]
+#[case::a_pod_that_is_wrong_itself(
+    json!({"volumeMounts": [{"name": "c", "mountPath": "/c"}], "volumeDevices": [{"name": "c", "devicePath": "/y"}]}),
+    json!({"volumeDevices": [{"name": "c", "devicePath": "/x"}]}),
+    None
+)]
 #[case::another_device(
     json!({"volumeMounts": [{"name": "c", "mountPath": "/c"}]}), json!({"volumeDevices": [{"name": "b", "devicePath": "/x"}]}),
     None
@@ -104,7 +109,7 @@ fn inj30_a_device_of_a_volume_that_is_no_claim(#[case] theirs: Value, #[case] is
     );
     let found = refused(pod, &[sidecar]);
     assert_eq!(
-        found.iter().any(|reason| reason.contains("though the Pod's volume is no claim")),
+        found.iter().any(|reason| reason.contains("though the Pod has a volume of this name that is no claim")),
         is_refused,
         "{found:?}"
     );

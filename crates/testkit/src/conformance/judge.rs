@@ -74,12 +74,14 @@ fn pod(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
 }
 
 /// Whether the table covers every reason: an expression without a value (DIFF-6 to DIFF-8), or a revision of another
-/// SidecarSet (DIFF-11).
+/// SidecarSet (DIFF-11), or an addition that the API server would refuse (INJ-30).
 fn is_refused_by_a_row(case: &Case, message: &str) -> bool {
     let reasons = fields::of_ours(message);
     !reasons.is_empty()
         && reasons.iter().all(|reason| {
+            let of_additions = [".volumeMounts", ".volumeDevices", ".ports", ".resourcesPolicy", ".resources"];
             reason.path.contains(".resourcesPolicy.resourcesExpr.")
+                || message.contains("the API server") && of_additions.iter().any(|field| reason.path.ends_with(field))
                 || reason.path.ends_with(".revision.revisionName") && case.has_tag("revision-owner")
         })
 }
