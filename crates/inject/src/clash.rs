@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::field::{FieldPath, shortened};
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar;
@@ -41,6 +41,33 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
                         owners.insert(name, claim);
                     }
                 }
+            }
+        }
+    }
+    reasons
+}
+
+/// The longest name of an object or a container, in bytes: Kubernetes' limit for names of objects. Those of containers
+/// are shorter.
+const NAME_MAX: usize = 253;
+
+/// Returns a reason for each name of a `SidecarSet` or of a sidecar that no object and no container can have. Records,
+/// annotations, messages and containers repeat such a name a dozen times (E18).
+pub fn too_long(sets: &[SidecarSet]) -> Vec<Reason> {
+    let spec = FieldPath::new("spec");
+    let mut reasons = Vec::new();
+    for set in sets {
+        let reason = |field: String, name: &str| {
+            let problem = format!("{:?} is longer than {NAME_MAX} bytes", shortened(name));
+            Reason::forbidden(field, problem, "choose a shorter name").about(&shortened(set.name()))
+        };
+        if set.name().len() > NAME_MAX {
+            reasons.push(reason("metadata.name".to_owned(), set.name()));
+        }
+        for (list, index, sidecar) in sidecars(set) {
+            let name = pod::name(sidecar);
+            if name.len() > NAME_MAX {
+                reasons.push(reason(spec.item(list.key(), index).child("name").to_string(), name));
             }
         }
     }

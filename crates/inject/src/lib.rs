@@ -21,6 +21,7 @@ mod warnings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
+use pillion_kubernetes::field::ERRORS_MAX;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
@@ -94,15 +95,22 @@ pub struct Changes<'a> {
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
 /// computed.
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
+    let too_long = clash::too_long(sets);
+    if !too_long.is_empty() {
+        return Err(too_long);
+    }
     // Annotations first: records and transferEnv read them as patched (INJ-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
     let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
 
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
-    let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
+    let working = records::working_hot_upgrade(source.annotations()).map_err(|reason| reasons.push(reason)).ok();
+    let (Some(records), Some(without_image), Some(working)) = (records, without_image, working) else {
+        return Err(reasons);
+    };
     reasons.append(&mut clash::find(source, sets, &records));
-    let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
+    let mut plan = Plan { working, ..Plan::default() };
     plan.fill(source, sets, &records, context, &mut reasons);
     if !reasons.is_empty() {
         return Err(reasons);
@@ -175,6 +183,11 @@ impl<'a> Plan<'a> {
             reasons.extend(too_long);
             return;
         }
+        let long = resources::too_long(sets);
+        if !long.is_empty() {
+            reasons.extend(long);
+            return;
+        }
         let targets = resources::Targets::of(pod, sets, records);
         for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
@@ -185,7 +198,10 @@ impl<'a> Plan<'a> {
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
                     Ok(resources) => resources,
                     Err(mut more) => {
-                        reasons.append(&mut more);
+                        // Each sidecar may name each container of the Pod (E18).
+                        if reasons.len() < ERRORS_MAX {
+                            reasons.append(&mut more);
+                        }
                         continue;
                     }
                 };

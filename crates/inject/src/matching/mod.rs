@@ -18,6 +18,8 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use serde_json::Value;
 
+use self::chosen_revision::There;
+
 /// The Pod and the request for which `SidecarSet`s are selected.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
@@ -91,10 +93,11 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         return (Vec::new(), reasons);
     }
 
+    let there = There::of(query.pod);
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {
         bases.extend(set.canary_of);
-        match chosen_revision::suitable(set.open(), query, sources) {
+        match chosen_revision::suitable(set.open(), query, sources, &there) {
             Ok(set) => suitable.push(set),
             Err(reason) => reasons.push(reason),
         }
