@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The segments of [`super::names::MOUNT_PATH`] after resolving the link `/var/run`, which points to `/run` in most
-/// images.
-const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
+/// The number of segments of [`super::names::MOUNT_PATH`] after resolving the link `/var/run`, which points to `/run` in
+/// most images: `/run/secrets/kubernetes.io/serviceaccount`.
+const TOKEN: usize = 4;
 
 /// How a path relates to the token directory. A mount at such a path can hide a token or expose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,22 +79,46 @@ fn is_first_folder(name: &[u8]) -> bool {
 struct Folder {
     /// Whether the path begins with `/var`, and not yet with the folder to which the link `/var/run` points.
     is_in_var: bool,
-    /// The number of segments of [`TOKEN`] with which the path begins, after `var` if it begins with that.
+    /// The number of segments of the token directory with which the path begins, after `var` if it begins with that.
     known: usize,
     /// The number of segments after these.
     others: usize,
 }
 
+/// What a segment of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    /// `var`.
+    Var,
+    /// The segment of the token directory with this index.
+    OfToken(usize),
+    /// Any other name.
+    Other,
+}
+
+impl Segment {
+    fn of(name: &[u8]) -> Self {
+        match name {
+            b"var" => Self::Var,
+            b"run" => Self::OfToken(0),
+            b"secrets" => Self::OfToken(1),
+            b"kubernetes.io" => Self::OfToken(2),
+            b"serviceaccount" => Self::OfToken(3),
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Folder {
-    fn enter(&mut self, segment: &[u8], follows: bool) {
+    fn enter(&mut self, segment: Segment, follows: bool) {
         if self.others > 0 {
             self.others += 1;
-        } else if TOKEN.get(self.known).is_some_and(|next| next.as_bytes() == segment) {
+        } else if segment == Segment::OfToken(self.known) {
             self.known += 1;
             if follows && self.known == 1 {
                 self.is_in_var = false;
             }
-        } else if self.known == 0 && !self.is_in_var && segment == b"var" {
+        } else if self.known == 0 && !self.is_in_var && segment == Segment::Var {
             self.is_in_var = true;
         } else {
             self.others += 1;
@@ -112,7 +136,7 @@ impl Folder {
     }
 
     fn place(self) -> Option<Place> {
-        match (self.known == TOKEN.len(), self.others > 0) {
+        match (self.known == TOKEN, self.others > 0) {
             (true, true) => Some(Place::Below),
             (true, false) => Some(Place::At),
             (false, true) => None,
@@ -134,6 +158,7 @@ fn readings(path: &str) -> [Option<Place>; 2] {
                 kept.leave();
             }
             _ => {
+                let segment = Segment::of(segment);
                 followed.enter(segment, true);
                 kept.enter(segment, false);
             }
@@ -206,6 +231,7 @@ mod tests {
     }
 
     fn related(segments: &[&str]) -> Option<Place> {
+        const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
         match (TOKEN.starts_with(segments), segments.starts_with(&TOKEN)) {
             (true, true) => Some(Place::At),
             (true, false) => Some(Place::Above),

@@ -51,11 +51,20 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
 /// are shorter.
 const NAME_MAX: usize = 253;
 
-/// Returns a reason for each name of a `SidecarSet` or of a sidecar that no object and no container can have. Records,
-/// annotations, messages and containers repeat such a name a dozen times (E18).
-pub fn too_long(sets: &[SidecarSet]) -> Vec<Reason> {
+/// Returns a reason for each name of a `SidecarSet`, of a sidecar or of a container of the Pod that no object and no
+/// container can have. Records, annotations, messages and containers repeat a sidecar's name a dozen times, and names
+/// of containers are compared (E18).
+pub fn too_long(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<Reason> {
     let spec = FieldPath::new("spec");
     let mut reasons = Vec::new();
+    for (list, containers) in [(List::Init, pod.init_containers()), (List::Containers, pod.containers())] {
+        let long = containers.iter().enumerate().find(|(_, container)| pod::name(container).len() > NAME_MAX);
+        if let Some((index, container)) = long {
+            let problem = format!("{:?} is longer than {NAME_MAX} bytes", shortened(pod::name(container)));
+            let field = spec.item(list.key(), index).child("name").to_string();
+            reasons.push(Reason::forbidden(field, problem, "choose a shorter name"));
+        }
+    }
     for set in sets {
         let reason = |field: String, name: &str| {
             let problem = format!("{:?} is longer than {NAME_MAX} bytes", shortened(name));

@@ -76,6 +76,9 @@ struct Plan<'a> {
 /// The longest object that an API server accepts, in bytes: its limit for a request. etcd stores half of that by
 /// default.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
+/// The most mounts, devices and variables that the sidecars of a Pod copy from it. Each is read several times: whether
+/// it gives a token, and whether it is there (E18).
+const COPIES_MAX: usize = 20_000;
 
 /// The changes that an injection makes in a Pod.
 pub struct Changes<'a> {
@@ -95,7 +98,7 @@ pub struct Changes<'a> {
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
 /// computed.
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
-    let too_long = clash::too_long(sets);
+    let too_long = clash::too_long(pod, sets);
     if !too_long.is_empty() {
         return Err(too_long);
     }
@@ -319,6 +322,7 @@ impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
 /// copy anything. Computes that before anything is copied (E18).
 fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> Vec<Reason> {
     let mut room = Some(OBJECT_MAX.saturating_sub(pod.length(OBJECT_MAX)));
+    let mut copied = 0_usize;
     let mut taking = Vec::new();
     for (set, wanted) in wanted {
         let mut is_taking = false;
@@ -327,14 +331,18 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
             // Once the limit is exceeded, only whether this sidecar copies anything matters.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;
+            copied = copied.saturating_add(taken.count().saturating_mul(copies));
             room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
         }
         taking.extend(is_taking.then(|| set.name()));
     }
-    if room.is_some() {
+    let problem = if room.is_none() {
+        format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod")
+    } else if copied > COPIES_MAX {
+        format!("is one whose sidecars take more than {COPIES_MAX} mounts, devices and variables from the Pod")
+    } else {
         return Vec::new();
-    }
-    let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
+    };
     let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
     let reason = |set| Reason::forbidden("spec.containers", problem.clone(), remedy).about(set);
     taking.into_iter().map(reason).collect()

@@ -161,25 +161,22 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
     }
 }
 
-/// The most bytes that all patches of a Pod merge into its annotations (E18). The API server accepts no more bytes of
-/// annotations.
-const MERGED_MAX: usize = 256 * 1024;
+/// The most bytes of keys and values with which the SidecarSets of a Pod patch its annotations: half of what the API
+/// server accepts (E18).
+const PATCHES_MAX: usize = 128 * 1024;
 
-/// If the patches that are merged are too long together, returns a reason for each `SidecarSet` that has any.
+/// If all patches are too long together, returns a reason for each `SidecarSet` that has any.
 fn too_long(writes: &BTreeMap<&str, Vec<Write<'_>>>) -> Vec<Reason> {
-    let merges = || writes.values().flatten().filter(|write| write.policy == Policy::MergePatchJson);
-    if merges().map(|write| write.text.len()).sum::<usize>() <= MERGED_MAX {
+    let length = |(key, writes): (&&str, &Vec<Write<'_>>)| -> usize {
+        writes.iter().map(|write| key.len() + write.text.len()).sum()
+    };
+    if writes.iter().map(length).sum::<usize>() <= PATCHES_MAX {
         return Vec::new();
     }
-    let sets: BTreeSet<&str> = merges().map(|write| write.set).collect();
-    let problem = format!(
-        "the patches of all SidecarSets that merge into the annotations of the Pod have more than {MERGED_MAX} bytes \
-         together"
-    );
-    let reason = |set| {
-        Reason::forbidden("spec.patchPodMetadata", problem.clone(), "shorten those with MergePatchJson").about(set)
-    };
-    sets.into_iter().map(reason).collect()
+    let sets: BTreeSet<&str> = writes.values().flatten().map(|write| write.set).collect();
+    let problem = format!("the annotations that all SidecarSets of the Pod patch have more than {PATCHES_MAX} bytes");
+    let remedy = "patch fewer or shorter annotations";
+    sets.into_iter().map(|set| Reason::forbidden("spec.patchPodMetadata", problem.clone(), remedy).about(set)).collect()
 }
 
 /// Applies the writes to `current`.

@@ -7,18 +7,19 @@ use pillion_identity::declared;
 use pillion_kubernetes::field::{FieldPath, joined};
 use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::requested_revision::{self, RequestedRevision};
+use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use super::Query;
 use super::draw::draw;
-use super::{Query, Sources};
 use crate::clash;
 use crate::list::{List, names_in_pod};
 use crate::records::Records;
@@ -31,13 +32,13 @@ use crate::records::Records;
 pub(crate) fn suitable(
     set: SidecarSet,
     query: Query<'_>,
-    sources: Sources<'_>,
+    (known, lookup): (&Known<'_>, &dyn Lookup),
     there: &There<'_>,
 ) -> Result<SidecarSet, Reason> {
     let Some(selection) = RequestedRevision::of(&set) else { return Ok(set) };
     let stored = match set.revision() {
         Some(revision) => Some(revision),
-        None => stored(&set, selection, sources)?,
+        None => stored(&set, selection, known, lookup)?,
     };
     // There is no version before the latest one (DIFF-30).
     let Some(stored) = stored else { return Ok(set) };
@@ -54,10 +55,10 @@ pub(crate) fn suitable(
 fn stored(
     set: &SidecarSet,
     selection: RequestedRevision<'_>,
-    sources: Sources<'_>,
+    known: &Known<'_>,
+    lookup: &dyn Lookup,
 ) -> Result<Option<ControllerRevision>, Reason> {
-    let found = requested_revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
-    found.map_err(|error| {
+    known.find(set, selection, lookup).map_err(|error| {
         // The Pod is not at fault, so a problem with the SidecarSet is reported as a refusal by policy.
         let code = if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden };
         let field = FieldPath::new("spec.injectionStrategy.revision").child(selection.field()).to_string();

@@ -14,6 +14,7 @@ use pillion_kubernetes::unique;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::requested_revision::Known;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use serde_json::Value;
@@ -93,11 +94,12 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         return (Vec::new(), reasons);
     }
 
+    let known = Known::of(sources.revisions, sources.system_namespace);
     let there = There::of(query.pod);
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {
         bases.extend(set.canary_of);
-        match chosen_revision::suitable(set.open(), query, sources, &there) {
+        match chosen_revision::suitable(set.open(), query, (&known, sources.lookup), &there) {
             Ok(set) => suitable.push(set),
             Err(reason) => reasons.push(reason),
         }
