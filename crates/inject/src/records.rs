@@ -103,7 +103,7 @@ fn sidecar_list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     Ok(names.map(|names| names.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
-/// The most entries in an annotation with records. A Pod gets at most 500 SidecarSets, and each pair of containers needs
+/// The most entries in an annotation with records. A Pod gets at most 250 SidecarSets, and each pair of containers needs
 /// one entry; reading an entry takes thousands of instructions (E18).
 const ENTRIES_MAX: usize = 1_000;
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use pillion_kubernetes::field::{FieldError, FieldPath, shortened};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
-use pillion_pattern::{EFFORT_MAX, Pattern};
+use pillion_pattern::Pattern;
 use pillion_sidecarset::expression::{Aggregate, Amounts, Mode, ResourcesPolicy};
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar;
@@ -17,6 +17,10 @@ use serde_json::Value;
 use super::clash;
 use super::list::{self, List};
 use super::records::{Record, Records};
+
+/// The maximum effort of all matches for one Pod: half of that of a whitelist, since a Pod may be longer than a
+/// SidecarSet (E18).
+const EFFORT_MAX: usize = pillion_pattern::EFFORT_MAX / 2;
 
 /// The Pod's containers that a policy may use: native init containers, then containers, without those of a `SidecarSet`
 /// in effect (EXPR-1).

@@ -20,7 +20,7 @@ const EXPRESSION_MAX: usize = 64 * 1024;
 pub const STEPS_TOGETHER_MAX: usize = 1 << 16;
 /// The message for a whitelist with more steps.
 pub const TOO_MANY_EXPRESSIONS: &str = "too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats";
-/// The maximum effort of all matches of one request: steps of expressions times bytes of texts (E18).
+/// The maximum effort of all matches of one request: steps of expressions, and two more, times bytes of texts (E18).
 pub const EFFORT_MAX: usize = 1_500_000;
 /// The maximum number of steps of an expression. The compiler copies the repeated part for each round of a repetition,
 /// and a match takes each step for each character of the text.

@@ -44,7 +44,7 @@ pub struct Sources<'a> {
 }
 
 /// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (E18).
-const SETS_MAX: usize = 500;
+const SETS_MAX: usize = 250;
 
 /// Returns the `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
 /// cluster-wide ones, each group sorted by name. Bases with a matching canary are left out (MATCH-8).

@@ -360,7 +360,19 @@ fn long_expressions(term: &str, bytes: usize) -> [Input; 3] {
     ]
 }
 
+/// Returns the writing of a SidecarSet whose annotations are compared with expressions of the whitelist.
+fn whitelisted(keys: usize, length: usize, expression: &str) -> Input {
+    let annotations = map(keys, |index| (format!("a.b/{}{index:05}", "a".repeat(length - 9)), json!("1")));
+    let fields = json!({"patchPodMetadata": [{"patchPolicy": "Retain", "annotations": annotations}]});
+    let set = set("agent", json!([sidecar("agent", json!({}))]), fields);
+    let whitelist = json!({"rules": [{"allowedAnnotationKeyExprs": [expression]}]});
+    Input::validate("sidecarset", create(Resource::SIDECAR_SET, &set))
+        .with("settings", json!({"patchPodMetadataWhitelist": whitelist}))
+}
+
 #[rstest]
+#[case::whitelist_and_keys(whitelisted(1_300, 317, "(a*)*b"))]
+#[case::whitelist_and_short_keys(whitelisted(6_000, 67, "(a*)*b"))]
 #[case::sidecars_with_policies_and_containers(sidecars_with_policies(60, 8_500, "sum"))]
 #[case::sidecars_with_policies_and_containers_max(sidecars_with_policies(60, 8_500, "max"))]
 #[case::sets_with_policies_and_sized_containers(sets_of_policies(5, 8_500))]
@@ -389,24 +401,24 @@ fn long_expressions(term: &str, bytes: usize) -> [Input; 3] {
 #[case::two_owners_and_many_mounts(owners_and_mounts(2, &"/var/../".repeat(6), 9_800))]
 #[case::six_owners_and_mounts(owners_and_mounts(6, "/run/../", 9_900))]
 #[case::two_owners_and_long_mounts(owners_and_mounts(2, &"/var/../".repeat(24), 4_400))]
-#[case::transfers_of_sets(transfers(400, 60, 9_000))]
+#[case::transfers_of_sets(transfers(250, 79, 9_000))]
 #[case::overwritten_within_the_limit(patched("Overwrite", 15_000, 10_000))]
 #[case::retained_within_the_limit(patched("Retain", 15_000, 10_000))]
 #[case::overwritten_annotations(patched("Overwrite", 15_000, 30_000))]
 #[case::retained_annotations(patched("Retain", 15_000, 30_000))]
 #[case::merged_annotations(patched("MergePatchJson", 15_000, 30_000))]
-#[case::labels_and_selectors(labels_and_selectors(20_000, 400, 20))]
-#[case::plain_sets_and_containers(plain_sets_and_containers(500, 9_400, &json!({})))]
-#[case::sets_before_containers(plain_sets_and_containers(500, 9_400, &json!({"podInjectPolicy": "BeforeAppContainer"})))]
-#[case::sets_after_containers(plain_sets_and_containers(500, 9_400, &json!({"podInjectPolicy": "AfterAppContainer"})))]
-#[case::pairs_and_containers(plain_sets_and_containers(400, 9_400, &json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "a"}})))]
-#[case::sharing_sets_and_containers(plain_sets_and_containers(400, 9_400, &json!({"shareVolumePolicy": {"type": "enabled"}})))]
+#[case::labels_and_selectors(labels_and_selectors(20_000, 250, 40))]
+#[case::plain_sets_and_containers(plain_sets_and_containers(250, 9_400, &json!({})))]
+#[case::sets_before_containers(plain_sets_and_containers(250, 9_400, &json!({"podInjectPolicy": "BeforeAppContainer"})))]
+#[case::sets_after_containers(plain_sets_and_containers(250, 9_400, &json!({"podInjectPolicy": "AfterAppContainer"})))]
+#[case::pairs_and_containers(plain_sets_and_containers(250, 9_400, &json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "a"}})))]
+#[case::sharing_sets_and_containers(plain_sets_and_containers(250, 9_400, &json!({"shareVolumePolicy": {"type": "enabled"}})))]
 #[case::volumes_of_both(volumes_of_both(5_000, 2_000))]
-#[case::revisions_and_records(revisions_and_records(450, 1_000))]
-#[case::owners_and_containers(owners_and_containers(300, 9_000, "Inject"))]
-#[case::owners_and_containers_asserted(owners_and_containers(300, 9_000, "Assert"))]
-#[case::many_owners_asserted(owners_and_containers(490, 9_400, "Assert"))]
-#[case::many_owners(owners_and_containers(490, 9_400, "Inject"))]
+#[case::revisions_and_records(revisions_and_records(250, 1_000))]
+#[case::owners_and_containers(owners_and_containers(200, 9_000, "Inject"))]
+#[case::owners_and_containers_asserted(owners_and_containers(200, 9_000, "Assert"))]
+#[case::many_owners_asserted(owners_and_containers(250, 9_400, "Assert"))]
+#[case::many_owners(owners_and_containers(250, 9_400, "Inject"))]
 #[case::patterns_and_amounts(patterns_and_amounts(60, 8_000, "b", 9))]
 #[case::patterns_and_long_amounts(patterns_and_amounts(60, 8_000, "b", 4_000))]
 #[case::some_patterns_and_long_amounts(patterns_and_amounts(8, 8_000, "b", 4_000))]
@@ -419,7 +431,7 @@ fn long_expressions(term: &str, bytes: usize) -> [Input; 3] {
 #[case::expressions_of_short_terms_in_settings(long_expressions("+1m", 131_000)[2].clone())]
 #[case::expressions_of_picks(long_expressions("+max(cpu,1)", 120_000)[0].clone())]
 #[case::expressions_of_products(long_expressions("*1", 131_000)[0].clone())]
-#[case::names_at_the_limit(long_names(3_500, 253, "(a*)*b"))]
+#[case::names_at_the_limit(long_names(9_000, 63, "(a*)*b"))]
 #[case::terms_of_an_expression(expression("+1.234567890123", 60_000))]
 #[case::binary_terms_of_an_expression(expression("+1.23456789Pi", 60_000))]
 #[case::short_terms_of_an_expression(expression("+1m", 300_000))]
