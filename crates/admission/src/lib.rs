@@ -11,10 +11,11 @@ pub mod settings;
 mod shoot;
 mod sidecar_set;
 
+use pillion_kubernetes::annotations;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
 use pillion_kubernetes::operation::Operation;
-use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 
@@ -43,6 +44,12 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
     let target = request.target();
     if settings.role == Role::Assert && target != Target::PodCreate {
         return Ok(Verdict::Unchanged.into());
+    }
+    // The API server would refuse the object after the webhooks. Nothing parses its annotations before this check (E18).
+    if target != Target::Other
+        && let Some(error) = annotations::too_long(&request.object)
+    {
+        return Err(Refusal::from(Reason::of_field(Code::Invalid, error)).into());
     }
     Ok(match target {
         Target::PodCreate => {

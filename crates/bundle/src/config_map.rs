@@ -113,7 +113,7 @@ impl From<BundleError> for Fault {
     fn from(error: BundleError) -> Self {
         match error {
             BundleError::Format(_) | BundleError::Section(_) => Self::Format,
-            BundleError::TooLong | BundleError::TooDense => Self::TooLong,
+            BundleError::TooLong | BundleError::TooDense | BundleError::TooLongExpressions => Self::TooLong,
             BundleError::NotABundle | BundleError::Damaged(_) => Self::Damaged,
         }
     }

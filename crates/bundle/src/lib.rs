@@ -108,6 +108,9 @@ pub enum BundleError {
     /// The SidecarSets have more containers and volumes than their length allows.
     #[error("has {}", weight::TOO_DENSE)]
     TooDense,
+    /// The expressions of the SidecarSets are too long together.
+    #[error("has {}", weight::EXPRESSIONS_TOO_LONG)]
+    TooLongExpressions,
     /// The contents changed after the bundle was written.
     #[error("is damaged ({0}); make it anew with `pillion bundle`")]
     Damaged(&'static str),
@@ -251,7 +254,13 @@ fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
     if sets.array_windows().any(|[one, next]| one.name() >= next.name()) {
         return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
     }
-    if weight::is_too_dense(&sets) { Err(BundleError::TooDense) } else { Ok(sets) }
+    if weight::is_too_dense(&sets) {
+        Err(BundleError::TooDense)
+    } else if weight::has_too_long_expressions(&sets) {
+        Err(BundleError::TooLongExpressions)
+    } else {
+        Ok(sets)
+    }
 }
 
 fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {

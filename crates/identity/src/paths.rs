@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The segments of [`super::names::MOUNT_PATH`] after resolving the link `/var/run`, which points to `/run` in most
-/// images.
-const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
+/// The number of segments of [`super::names::MOUNT_PATH`] after resolving the link `/var/run`, which points to `/run` in
+/// most images: `/run/secrets/kubernetes.io/serviceaccount`.
+const TOKEN: usize = 4;
 
 /// How a path relates to the token directory. A mount at such a path can hide a token or expose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,7 @@ pub fn place(path: &str) -> Option<Place> {
         [drive, b':', ..] if drive.is_ascii_alphabetic() => path.get(2..).unwrap_or_default(),
         _ => &path,
     };
-    let first = related(&resolved(path, true));
-    // Without `..`, both readings are the same.
-    let readings = [first, if path.contains("..") { related(&resolved(path, false)) } else { first }];
-    match readings {
+    match readings(path) {
         [Some(Place::At), _] | [_, Some(Place::At)] => Some(Place::At),
         [first, second] => first.or(second),
     }
@@ -76,34 +73,98 @@ fn is_first_folder(name: &[u8]) -> bool {
     ["var", "run"].iter().any(|folder| name.eq_ignore_ascii_case(folder.as_bytes()))
 }
 
-/// Returns the segments of a path, with the link `/var/run` resolved: with `follows` as soon as it occurs, else at the
-/// end.
-fn resolved(path: &str, follows: bool) -> Vec<&str> {
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            _ => segments.push(segment),
-        }
-        if follows && segments == ["var", "run"] {
-            segments = vec!["run"];
-        }
-    }
-    if segments.starts_with(&["var", "run"]) {
-        segments.remove(0);
-    }
-    segments
+/// A folder, as far as its relation to the token directory matters. Counting the folders instead of listing them keeps
+/// paths with thousands of segments cheap (E18).
+#[derive(Clone, Copy, Debug, Default)]
+struct Folder {
+    /// Whether the path begins with `/var`, and not yet with the folder to which the link `/var/run` points.
+    is_in_var: bool,
+    /// The number of segments of the token directory with which the path begins, after `var` if it begins with that.
+    known: usize,
+    /// The number of segments after these.
+    others: usize,
 }
 
-fn related(segments: &[&str]) -> Option<Place> {
-    match (TOKEN.starts_with(segments), segments.starts_with(&TOKEN)) {
-        (true, true) => Some(Place::At),
-        (true, false) => Some(Place::Above),
-        (false, true) => Some(Place::Below),
-        // `/var` holds the link, or the token directory itself if there is no link.
-        (false, false) => (segments == ["var"]).then_some(Place::Above),
+/// What a segment of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    /// `var`.
+    Var,
+    /// The segment of the token directory with this index.
+    OfToken(usize),
+    /// Any other name.
+    Other,
+}
+
+impl Segment {
+    fn of(name: &[u8]) -> Self {
+        match name {
+            b"var" => Self::Var,
+            b"run" => Self::OfToken(0),
+            b"secrets" => Self::OfToken(1),
+            b"kubernetes.io" => Self::OfToken(2),
+            b"serviceaccount" => Self::OfToken(3),
+            _ => Self::Other,
+        }
     }
+}
+
+impl Folder {
+    fn enter(&mut self, segment: Segment, follows: bool) {
+        if self.others > 0 {
+            self.others += 1;
+        } else if segment == Segment::OfToken(self.known) {
+            self.known += 1;
+            if follows && self.known == 1 {
+                self.is_in_var = false;
+            }
+        } else if self.known == 0 && !self.is_in_var && segment == Segment::Var {
+            self.is_in_var = true;
+        } else {
+            self.others += 1;
+        }
+    }
+
+    fn leave(&mut self) {
+        if self.others > 0 {
+            self.others -= 1;
+        } else if self.known > 0 {
+            self.known -= 1;
+        } else {
+            self.is_in_var = false;
+        }
+    }
+
+    fn place(self) -> Option<Place> {
+        match (self.known == TOKEN, self.others > 0) {
+            (true, true) => Some(Place::Below),
+            (true, false) => Some(Place::At),
+            (false, true) => None,
+            // `/var` holds the link, or the token directory itself if there is no link.
+            (false, false) => Some(Place::Above),
+        }
+    }
+}
+
+/// Returns how a path relates to the token directory, with the link `/var/run` resolved as soon as it occurs, and at the
+/// end.
+fn readings(path: &str) -> [Option<Place>; 2] {
+    let (mut followed, mut kept) = (Folder::default(), Folder::default());
+    for segment in path.as_bytes().split(|byte| *byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                followed.leave();
+                kept.leave();
+            }
+            _ => {
+                let segment = Segment::of(segment);
+                followed.enter(segment, true);
+                kept.enter(segment, false);
+            }
+        }
+    }
+    [followed.place(), kept.place()]
 }
 
 #[cfg(test)]
@@ -150,13 +211,54 @@ mod tests {
         assert_eq!(place(path), wanted);
     }
 
+    /// Returns the folders of a path, with the link `/var/run` resolved as soon as it occurs or at the end.
+    fn resolved(path: &str, follows: bool) -> Vec<&str> {
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in path.split('/') {
+            match segment {
+                "" | "." => {}
+                ".." => drop(segments.pop()),
+                _ => segments.push(segment),
+            }
+            if follows && segments == ["var", "run"] {
+                segments = vec!["run"];
+            }
+        }
+        if segments.starts_with(&["var", "run"]) {
+            segments.remove(0);
+        }
+        segments
+    }
+
+    fn related(segments: &[&str]) -> Option<Place> {
+        const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
+        match (TOKEN.starts_with(segments), segments.starts_with(&TOKEN)) {
+            (true, true) => Some(Place::At),
+            (true, false) => Some(Place::Above),
+            (false, true) => Some(Place::Below),
+            (false, false) => (segments == ["var"]).then_some(Place::Above),
+        }
+    }
+
     proptest! {
         #[test]
         fn e18_what_is_plainly_elsewhere_is_elsewhere(path in "/[./vV]{0,3}(ar|AR|run|x)?[/.\\\\:]{0,2}(run|secrets)?") {
             if is_plainly_elsewhere(&path) {
-                let readings = [true, false].map(|follows| related(&resolved(&path.to_ascii_lowercase(), follows)));
-                prop_assert_eq!(readings, [None, None], "{}", path);
+                prop_assert_eq!(readings(&path.to_ascii_lowercase()), [None, None], "{}", path);
             }
+        }
+
+        /// Counted folders say the same as listed ones.
+        #[test]
+        fn e21_a_path_is_read_as_its_list_of_folders(
+            segments in prop::collection::vec(
+                prop::sample::select(vec!["var", "run", "secrets", "kubernetes.io", "serviceaccount", "..", "..", ".", "", "x"]),
+                0..14,
+            ),
+        ) {
+            let path = segments.join("/");
+            let listed = [true, false].map(|follows| related(&resolved(&path, follows)));
+            prop_assert_eq!(readings(&path), listed, "{}", path);
         }
 
         /// Dots, repeated slashes and `x/..` do not change the result.

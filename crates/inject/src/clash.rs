@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::field::{FieldPath, shortened};
+use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar;
@@ -19,7 +20,7 @@ use super::records::{Record, Records};
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut owners: BTreeMap<String, Claim<'_>> = BTreeMap::new();
-    let there = There::of(pod);
+    let there = There::of(pod, sets);
     for set in sets {
         let record = records.get(set.name());
         let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
@@ -47,6 +48,39 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
     reasons
 }
 
+/// The longest name of an object and of a container, in bytes: Kubernetes' limits.
+const OBJECT_NAME_MAX: usize = 253;
+const CONTAINER_NAME_MAX: usize = 63;
+
+/// Returns a reason for each name of a `SidecarSet`, of a sidecar or of a container of the Pod that no object and no
+/// container can have. Records, annotations, messages and containers repeat a sidecar's name a dozen times, and names
+/// of containers are compared (E18).
+pub fn too_long(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<Reason> {
+    let spec = FieldPath::new("spec");
+    let reason = |field: String, name: &str, limit: usize| {
+        let problem = format!("{:?} is longer than {limit} bytes", shortened(name));
+        Reason::forbidden(field, problem, "choose a shorter name")
+    };
+    let of_container = |list: List, index: usize, container: &Value| {
+        let name = Some(pod::name(container)).filter(|name| name.len() > CONTAINER_NAME_MAX)?;
+        Some(reason(spec.item(list.key(), index).child("name").to_string(), name, CONTAINER_NAME_MAX))
+    };
+    let mut reasons = Vec::new();
+    for (list, containers) in [(List::Init, pod.init_containers()), (List::Containers, pod.containers())] {
+        // One is enough: a Pod may have thousands.
+        reasons.extend(containers.iter().enumerate().find_map(|(index, it)| of_container(list, index, it)));
+    }
+    for set in sets {
+        let name = shortened(set.name());
+        if set.name().len() > OBJECT_NAME_MAX {
+            reasons.push(reason("metadata.name".to_owned(), set.name(), OBJECT_NAME_MAX).about(&name));
+        }
+        let of_sidecars = sidecars(set).filter_map(|(list, index, it)| of_container(list, index, it));
+        reasons.extend(of_sidecars.map(|reason| reason.about(&name)));
+    }
+    reasons
+}
+
 /// Returns the sidecars of a `SidecarSet` with their list and index.
 pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
     let mut sidecars = Vec::new();
@@ -64,17 +98,19 @@ struct Ours<'a> {
     listed: BTreeSet<&'a str>,
 }
 
-/// The containers of a Pod by name.
+/// The containers of a Pod that have the name of a sidecar. A Pod may have thousands of others (E18).
 struct There<'a> {
     containers: BTreeMap<&'a str, Vec<&'a Value>>,
     init_containers: BTreeMap<&'a str, Vec<&'a Value>>,
 }
 
 impl<'a> There<'a> {
-    fn of(pod: Pod<'a>) -> Self {
+    fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
+        let all = sets.iter().flat_map(sidecars);
+        let wanted = distinct(all.flat_map(|(list, _, sidecar)| list::names_in_pod(sidecar, list)));
         let by_name = |containers: &'a [Value]| {
             let mut names: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-            for container in containers {
+            for container in containers.iter().filter(|container| wanted.contains(pod::name(container))) {
                 names.entry(pod::name(container)).or_default().push(container);
             }
             names

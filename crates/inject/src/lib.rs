@@ -23,6 +23,7 @@ mod warnings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
+use pillion_kubernetes::field::ERRORS_MAX;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
@@ -78,6 +79,9 @@ struct Plan<'a> {
 /// The longest object that an API server accepts, in bytes: its limit for a request. etcd stores half of that by
 /// default.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
+/// The most mounts, devices and variables that the sidecars of a Pod copy from it. Each is read several times: whether
+/// it gives a token, and whether it is there (E18).
+const COPIES_MAX: usize = 20_000;
 
 /// The changes that an injection makes in a Pod.
 pub struct Changes<'a> {
@@ -97,15 +101,22 @@ pub struct Changes<'a> {
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
 /// computed; or, if there is none of these, additions that the API server would refuse (INJ-30).
 pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
+    let too_long = clash::too_long(pod, sets);
+    if !too_long.is_empty() {
+        return Err(too_long);
+    }
     // Annotations first: records and transferEnv read them as patched (INJ-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
     let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
 
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
-    let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
+    let working = records::working_hot_upgrade(source.annotations()).map_err(|reason| reasons.push(reason)).ok();
+    let (Some(records), Some(without_image), Some(working)) = (records, without_image, working) else {
+        return Err(reasons);
+    };
     reasons.append(&mut clash::find(source, sets, &records));
-    let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
+    let mut plan = Plan { working, ..Plan::default() };
     plan.fill(source, sets, &records, context, &mut reasons);
     if reasons.is_empty() {
         let Plan { init_containers, containers, .. } = &plan;
@@ -193,6 +204,11 @@ impl<'a> Plan<'a> {
             reasons.extend(too_long);
             return;
         }
+        let long = resources::too_long(sets);
+        if !long.is_empty() {
+            reasons.extend(long);
+            return;
+        }
         let targets = resources::Targets::of(pod, sets, records);
         for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
@@ -202,7 +218,10 @@ impl<'a> Plan<'a> {
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
                     Ok(resources) => resources,
                     Err(mut more) => {
-                        reasons.append(&mut more);
+                        // Each sidecar may name each container of the Pod (E18).
+                        if reasons.len() < ERRORS_MAX {
+                            reasons.append(&mut more);
+                        }
                         continue;
                     }
                 };
@@ -326,6 +345,7 @@ impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
 /// copy anything. Computes that before anything is copied (E18).
 fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> Vec<Reason> {
     let mut room = Some(OBJECT_MAX.saturating_sub(pod.length(OBJECT_MAX)));
+    let mut copied = 0_usize;
     let mut taking = Vec::new();
     for (set, wanted) in wanted {
         let mut is_taking = false;
@@ -334,14 +354,18 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
             // Once the limit is exceeded, only whether this sidecar copies anything matters.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;
+            copied = copied.saturating_add(taken.count().saturating_mul(copies));
             room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
         }
         taking.extend(is_taking.then(|| set.name()));
     }
-    if room.is_some() {
+    let problem = if room.is_none() {
+        format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod")
+    } else if copied > COPIES_MAX {
+        format!("is one whose sidecars take more than {COPIES_MAX} mounts, devices and variables from the Pod")
+    } else {
         return Vec::new();
-    }
-    let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
+    };
     let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
     let reason = |set| Reason::forbidden("spec.containers", problem.clone(), remedy).about(set);
     taking.into_iter().map(reason).collect()

@@ -1,5 +1,6 @@
 //! patchPodMetadata: annotations that `SidecarSet`s add to a Pod (INJ-10 to INJ-12).
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
@@ -52,6 +53,15 @@ impl<'a> From<Option<&'a str>> for Current<'a> {
 }
 
 impl Current<'_> {
+    /// Whether the annotation has this value.
+    fn is(&self, value: &str) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Text(text) => *text == value,
+            Self::Merged(document) => go_json::is_text_of(value, document),
+        }
+    }
+
     fn into_text(self) -> Option<String> {
         match self {
             Self::Absent => None,
@@ -61,15 +71,19 @@ impl Current<'_> {
     }
 }
 
+/// The patch of a write, parsed at its first merge.
+type Patch = OnceCell<Result<Value, MergeError>>;
+
 impl<'a> Write<'a> {
-    fn apply(&self, current: Current<'a>) -> Result<Current<'a>, MergeError> {
+    fn apply(&self, current: Current<'a>, patch: &Patch) -> Result<Current<'a>, MergeError> {
+        let patch = || patch.get_or_init(|| merge_patch::patch(self.text)).as_ref().map_err(|error| *error);
         match (self.policy, current) {
             (Policy::Retain, current @ (Current::Text(_) | Current::Merged(_))) => Ok(current),
             (Policy::MergePatchJson, Current::Merged(document)) => {
-                merge_patch::merge(document, self.text).map(Current::Merged)
+                merge_patch::merge(document, patch()?).map(Current::Merged)
             }
             (Policy::MergePatchJson, Current::Text(text)) if !text.is_empty() => {
-                merge_patch::merge(merge_patch::document(text)?, self.text).map(Current::Merged)
+                merge_patch::merge(merge_patch::document(text)?, patch()?).map(Current::Merged)
             }
             _ => Ok(Current::Text(self.text)),
         }
@@ -99,7 +113,10 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
 
 fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -> (Option<Object>, Vec<Reason>) {
     let mut patched: Option<Object> = None;
-    let mut reasons = Vec::new();
+    let mut reasons = too_long(&writes);
+    if !reasons.is_empty() {
+        return (None, reasons);
+    }
     for (key, mut writes) in writes {
         settings_last(&mut writes);
         let current = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str);
@@ -161,22 +178,44 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
     }
 }
 
+/// The most bytes of keys and values with which the SidecarSets of a Pod patch its annotations: half of what the API
+/// server accepts (E18).
+const PATCHES_MAX: usize = 128 * 1024;
+
+/// If all patches are too long together, returns a reason for each `SidecarSet` that has any.
+fn too_long(writes: &BTreeMap<&str, Vec<Write<'_>>>) -> Vec<Reason> {
+    let length = |(key, writes): (&&str, &Vec<Write<'_>>)| -> usize {
+        writes.iter().map(|write| key.len() + write.text.len()).sum()
+    };
+    if writes.iter().map(length).sum::<usize>() <= PATCHES_MAX {
+        return Vec::new();
+    }
+    let sets: BTreeSet<&str> = writes.values().flatten().map(|write| write.set).collect();
+    let problem = format!("the annotations that all SidecarSets of the Pod patch have more than {PATCHES_MAX} bytes");
+    let remedy = "patch fewer or shorter annotations";
+    sets.into_iter().map(|set| Reason::forbidden("spec.patchPodMetadata", problem.clone(), remedy).about(set)).collect()
+}
+
 /// Applies the writes to `current`.
 ///
 /// If the annotation is absent, the first merge stores the `SidecarSet`'s text unchanged (INJ-10), so merging again
 /// would change it or fail. A value stays if it equals the result of the writes on an absent or an empty annotation: it
 /// has been written before.
 fn fold<'a>(writes: &[Write<'a>], current: Option<&'a str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
+    let patches: Vec<Patch> = writes.iter().map(|_| Patch::new()).collect();
     let apply = |start: Option<&'a str>| {
-        let value = writes
-            .iter()
-            .try_fold(Current::from(start), |value, write| write.apply(value).map_err(|error| (*write, error)));
-        value.map(Current::into_text)
+        writes.iter().zip(&patches).try_fold(Current::from(start), |value, (write, patch)| {
+            write.apply(value, patch).map_err(|error| (*write, error))
+        })
     };
     let merges = writes.iter().any(|write| write.policy == Policy::MergePatchJson);
-    let is_fresh = |start| apply(start).is_ok_and(|fresh| fresh.as_deref() == current);
-    if merges && current.is_some() && (is_fresh(None) || is_fresh(Some(""))) {
-        return Ok(current.map(str::to_owned));
+    // Only a write that retains a value distinguishes an empty annotation from an absent one.
+    let retains = writes.first().is_some_and(|write| write.policy == Policy::Retain);
+    if let Some(text) = current.filter(|_| merges) {
+        let is_fresh = |start| apply(start).is_ok_and(|fresh| fresh.is(text));
+        if is_fresh(None) || (retains && is_fresh(Some(""))) {
+            return Ok(Some(text.to_owned()));
+        }
     }
-    apply(current)
+    apply(current).map(Current::into_text)
 }

@@ -103,6 +103,22 @@ fn sidecar_list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     Ok(names.map(|names| names.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
+/// The most entries in an annotation with records. A Pod gets at most 250 SidecarSets, and each pair of containers needs
+/// one entry; reading an entry takes thousands of instructions (E18).
+const ENTRIES_MAX: usize = 1_000;
+
+/// Returns a reason if the JSON in annotation `key` has more entries than injection reads.
+fn too_many(key: &str, value: &Value) -> Option<Reason> {
+    let entries = value.as_object().map_or(0, Object::len);
+    let problem = format!("has {entries} entries; at most {ENTRIES_MAX} are read");
+    (entries > ENTRIES_MAX).then(|| unreadable(key, problem))
+}
+
+fn unreadable(key: &str, problem: String) -> Reason {
+    let remedy = "remove the annotation from the Pod or its template; it is written at injection";
+    Reason::new(Code::Invalid, FieldPath::new("metadata.annotations").key(key), problem, remedy)
+}
+
 /// The value of one of the two hash annotations: records by the name of the `SidecarSet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Records(BTreeMap<String, Record>);
@@ -111,17 +127,19 @@ impl Records {
     /// Reads annotation `key`. Also accepts the legacy form, a map from name to hash.
     ///
     /// # Errors
-    /// The value has neither form (INJ-13).
+    /// The value has neither form (INJ-13), or more than [`ENTRIES_MAX`] records.
     pub fn read(annotations: Option<&Object>, key: &str) -> Result<Self, Reason> {
         let text = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str).unwrap_or_default();
         if text.is_empty() {
             return Ok(Self::default());
         }
-        Self::parse(text).ok_or_else(|| {
-            let problem = "cannot be read: it must be a JSON object of records by SidecarSet".to_owned();
-            let remedy = "remove the annotation from the Pod or its template; it is written at injection";
-            Reason::new(Code::Invalid, FieldPath::new("metadata.annotations").key(key), problem, remedy)
-        })
+        let cannot_be_read =
+            || unreadable(key, "cannot be read: it must be a JSON object of records by SidecarSet".to_owned());
+        let value: Value = json::parse(text.as_bytes()).map_err(|_| cannot_be_read())?;
+        match too_many(key, &value) {
+            Some(reason) => Err(reason),
+            None => Self::decode(&value).ok_or_else(cannot_be_read),
+        }
     }
 
     /// Reads the value of an annotation, in either form; `None` if it has neither. An empty value is no record.
@@ -209,11 +227,18 @@ pub(crate) fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iter
 }
 
 /// Returns the active container of each hot-upgrade pair. A value that is not a JSON object counts as empty (INJ-13).
-pub(crate) fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
-    let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
-    let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
-    let halves = value.as_ref().and_then(Value::as_object).into_iter().flatten();
-    index(halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned())))
+///
+/// # Errors
+/// The value has more than [`ENTRIES_MAX`] pairs.
+pub(crate) fn working_hot_upgrade(annotations: Option<&Object>) -> Result<BTreeMap<String, String>, Reason> {
+    let key = names::WORKING_HOT_UPGRADE;
+    let text = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str);
+    let value: Value = text.and_then(|text| json::parse(text.as_bytes()).ok()).unwrap_or_default();
+    if let Some(reason) = too_many(key, &value) {
+        return Err(reason);
+    }
+    let halves = value.as_object().into_iter().flatten();
+    Ok(index(halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned()))))
 }
 
 #[cfg(test)]
@@ -331,6 +356,25 @@ mod tests {
     #[case("broken", &[])]
     fn inj13_working_map_is_read_leniently(#[case] text: &str, #[case] expected: &[(&str, &str)]) {
         let expected = expected.iter().map(|(name, half)| ((*name).to_owned(), (*half).to_owned())).collect();
-        assert_eq!(working_hot_upgrade(Some(&annotations(names::WORKING_HOT_UPGRADE, text))), expected);
+        assert_eq!(working_hot_upgrade(Some(&annotations(names::WORKING_HOT_UPGRADE, text))), Ok(expected));
+    }
+
+    #[rstest]
+    #[case::as_many_as_allowed(ENTRIES_MAX, true)]
+    #[case::one_more(ENTRIES_MAX + 1, false)]
+    fn e18_an_annotation_has_a_limited_number_of_entries(#[case] entries: usize, #[case] is_read: bool) {
+        let text = |value: Value| {
+            let entries = (0..entries).map(|entry| (entry.to_string(), value.clone()));
+            Value::Object(entries.collect()).to_string()
+        };
+        assert_eq!(read(&text(json!({}))).is_ok(), is_read);
+        assert_eq!(read(&text(json!("hash"))).is_ok(), is_read);
+        let working = working_hot_upgrade(Some(&annotations(names::WORKING_HOT_UPGRADE, &text(json!("a")))));
+        let told = working.map_err(|reason| reason.to_string());
+        let problem = "metadata.annotations[kruise.io/sidecarset-working-hotupgrade-container]: has 1001 entries; at \
+                       most 1000 are read; remove the annotation from the Pod or its template; it is written at \
+                       injection";
+        assert_eq!(told.is_ok(), is_read);
+        assert!(told.is_ok() || told == Err(problem.to_owned()), "{told:?}");
     }
 }

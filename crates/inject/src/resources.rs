@@ -1,28 +1,50 @@
 //! resourcesPolicy: computes the resources of a sidecar from those of the Pod's containers (INJ-14, EXPR-1).
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::field::{FieldError, FieldPath, shortened};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
-use pillion_pattern::{EFFORT_MAX, Pattern};
-use pillion_sidecarset::expression::ResourcesPolicy;
+use pillion_pattern::Pattern;
+use pillion_sidecarset::expression::{Aggregate, Amounts, Mode, ResourcesPolicy};
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar;
-use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::{SidecarSet, weight};
 use serde_json::Value;
 
 use super::clash;
 use super::list::{self, List};
 use super::records::{Record, Records};
 
+/// The maximum effort of all matches for one Pod: half of that of a whitelist, since a Pod may be longer than a
+/// SidecarSet (E18).
+const EFFORT_MAX: usize = pillion_pattern::EFFORT_MAX / 2;
+
 /// The Pod's containers that a policy may use: native init containers, then containers, without those of a `SidecarSet`
 /// in effect (EXPR-1).
 pub struct Targets<'a> {
     containers: Vec<&'a Value>,
+    /// The amounts of the containers, parsed when the first policy needs them.
+    amounts: OnceCell<Vec<Amounts<'a>>>,
+    /// What policies with the same mode and pattern computed before: there may be dozens of sidecars and thousands of
+    /// containers (E18).
+    known: RefCell<BTreeMap<(Option<Mode>, String), Rc<Found>>>,
     /// The remaining effort for matching ([`EFFORT_MAX`]).
     effort: Cell<usize>,
+}
+
+/// The containers that a policy uses.
+struct Found {
+    is_any: bool,
+    aggregate: Result<Aggregate, Vec<FieldError>>,
+}
+
+/// The reason why a pattern finds no containers.
+struct Unmatched {
+    problem: String,
+    remedy: &'static str,
 }
 
 impl<'a> Targets<'a> {
@@ -49,7 +71,36 @@ impl<'a> Targets<'a> {
                 }
             }
         }
-        Self { containers, effort: Cell::new(EFFORT_MAX) }
+        Self { containers, amounts: OnceCell::new(), known: RefCell::default(), effort: Cell::new(EFFORT_MAX) }
+    }
+
+    /// Returns the containers that a policy uses.
+    fn found(&self, policy: &ResourcesPolicy) -> Result<Rc<Found>, Unmatched> {
+        let key = (policy.mode(), policy.name_regex().to_owned());
+        if let Some(found) = self.known.borrow().get(&key) {
+            return Ok(Rc::clone(found));
+        }
+        let regex = shortened(policy.name_regex());
+        let pattern = Pattern::new(policy.name_regex()).map_err(|problem| Unmatched {
+            problem: format!("\"{regex}\": {problem}"),
+            remedy: "correct the expression",
+        })?;
+        let amounts = self.amounts.get_or_init(|| self.containers.iter().copied().map(Amounts::of).collect());
+        let mut targets = Vec::new();
+        for (target, amounts) in self.containers.iter().zip(amounts) {
+            let name = pod::name(target);
+            let left = self.effort.get().checked_sub(pattern.effort(name)).ok_or_else(|| Unmatched {
+                problem: format!("\"{regex}\" is too much work for so many containers of the Pod"),
+                remedy: "write a shorter expression, or fewer resourcesPolicies",
+            })?;
+            self.effort.set(left);
+            if pattern.is_match(name) {
+                targets.push(amounts);
+            }
+        }
+        let found = Rc::new(Found { is_any: !targets.is_empty(), aggregate: policy.aggregate(&targets) });
+        self.known.borrow_mut().insert(key, Rc::clone(&found));
+        Ok(found)
     }
 
     /// Returns the resources that the policy of `sidecar` computes, or `None` if it has no policy (EXPR-3).
@@ -80,34 +131,20 @@ impl<'a> Targets<'a> {
             }
             reasons
         })?;
-        let regex = policy.name_regex();
         let of_pattern = |problem: String, remedy: &str| vec![reason("targetContainersNameRegex", problem, remedy)];
-        let pattern = Pattern::new(regex)
-            .map_err(|problem| of_pattern(format!("\"{regex}\": {problem}"), "correct the expression"))?;
-        let mut targets = Vec::new();
-        for target in &self.containers {
-            let name = pod::name(target);
-            let Some(left) = self.effort.get().checked_sub(pattern.effort(name)) else {
-                let problem = ["\"", regex, "\" is too much work for so many containers of the Pod"].concat();
-                return Err(of_pattern(problem, "write a shorter expression, or fewer resourcesPolicies"));
-            };
-            self.effort.set(left);
-            if pattern.is_match(name) {
-                targets.push(*target);
-            }
-        }
-        if targets.is_empty() && policy.needs_targets() {
-            let problem = ["no containers match the regex pattern \"", regex, "\""].concat();
+        let found = self.found(&policy).map_err(|Unmatched { problem, remedy }| of_pattern(problem, remedy))?;
+        if !found.is_any && policy.needs_targets() {
+            let problem = ["no containers match the regex pattern \"", &shortened(policy.name_regex()), "\""].concat();
             return Err(of_pattern(problem, "match a container that the Pod brings itself"));
         }
-        let aggregate = policy.aggregate(&targets).map_err(|errors| {
+        let aggregate = found.aggregate.as_ref().map_err(|errors| {
             let mut reasons = Vec::new();
             for error in errors {
                 reasons.push(reason("", format!("of the Pod, {error}"), "correct the Pod"));
             }
             reasons
         })?;
-        policy.evaluate(&aggregate).map(Some).map_err(|errors| {
+        policy.evaluate(aggregate).map(Some).map_err(|errors| {
             let mut reasons = Vec::new();
             for (field, error) in errors {
                 reasons.push(reason(&field, error.to_string(), ""));
@@ -115,4 +152,20 @@ impl<'a> Targets<'a> {
             reasons
         })
     }
+}
+
+/// If the expressions of the SidecarSets are too long together, returns a reason for each SidecarSet that has any. A
+/// stored revision may bring expressions that the settings do not have (E18).
+pub(super) fn too_long(sets: &[SidecarSet]) -> Vec<Reason> {
+    if !weight::has_too_long_expressions(sets) {
+        return Vec::new();
+    }
+    let has_policy = |set: &&SidecarSet| {
+        clash::sidecars(set).any(|(_, _, sidecar)| json::object(sidecar, &["resourcesPolicy"]).is_some())
+    };
+    let reason = |set: &SidecarSet| {
+        let problem = format!("has {}", weight::EXPRESSIONS_TOO_LONG);
+        Reason::forbidden("spec.containers", problem, "shorten the expressions").about(set.name())
+    };
+    sets.iter().filter(has_policy).map(reason).collect()
 }

@@ -76,6 +76,11 @@ impl<'a> Taken<'_, 'a> {
         self.named.iter().chain(self.needed).copied()
     }
 
+    /// Returns the number of mounts, devices and variables.
+    pub fn count(&self) -> usize {
+        self.mounts.len() + self.devices.len() + self.named.len() + self.needed.len()
+    }
+
     /// Returns an upper bound of the length as JSON, in bytes. Stops counting above `limit` and returns `limit + 1`
     /// then.
     pub fn length(&self, limit: usize) -> usize {

@@ -10,9 +10,9 @@ use std::cell::OnceCell;
 use regex_lite::{Regex, RegexBuilder};
 use thiserror::Error;
 
-/// The maximum length of a text, in bytes. No Kubernetes name is longer: the longest are keys of annotations, with 317
-/// bytes.
-const TEXT_MAX: usize = 512;
+/// The maximum length of a text, in bytes. No Kubernetes name is longer: the longest are keys of annotations, with a
+/// prefix of 253 bytes, a slash and a name of 63 bytes.
+const TEXT_MAX: usize = 317;
 /// The maximum length of an expression, in bytes. An expression may have many characters in few steps: `[abc…]`.
 const EXPRESSION_MAX: usize = 64 * 1024;
 /// The maximum number of steps of all expressions in a whitelist together. An expression takes at least 150 bytes of
@@ -20,8 +20,8 @@ const EXPRESSION_MAX: usize = 64 * 1024;
 pub const STEPS_TOGETHER_MAX: usize = 1 << 16;
 /// The message for a whitelist with more steps.
 pub const TOO_MANY_EXPRESSIONS: &str = "too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats";
-/// The maximum effort of all matches of one request: steps of expressions times bytes of texts (E18).
-pub const EFFORT_MAX: usize = 2_000_000;
+/// The maximum effort of all matches of one request: steps of expressions, and two more, times bytes of texts (E18).
+pub const EFFORT_MAX: usize = 1_500_000;
 /// The maximum number of steps of an expression. The compiler copies the repeated part for each round of a repetition,
 /// and a match takes each step for each character of the text.
 const STEPS_MAX: usize = 1 << 13;
@@ -29,6 +29,10 @@ const STEPS_MAX: usize = 1 << 13;
 const ROUNDS_MAX: usize = 1000;
 /// The cost of compiling one step, in steps of a match of one byte.
 const COMPILING: usize = 8;
+/// The cost of a byte that does not depend on the expression, in steps.
+const EACH_BYTE: usize = 2;
+/// The cost of a match that does not depend on its text, in steps of a match of one byte.
+const EACH_MATCH: usize = 8;
 /// The maximum nesting of groups, repetitions, sequences and alternatives: the limit of `regex-lite`.
 const DEPTH_MAX: usize = 50;
 /// The maximum size of a compiled expression, in bytes. [`STEPS_MAX`] keeps every expression far below it on every
@@ -157,7 +161,7 @@ impl Pattern {
     }
 
     /// Whether the expression matches anywhere in `text`. The time is proportional to the lengths of both. A text of
-    /// more than 512 bytes is not a name and does not match.
+    /// more than 317 bytes is not a name and does not match.
     ///
     /// # Examples
     /// ```
@@ -186,6 +190,6 @@ impl Pattern {
             return 1;
         }
         let compiling = if self.regex.get().is_none() { COMPILING } else { 0 };
-        self.steps() * (text.len() + 1 + compiling)
+        self.steps() * compiling + (self.steps() + EACH_BYTE) * (text.len() + 1) + EACH_MATCH
     }
 }

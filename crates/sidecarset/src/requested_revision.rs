@@ -1,5 +1,7 @@
 //! Finding the stored revision that a `SidecarSet` requests (REV-9, DIFF-11).
 
+use std::collections::BTreeMap;
+
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
@@ -129,24 +131,63 @@ pub fn find(
     system_namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<Option<ControllerRevision>, FindError> {
-    // A revision in the settings may omit its namespace. One in another namespace is not the requested one.
-    let is_here =
-        |revision: &&ControllerRevision| revision.namespace().is_empty() || revision.namespace() == system_namespace;
-    let here: Vec<&ControllerRevision> = revisions.iter().filter(is_here).collect();
-    let name = match selection {
-        RequestedRevision::Name(name) => name,
-        RequestedRevision::CustomVersion(version) => {
-            let has_it = |revision: &ControllerRevision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version);
-            let not_found = || FindError::VersionNotFound { version: version.to_owned() };
-            return newest(set, &here, &has_it).cloned().ok_or_else(not_found).map(Some);
+    Known::of(revisions, system_namespace).find(set, selection, lookup)
+}
+
+/// The revisions of the settings in the order in which they are searched. A Pod may get hundreds of SidecarSets, and the
+/// settings may have thousands of revisions (E18).
+#[derive(Clone, Debug)]
+pub struct Known<'a> {
+    system_namespace: &'a str,
+    /// The first of each name.
+    by_name: BTreeMap<&'a str, &'a ControllerRevision>,
+    by_set: BTreeMap<&'a str, Vec<&'a ControllerRevision>>,
+}
+
+impl<'a> Known<'a> {
+    /// Collects the revisions of this namespace.
+    pub fn of(revisions: &'a [ControllerRevision], system_namespace: &'a str) -> Self {
+        let (mut by_name, mut by_set) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for revision in revisions {
+            // A revision in the settings may omit its namespace. One in another namespace is not the requested one.
+            if !revision.namespace().is_empty() && revision.namespace() != system_namespace {
+                continue;
+            }
+            by_name.entry(revision.name()).or_insert(revision);
+            if let Some(set) = revision.label(names::SIDECAR_SET_NAME_LABEL) {
+                by_set.entry(set).or_default().push(revision);
+            }
         }
-        RequestedRevision::Previous => return Ok(previous(set, &here)),
-    };
-    let revision = match here.into_iter().find(|revision| revision.name() == name) {
-        Some(revision) => revision.clone(),
-        None => read(name, system_namespace, lookup)?,
-    };
-    if belongs_to(&revision, set) { Ok(Some(revision)) } else { Err(FindError::Foreign { name: name.to_owned() }) }
+        Self { system_namespace, by_name, by_set }
+    }
+
+    /// Finds the requested revision of `set`, as [`find`] does.
+    ///
+    /// # Errors
+    /// Those of [`find`].
+    pub fn find(
+        &self,
+        set: &SidecarSet,
+        selection: RequestedRevision<'_>,
+        lookup: &dyn Lookup,
+    ) -> Result<Option<ControllerRevision>, FindError> {
+        let of_set = self.by_set.get(set.name()).map_or(&[][..], Vec::as_slice);
+        let name = match selection {
+            RequestedRevision::Name(name) => name,
+            RequestedRevision::CustomVersion(version) => {
+                let has_it =
+                    |revision: &ControllerRevision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version);
+                let not_found = || FindError::VersionNotFound { version: version.to_owned() };
+                return newest(set, of_set, &has_it).cloned().ok_or_else(not_found).map(Some);
+            }
+            RequestedRevision::Previous => return Ok(previous(set, of_set)),
+        };
+        let revision = match self.by_name.get(name) {
+            Some(revision) => (*revision).clone(),
+            None => read(name, self.system_namespace, lookup)?,
+        };
+        if belongs_to(&revision, set) { Ok(Some(revision)) } else { Err(FindError::Foreign { name: name.to_owned() }) }
+    }
 }
 
 /// Returns the newest revision of a `SidecarSet` that is wanted. If two revisions have the same number, the name decides,

@@ -27,5 +27,5 @@ pub fn matching(manifests: Vec<Partial<'_>>, namespace: &str, labels: Option<&Ob
             return None;
         }
     }
-    (!weight::is_too_dense(&chosen)).then_some(chosen)
+    (!weight::is_too_dense(&chosen) && !weight::has_too_long_expressions(&chosen)).then_some(chosen)
 }

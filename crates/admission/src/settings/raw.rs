@@ -160,6 +160,9 @@ pub(super) fn decode(
     if weight::is_too_dense(&decoded.sidecar_sets) {
         errors.add(|| FieldError::new(SIDECAR_SETS, Cause::TooMany, weight::TOO_DENSE));
     }
+    if weight::has_too_long_expressions(&decoded.sidecar_sets) {
+        errors.add(|| FieldError::new(SIDECAR_SETS, Cause::TooLong, weight::EXPRESSIONS_TOO_LONG));
+    }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }
 

@@ -9,6 +9,7 @@ mod identity_author;
 mod identity_guards;
 mod identity_pairs;
 mod identity_pods;
+mod limits;
 mod lookups;
 mod manifests;
 mod properties;

@@ -112,12 +112,13 @@ impl Giving<'_> {
     /// mounts at the token directory.
     fn of_another(&self, container: &Value, list: &str) -> Vec<Reason> {
         let elsewhere = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])) != Some(Place::At);
-        let mounted = volumes::mounts(container).iter().filter(elsewhere).map(pod::name);
+        let is_of_another = |volume: &str| !volumes::is_called_like_ours(volume) && self.before.gives_account(volume);
+        // Volumes first: reading a path takes longer (E18).
+        let mounts = volumes::mounts(container).iter().filter(|mount| is_of_another(pod::name(mount)));
+        let mounted = mounts.filter(elsewhere).map(pod::name);
+        let otherwise = volumes::used_otherwise(container).filter(|volume| is_of_another(volume));
         let mut reasons = Vec::new();
-        for volume in mounted.chain(volumes::used_otherwise(container)) {
-            if volumes::is_called_like_ours(volume) || !self.before.gives_account(volume) {
-                continue;
-            }
+        for volume in mounted.chain(otherwise) {
             let problem = format!(
                 "sidecar {} mounts the volume {}, which holds a token of the Pod's own ServiceAccount",
                 shown(pod::name(container)),

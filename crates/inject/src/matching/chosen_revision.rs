@@ -1,20 +1,25 @@
 //! Chooses the revision of a matching `SidecarSet` for a new Pod (INJ-1 to INJ-6).
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
 use pillion_identity::declared;
 use pillion_kubernetes::field::{FieldPath, joined};
+use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::requested_revision::{self, RequestedRevision};
+use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use super::Query;
 use super::draw::draw;
-use super::{Query, Sources};
 use crate::clash;
 use crate::list::{List, names_in_pod};
 use crate::records::Records;
@@ -24,11 +29,16 @@ use crate::records::Records;
 ///
 /// # Errors
 /// A revision that cannot be found or read, or a Partial policy with an invalid selector or partition.
-pub(crate) fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Result<SidecarSet, Reason> {
+pub(crate) fn suitable(
+    set: SidecarSet,
+    query: Query<'_>,
+    (known, lookup): (&Known<'_>, &dyn Lookup),
+    there: &There<'_>,
+) -> Result<SidecarSet, Reason> {
     let Some(selection) = RequestedRevision::of(&set) else { return Ok(set) };
     let stored = match set.revision() {
         Some(revision) => Some(revision),
-        None => stored(&set, selection, sources)?,
+        None => stored(&set, selection, known, lookup)?,
     };
     // There is no version before the latest one (DIFF-30).
     let Some(stored) = stored else { return Ok(set) };
@@ -37,7 +47,7 @@ pub(crate) fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) 
         return Ok(history);
     }
     match set.spec(&["injectionStrategy", "revision", "policy"]).and_then(Value::as_str) {
-        Some("Partial") => partial(set, history, query),
+        Some("Partial") => partial(set, history, query, there),
         _ => Ok(history),
     }
 }
@@ -45,10 +55,10 @@ pub(crate) fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) 
 fn stored(
     set: &SidecarSet,
     selection: RequestedRevision<'_>,
-    sources: Sources<'_>,
+    known: &Known<'_>,
+    lookup: &dyn Lookup,
 ) -> Result<Option<ControllerRevision>, Reason> {
-    let found = requested_revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
-    found.map_err(|error| {
+    known.find(set, selection, lookup).map_err(|error| {
         // The Pod is not at fault, so a problem with the SidecarSet is reported as a refusal by policy.
         let code = if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden };
         let field = FieldPath::new("spec.injectionStrategy.revision").child(selection.field()).to_string();
@@ -58,7 +68,7 @@ fn stored(
 
 /// INJ-4: Pods that `updateStrategy` does not select get the stored revision, others the latest one. A partition in
 /// percent is the share of the selected Pods that get the stored revision nevertheless.
-fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<SidecarSet, Reason> {
+fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>, there: &There<'_>) -> Result<SidecarSet, Reason> {
     let strategy = FieldPath::new("spec.updateStrategy");
     let reason = |field: &str, problem: String, remedy: &str| {
         Reason::forbidden(strategy.child(field), problem, remedy).about(set.name())
@@ -76,7 +86,7 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
             reason("partition", format!("\"{text}\" is not a percentage"), "write a number and %, such as \"50%\"")
         })?,
     };
-    if let Some(standing) = standing([&history, &set], query.pod) {
+    if let Some(standing) = there.standing([&history, &set]) {
         return Ok(standing.clone());
     }
     // A draw is below 1, so 100% always takes the stored revision, and 0% never does.
@@ -106,23 +116,47 @@ pub fn percentage(text: &str) -> Option<f64> {
     (!is_refused).then_some(value / 100.0)
 }
 
-/// Returns the candidate that is recorded in the Pod, if all its containers are there. The API server gives each call
-/// of a webhook a new uid, and a second draw must not change a Pod that was just admitted.
-pub fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
-    let records = Records::read(pod.annotations(), names::HASH).ok()?;
-    candidates.into_iter().find(|set| {
-        let revision = json::text(set.as_value(), &["status", "latestRevision"]);
-        let recorded =
-            records.get(set.name()).is_some_and(|record| record.hash == set.hash() && record.revision == revision);
-        recorded
-            && clash::sidecars(set).all(|(list, _, sidecar)| {
-                let containers = match list {
-                    List::Init => pod.init_containers(),
-                    List::Containers => pod.containers(),
-                };
-                names_in_pod(sidecar, list).iter().all(|name| containers.iter().any(|there| pod::name(there) == name))
-            })
-    })
+/// What a Pod has from an earlier admission, read once for all SidecarSets (E18).
+pub(crate) struct There<'a> {
+    pod: Pod<'a>,
+    records: OnceCell<Option<Records>>,
+    init_containers: OnceCell<BTreeSet<&'a str>>,
+    containers: OnceCell<BTreeSet<&'a str>>,
+}
+
+impl<'a> There<'a> {
+    pub(crate) fn of(pod: Pod<'a>) -> Self {
+        Self { pod, records: OnceCell::new(), init_containers: OnceCell::new(), containers: OnceCell::new() }
+    }
+
+    /// Returns the candidate that is recorded in the Pod, if all its containers are there. The API server gives each
+    /// call of a webhook a new uid, and a second draw must not change a Pod that was just admitted.
+    pub(crate) fn standing<'s>(&self, candidates: [&'s SidecarSet; 2]) -> Option<&'s SidecarSet> {
+        let read = || Records::read(self.pod.annotations(), names::HASH).ok();
+        let records = self.records.get_or_init(read).as_ref()?;
+        candidates.into_iter().find(|set| {
+            let revision = json::text(set.as_value(), &["status", "latestRevision"]);
+            let recorded =
+                records.get(set.name()).is_some_and(|record| record.hash == set.hash() && record.revision == revision);
+            recorded
+                && clash::sidecars(set).all(|(list, _, sidecar)| {
+                    names_in_pod(sidecar, list).iter().all(|name| self.names(list).contains(name.as_str()))
+                })
+        })
+    }
+
+    fn names(&self, list: List) -> &BTreeSet<&'a str> {
+        let (names, containers) = match list {
+            List::Init => (&self.init_containers, self.pod.init_containers()),
+            List::Containers => (&self.containers, self.pod.containers()),
+        };
+        names.get_or_init(|| distinct(containers.iter().map(pod::name)))
+    }
+}
+
+/// Returns the candidate that is recorded in the Pod, if all its containers are there.
+pub fn standing<'s>(candidates: [&'s SidecarSet; 2], pod: Pod<'_>) -> Option<&'s SidecarSet> {
+    There::of(pod).standing(candidates)
 }
 
 /// Returns the `SidecarSet` with the contents of a stored revision: current metadata; the revision's containers,

@@ -14,9 +14,12 @@ use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::requested_revision::Known;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use serde_json::Value;
+
+use self::chosen_revision::There;
 
 /// The Pod and the request for which `SidecarSet`s are selected.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +44,7 @@ pub struct Sources<'a> {
 }
 
 /// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (E18).
-const SETS_MAX: usize = 500;
+const SETS_MAX: usize = 250;
 
 /// The `SidecarSet`s for a Pod.
 #[derive(Clone, Debug, Default)]
@@ -150,8 +153,10 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         return selection;
     }
     bases.extend(matched.iter().filter_map(|set| set.canary_of));
+    let known = Known::of(sources.revisions, sources.system_namespace);
+    let there = There::of(query.pod);
     for set in matched {
-        match chosen_revision::suitable(set.open(), query, sources) {
+        match chosen_revision::suitable(set.open(), query, (&known, sources.lookup), &there) {
             Ok(suitable) if !bases.contains(set.name) => selection.sets.push(suitable),
             Ok(_) => {}
             Err(reason) => selection.reasons.push(reason),

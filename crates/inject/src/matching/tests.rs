@@ -73,7 +73,7 @@ fn e18_a_pod_gets_so_many_sets() {
     assert_eq!(selected("prod", &sets[1..]).len(), SETS_MAX);
     assert_eq!(
         selected_from(&cluster(), "prod", &pod(), &sets, &[], "u").unwrap_err(),
-        "metadata.labels: 501 SidecarSets match the Pod; a Pod gets at most 500; narrow the selectors of the SidecarSets"
+        "metadata.labels: 251 SidecarSets match the Pod; a Pod gets at most 250; narrow the selectors of the SidecarSets"
     );
 }
 

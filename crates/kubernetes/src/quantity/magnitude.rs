@@ -78,18 +78,30 @@ impl Magnitude {
 
     pub(super) fn plus(&self, other: &Self) -> Self {
         let (long, short) = if self.0.len() < other.0.len() { (other, self) } else { (self, other) };
-        let mut sum = Vec::with_capacity(long.0.len() + 1);
+        let mut sum = long.clone();
+        sum.add(short);
+        sum
+    }
+
+    /// Adds a number in place. The time depends on the length of `other` alone, apart from carries (E18).
+    pub(super) fn add(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
         let mut carry = 0;
-        let short = short.0.iter().chain(std::iter::repeat(&0));
-        for (left, right) in long.0.iter().zip(short) {
-            let (limb, high) = split(u64::from(*left) + u64::from(*right) + carry);
-            sum.push(limb);
+        let mut others = other.0.iter();
+        for limb in &mut self.0 {
+            let other = others.next();
+            if other.is_none() && carry == 0 {
+                return;
+            }
+            let (low, high) = split(u64::from(*limb) + u64::from(*other.unwrap_or(&0)) + carry);
+            *limb = low;
             carry = high;
         }
         if carry > 0 {
-            sum.push(split(carry).0);
+            self.0.push(split(carry).0);
         }
-        Self(sum)
     }
 
     /// Returns `self - other`; `other` must not be greater than `self`.

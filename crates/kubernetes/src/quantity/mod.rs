@@ -163,11 +163,28 @@ impl Quantity {
         self.magnitude.is_whole()
     }
 
+    /// Whether the value may have more than `digits` decimal digits, those of a nano included.
+    pub fn is_longer_than(&self, digits: usize) -> bool {
+        self.magnitude.digits() > digits
+    }
+
     /// Returns the sum, in this quantity's format, or in the other's if this one is 0. Returns `None` if the sum is too
     /// large.
     #[must_use]
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         self.plus(other.negative, other)
+    }
+
+    /// Returns the sum as [`Self::checked_add`] does. Adding many short quantities to a long one does not copy the long
+    /// one each time.
+    #[must_use]
+    pub fn increased(mut self, other: &Self) -> Option<Self> {
+        if self.negative != other.negative || self.is_zero() {
+            return self.checked_add(other);
+        }
+        self.magnitude.add(&other.magnitude);
+        self.text = None;
+        (self.magnitude.digits() <= MAX_DIGITS * 3).then_some(self)
     }
 
     /// Returns the difference, with the format and the limit of [`Self::checked_add`].

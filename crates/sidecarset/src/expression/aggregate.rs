@@ -1,6 +1,6 @@
 //! Aggregation of the target containers' resources (EXPR-2).
 
-use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::quantity::{Quantity, QuantityError};
 use serde_json::Value;
@@ -26,12 +26,14 @@ impl Mode {
         }
     }
 
-    fn join(self, left: &Quantity, right: Quantity) -> Result<Quantity, QuantityError> {
-        match self {
-            Self::Sum => left.checked_add(&right).ok_or(QuantityError::TooLarge),
+    /// Joins the amounts so far with a further one.
+    fn join(self, before: Option<Quantity>, next: &Quantity) -> Option<Quantity> {
+        match (self, before) {
+            // Start at zero: a sum does not keep the text of its summands.
+            (Self::Sum, before) => before.unwrap_or_default().increased(next),
             // If both are equal, the first one stays.
-            Self::Max if right > *left => Ok(right),
-            Self::Max => Ok(left.clone()),
+            (Self::Max, Some(before)) if *next <= before => Some(before),
+            (Self::Max, _) => Some(next.clone()),
         }
     }
 }
@@ -63,59 +65,109 @@ pub struct Aggregate {
     pub requests: Requests,
 }
 
-/// Aggregates the limits and requests of `containers` (core/v1 Containers).
+/// A section of `resources` and of `resourcesExpr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Limits,
+    Requests,
+}
+
+impl Section {
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// An amount of cpu or memory, or `None` if the container names none.
+type Amount = Option<Result<Quantity, QuantityError>>;
+
+/// The limits and requests of one container, parsed once for all policies that aggregate them (E18).
+#[derive(Clone, Debug)]
+pub struct Amounts<'a> {
+    /// A core/v1 Container.
+    container: &'a Value,
+    /// Cpu and memory.
+    limits: [Amount; 2],
+    requests: [Amount; 2],
+}
+
+impl<'a> Amounts<'a> {
+    /// Reads the amounts of a core/v1 Container.
+    pub fn of(container: &'a Value) -> Self {
+        let read = |section: Section| {
+            [Slot::Cpu, Slot::Memory].map(|slot| written(container, section, slot).map(Quantity::from_json))
+        };
+        Self { container, limits: read(Section::Limits), requests: read(Section::Requests) }
+    }
+
+    fn get(&self, section: Section, slot: Slot) -> Option<&Result<Quantity, QuantityError>> {
+        let [cpu, memory] = match section {
+            Section::Limits => &self.limits,
+            Section::Requests => &self.requests,
+        };
+        match slot {
+            Slot::Cpu => cpu.as_ref(),
+            Slot::Memory => memory.as_ref(),
+        }
+    }
+
+    /// Returns the error for an amount that cannot be used.
+    fn error(&self, section: Section, slot: Slot, error: &QuantityError) -> FieldError {
+        let shown = written(self.container, section, slot)
+            .map(|value| value.as_str().map_or_else(|| json::shown(value), str::to_owned));
+        let path = FieldPath::new("containers");
+        let container = path.key(json::text(self.container, &["name"]));
+        let path = container.child("resources");
+        let path = path.child(section.key());
+        FieldError::invalid(path.key(slot.variable()), shown.unwrap_or_default(), error.to_string())
+    }
+}
+
+fn written(container: &Value, section: Section, slot: Slot) -> Option<&Value> {
+    json::at(container, &["resources", section.key(), slot.variable()])
+}
+
+/// Aggregates the limits and requests of containers.
 ///
 /// # Errors
-/// Every quantity that cannot be parsed, at `containers[<name>].resources.limits[cpu]` and the like.
-pub fn aggregate(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
+/// The quantities that cannot be parsed, at `containers[<name>].resources.limits[cpu]` and the like.
+pub fn aggregate(mode: Mode, containers: &[&Amounts<'_>]) -> Result<Aggregate, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let mut join = |section, slot, all| together(mode, containers, section, slot, all, &mut errors);
+    let mut join = |section, slot| together(mode, containers, (section, slot), &mut errors);
     let aggregate = Aggregate {
-        limits: Limits { cpu: join("limits", Slot::Cpu, true), memory: join("limits", Slot::Memory, true) },
+        limits: Limits { cpu: join(Section::Limits, Slot::Cpu), memory: join(Section::Limits, Slot::Memory) },
         requests: Requests {
-            cpu: join("requests", Slot::Cpu, false).unwrap_or_default(),
-            memory: join("requests", Slot::Memory, false).unwrap_or_default(),
+            cpu: join(Section::Requests, Slot::Cpu).unwrap_or_default(),
+            memory: join(Section::Requests, Slot::Memory).unwrap_or_default(),
         },
     };
     if errors.is_empty() { Ok(aggregate) } else { Err(errors) }
 }
 
-/// Aggregates one resource of one section. Returns `None` if no container has it, or if `all` containers must have it
-/// and one does not.
+/// Aggregates one resource of one section. Returns `None` if no container has it, or if it is a limit and one container
+/// has none.
 fn together(
     mode: Mode,
-    containers: &[&Value],
-    section: &str,
-    slot: Slot,
-    all: bool,
+    containers: &[&Amounts<'_>],
+    (section, slot): (Section, Slot),
     errors: &mut Vec<FieldError>,
 ) -> Option<Quantity> {
     let mut total: Option<Quantity> = None;
     let mut missing = false;
-    for container in containers {
-        let Some(value) = json::at(container, &["resources", section, slot.variable()]) else {
-            missing = true;
-            continue;
-        };
-        let joined = Quantity::from_json(value).and_then(|quantity| match &total {
-            Some(total) => mode.join(total, quantity),
-            None => match mode {
-                // Start at zero: a sum does not keep the text of its summands.
-                Mode::Sum => mode.join(&Quantity::default(), quantity),
-                Mode::Max => Ok(quantity),
-            },
-        });
-        match joined {
-            Ok(joined) => total = Some(joined),
-            Err(error) => {
-                let path = FieldPath::new("containers");
-                let container = path.key(json::text(container, &["name"]));
-                let shown = value.as_str().map_or_else(|| json::shown(value), str::to_owned);
-                let path = container.child("resources");
-                let path = path.child(section);
-                errors.push(FieldError::invalid(path.key(slot.variable()), shown, error.to_string()));
+    for amounts in containers {
+        match amounts.get(section, slot) {
+            None => missing = true,
+            Some(Ok(quantity)) => {
+                total = mode.join(total, quantity);
+                if total.is_none() {
+                    errors.add(|| amounts.error(section, slot, &QuantityError::TooLarge));
+                }
             }
+            Some(Err(error)) => errors.add(|| amounts.error(section, slot, error)),
         }
     }
-    if all && missing { None } else { total }
+    if section == Section::Limits && missing { None } else { total }
 }

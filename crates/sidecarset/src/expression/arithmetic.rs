@@ -25,6 +25,10 @@ pub(super) enum Operand {
     Unknown,
 }
 
+/// The most decimal digits of an intermediate sum, those of a nano included. A result has at most 19 digits before the
+/// point; adding to a number of thousands of digits takes long (E18).
+const DIGITS_MAX: usize = 63;
+
 /// 2⁶³ as a float: the first value beyond `i64`.
 const I64_END: f64 = 9_223_372_036_854_775_808.0;
 
@@ -68,7 +72,9 @@ fn joined(left: Operand, right: Operand, join: fn(Quantity, Quantity) -> Option<
         quantity => Some(quantity),
     };
     match (to_quantity(left)?, to_quantity(right)?) {
-        (Operand::Quantity(left), Operand::Quantity(right)) => join(left, right).map(Operand::Quantity),
+        (Operand::Quantity(left), Operand::Quantity(right)) => {
+            join(left, right).filter(|joined| !joined.is_longer_than(DIGITS_MAX)).map(Operand::Quantity)
+        }
         _ => Some(Operand::Unknown),
     }
 }
@@ -84,7 +90,7 @@ pub(super) fn apply(
     let result = match (operator, left, right) {
         (Operator::Add, Number(left), Number(right)) => finite(left + right),
         (Operator::Subtract, Number(left), Number(right)) => finite(left - right),
-        (Operator::Add, left, right) => joined(left, right, |left, right| left.checked_add(&right)),
+        (Operator::Add, left, right) => joined(left, right, |left, right| left.increased(&right)),
         (Operator::Subtract, left, right) => joined(left, right, |left, right| left.checked_sub(&right)),
         (Operator::Multiply, Number(left), Number(right)) => finite(left * right),
         (Operator::Multiply, Number(number), Quantity(quantity))

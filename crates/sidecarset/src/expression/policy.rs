@@ -5,23 +5,8 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-use super::{Aggregate, Expression, ExpressionError, Mode, Slot, aggregate};
-
-/// A section of `resourcesExpr`, and of the computed `resources`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Section {
-    Limits,
-    Requests,
-}
-
-impl Section {
-    const fn key(self) -> &'static str {
-        match self {
-            Self::Limits => "limits",
-            Self::Requests => "requests",
-        }
-    }
-}
+use super::aggregate::Section;
+use super::{Aggregate, Amounts, Expression, ExpressionError, Mode, Slot, aggregate};
 
 const PLACES: [(Section, Slot); 4] = [
     (Section::Limits, Slot::Cpu),
@@ -76,12 +61,17 @@ impl ResourcesPolicy {
         if errors.is_empty() { Ok(Self { mode, name_regex, entries }) } else { Err(errors) }
     }
 
-    /// Aggregates the resources of the targets (core/v1 Containers) as `targetContainersMode` says.
+    /// Aggregates the resources of the targets as `targetContainersMode` says.
     ///
     /// # Errors
     /// Every invalid amount, see [`aggregate`].
-    pub fn aggregate(&self, targets: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
+    pub fn aggregate(&self, targets: &[&Amounts<'_>]) -> Result<Aggregate, Vec<FieldError>> {
         self.mode.map_or_else(|| Ok(Aggregate::default()), |mode| aggregate(mode, targets))
+    }
+
+    /// Returns `targetContainersMode`, or `None` if it is none that the reference knows.
+    pub fn mode(&self) -> Option<Mode> {
+        self.mode
     }
 
     /// Returns `targetContainersNameRegex` as written, or `""` if it is absent. It matches anywhere in the name of a

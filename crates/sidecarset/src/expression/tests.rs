@@ -1,3 +1,4 @@
+use pillion_kubernetes::field::FieldError;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -229,6 +230,11 @@ fn a5() -> [Value; 2] {
     ]
 }
 
+fn aggregated(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
+    let amounts: Vec<_> = containers.iter().copied().map(Amounts::of).collect();
+    aggregate(mode, &amounts.iter().collect::<Vec<_>>())
+}
+
 fn text(quantity: Option<&Quantity>) -> Option<String> {
     quantity.map(Quantity::to_string)
 }
@@ -236,25 +242,25 @@ fn text(quantity: Option<&Quantity>) -> Option<String> {
 #[test]
 fn expr2_sums_and_maxima_treat_missing_limits_as_unlimited_and_missing_requests_as_zero() {
     let [a, b] = a5();
-    let sum = aggregate(Mode::Sum, &[&a, &b]).unwrap();
+    let sum = aggregated(Mode::Sum, &[&a, &b]).unwrap();
     assert_eq!(text(sum.limits.cpu.as_ref()).as_deref(), Some("500m"));
     assert_eq!(sum.limits.memory, None);
     assert_eq!(sum.requests.cpu.to_string(), "100m");
     assert_eq!(sum.requests.memory.to_string(), "1052428800", "the format of the first that is not zero");
-    let max = aggregate(Mode::Max, &[&a, &b]).unwrap();
+    let max = aggregated(Mode::Max, &[&a, &b]).unwrap();
     assert_eq!(text(max.limits.cpu.as_ref()).as_deref(), Some("300m"));
     assert_eq!(max.limits.memory, None);
     assert_eq!(max.requests.memory.to_string(), "1G");
-    assert_eq!(aggregate(Mode::Sum, &[]), Ok(Aggregate::default()));
+    assert_eq!(aggregated(Mode::Sum, &[]), Ok(Aggregate::default()));
 }
 
 #[test]
 fn expr2_a_sum_is_canonical_and_a_maximum_is_as_written() {
     let one = target("a", &json!({"limits": {"cpu": "+1", "memory": null}}));
     let other = target("b", &json!({"limits": {"cpu": 1, "memory": "1.Ki"}, "requests": {"memory": "-1"}}));
-    let sum = aggregate(Mode::Sum, &[&one]).unwrap();
+    let sum = aggregated(Mode::Sum, &[&one]).unwrap();
     assert_eq!(text(sum.limits.cpu.as_ref()).as_deref(), Some("1"));
-    let max = aggregate(Mode::Max, &[&one, &other]).unwrap();
+    let max = aggregated(Mode::Max, &[&one, &other]).unwrap();
     assert_eq!(text(max.limits.cpu.as_ref()).as_deref(), Some("+1"), "the first of two that are equal");
     assert_eq!(text(max.limits.memory.as_ref()).as_deref(), Some("1.Ki"));
     assert_eq!(max.requests.memory.to_string(), "-1");
@@ -264,7 +270,7 @@ fn expr2_a_sum_is_canonical_and_a_maximum_is_as_written() {
 fn expr2_every_unreadable_quantity_is_named() {
     let one = target("a", &json!({"limits": {"cpu": "1K"}, "requests": {"memory": true}}));
     let other = target("b", &json!({"limits": {"cpu": "1", "memory": ""}}));
-    let errors = aggregate(Mode::Sum, &[&one, &other]).unwrap_err();
+    let errors = aggregated(Mode::Sum, &[&one, &other]).unwrap_err();
     let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -295,7 +301,7 @@ fn policy(expressions: &Value) -> ResourcesPolicy {
 fn expr1_expr3_diff9_resources_are_computed_from_the_targets(#[case] expressions: Value, #[case] expected: Value) {
     let [a, b] = a5();
     let policy = policy(&expressions);
-    let targets = policy.aggregate(&[&a, &b]).unwrap();
+    let targets = policy.aggregate(&[&Amounts::of(&a), &Amounts::of(&b)]).unwrap();
     assert_eq!(policy.evaluate(&targets), Ok(expected));
     assert_eq!(policy.name_regex(), "^[ab]$");
 }
@@ -320,7 +326,7 @@ fn diff6_every_expression_that_fails_is_named() {
     let places =
         |errors: Vec<(String, ExpressionError)>| errors.into_iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
     let [a, b] = a5();
-    let targets = aggregate(Mode::Sum, &[&a, &b]).unwrap();
+    let targets = aggregated(Mode::Sum, &[&a, &b]).unwrap();
     let failed = places(policy.evaluate(&targets).unwrap_err());
     assert_eq!(failed, ["resourcesExpr.limits.cpu", "resourcesExpr.requests.cpu", "resourcesExpr.requests.memory"]);
 }
@@ -343,7 +349,7 @@ fn expr2_an_unknown_mode_puts_nothing_together() {
     }))
     .unwrap();
     let [a, b] = a5();
-    let targets = policy.aggregate(&[&a, &b]).unwrap();
+    let targets = policy.aggregate(&[&Amounts::of(&a), &Amounts::of(&b)]).unwrap();
     assert_eq!(policy.evaluate(&targets), Ok(json!({"requests": {"cpu": "0"}})));
 }
 

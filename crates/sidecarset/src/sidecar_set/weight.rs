@@ -1,9 +1,11 @@
-//! The limit on the number of containers and volumes relative to the length of SidecarSets (E18).
+//! Limits on SidecarSets together: the number of containers and volumes relative to their length, and the length of
+//! expressions (E18).
 //!
 //! Defaults make a short container several times longer, and then it is hashed twice and validated. For `{}` this takes
 //! as long as for half a kilobyte of JSON. Useful containers and volumes are longer than the limit requires.
 
 use pillion_kubernetes::json;
+use serde_json::Value;
 
 use super::SidecarSet;
 
@@ -32,10 +34,32 @@ pub fn is_too_dense(sets: &[SidecarSet]) -> bool {
     }) && left > 0
 }
 
+/// The most bytes that the expressions of all SidecarSets may have together: a thousand sidecars with four typical
+/// expressions each. A term of three bytes takes seven thousand instructions.
+pub(crate) const EXPRESSIONS_MAX: usize = 128 * 1024;
+
+/// The message for SidecarSets with longer expressions.
+pub const EXPRESSIONS_TOO_LONG: &str =
+    "too long expressions: all resourcesExpr of the SidecarSets together may have at most 131072 bytes";
+
+/// Whether the expressions of SidecarSets are too long together.
+pub fn has_too_long_expressions(sets: &[SidecarSet]) -> bool {
+    let specs = sets.iter().filter_map(|set| json::at(set.as_value(), &["spec"]));
+    specs.map(expressions).sum::<usize>() > EXPRESSIONS_MAX
+}
+
+/// Returns the length of all expressions of a SidecarSet, whose `spec` this is.
+pub(crate) fn expressions(spec: &Value) -> usize {
+    let sidecars = ["initContainers", "containers"].into_iter().flat_map(|list| json::items(spec, &[list]));
+    let halves = sidecars.filter_map(|sidecar| json::object(sidecar, &["resourcesPolicy", "resourcesExpr"])).flatten();
+    let expressions = halves.filter_map(|(_, half)| half.as_object()).flatten();
+    expressions.filter_map(|(_, expression)| expression.as_str()).map(str::len).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -60,5 +84,18 @@ mod tests {
         #[case] expected: bool,
     ) {
         assert_eq!(is_too_dense(&sets(count, list, &item, items)), expected);
+    }
+
+    #[rstest]
+    #[case::as_long_as_allowed(EXPRESSIONS_MAX, false)]
+    #[case::one_byte_more(EXPRESSIONS_MAX + 1, true)]
+    fn e18_expressions_have_a_length_together(#[case] bytes: usize, #[case] expected: bool) {
+        let expressions = |bytes: usize| json!({"cpu": "1".repeat(bytes / 2), "memory": "1".repeat(bytes.div_ceil(2))});
+        let policy = |half: &str| json!({"resourcesPolicy": {"resourcesExpr": {half: expressions(bytes / 2)}}});
+        let rest = json!({"resourcesPolicy": {"resourcesExpr": {"requests": {"cpu": "1".repeat(bytes % 2)}}}});
+        let mut all = sets(1, "containers", &policy("limits"), 1);
+        all.extend(sets(1, "initContainers", &policy("requests"), 1));
+        all.extend(sets(1, "containers", &rest, 1));
+        assert_eq!(has_too_long_expressions(&all), expected);
     }
 }

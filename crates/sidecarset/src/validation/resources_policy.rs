@@ -1,6 +1,6 @@
 //! Validation of `resourcesPolicy` of containers (VAL-11).
 
-use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
 use pillion_pattern::Pattern;
@@ -8,9 +8,13 @@ use serde_json::Value;
 
 use crate::expression::{Expression, Slot};
 use crate::sidecar::is_native;
+use crate::sidecar_set::weight;
 
 /// Checks the policy of every container that has one.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    if weight::expressions(spec.value) > weight::EXPRESSIONS_MAX {
+        return errors.add(|| FieldError::new(&spec.place, Cause::TooLong, weight::EXPRESSIONS_TOO_LONG));
+    }
     for list in super::LISTS {
         for container in spec.items(list) {
             let Some(policy) = &container.get("resourcesPolicy") else { continue };

@@ -10,6 +10,8 @@ mod suspects;
 #[cfg(feature = "cost")]
 mod thorough;
 
+mod products;
+
 use std::env;
 use std::fs;
 use std::sync::LazyLock;
