@@ -2,6 +2,8 @@
 //! the most similar honest request.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod sight;
+
 use std::sync::Arc;
 
 use pillion_host::{ClusterError, ValidationResponse};
