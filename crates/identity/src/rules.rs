@@ -208,6 +208,12 @@ pub struct Rules {
     #[serde(deserialize_with = "checked::<_, User>")]
     #[cfg_attr(feature = "schema", schemars(with = "User"))]
     pub controller_user: String,
+    /// Users who may write the ConfigMap `kube-root-ca.crt` of a namespace, besides kube-controller-manager and
+    /// `controllerUser`. Sidecars trust the API server whose authority this ConfigMap contains.
+    // E25
+    #[serde(deserialize_with = "all_checked::<_, User, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<User>"))]
+    pub root_ca_publishers: Vec<String>,
     /// CSI drivers that request no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An
     /// inline volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
     // E19
@@ -237,6 +243,7 @@ impl Default for Rules {
             legacy_token_exempt: Vec::new(),
             ephemeral_containers: Judgement::Deny,
             controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
+            root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
         }
     }

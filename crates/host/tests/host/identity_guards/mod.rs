@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 mod sight;
+mod trust_anchors;
 
 use std::sync::Arc;
 
