@@ -893,6 +893,43 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
   refused 403 'ephemeral container "debug" mounts the volume "sidecarset-sa-b077d031c6eaa197"'
 }
 
+@test "403: another authority in kube-root-ca.crt" {
+  identity
+  guard UPDATE "" ConfigMap '{"metadata":{"name":"kube-root-ca.crt"},"data":{"ca.crt":"forged"},"immutable":true}' \
+    '.request.oldObject = (.request.object | del(.immutable) | .data["ca.crt"] = "true")'
+  evaluate
+  refused 403 'by the ConfigMap "kube-root-ca.crt" the sidecars of namespace "default" know the API server'
+  guard UPDATE "" ConfigMap '{"metadata":{"name":"kube-root-ca.crt"},"data":{"ca.crt":"renewed"}}' \
+    '.request.oldObject = (.request.object | .data["ca.crt"] = "true") | .request.userInfo = {username: "system:serviceaccount:kube-system:root-ca-cert-publisher"}'
+  evaluate
+  accepted_as_it_is
+  guard UPDATE "" ConfigMap '{"metadata":{"name":"settings"},"data":{"a":"b"}}' '.request.oldObject = .request.object'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "403: a Service that takes the place of the API server" {
+  identity
+  guard CREATE "" Service '{"metadata":{"name":"kubernetes"},"spec":{"ports":[{"port":443}]}}' '.request.namespace = "shop"'
+  evaluate
+  refused 403 'in namespace "shop", a Service called "kubernetes" takes the place of the API server'
+  guard CREATE "" Service '{"metadata":{"name":"kubernetes"},"spec":{"ports":[{"port":443}]}}' '.request.namespace = "default"'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "a privileged ephemeral container beside a token is warned of" {
+  identity
+  guard UPDATE "" Pod '{"metadata":{"name":"p"},"spec":{"containers":[{"name":"app","image":"nginx"},
+      {"name":"log-agent","image":"agent","volumeMounts":[{"name":"sidecarset-sa-b077d031c6eaa197","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}]}],
+    "volumes":[{"name":"sidecarset-sa-b077d031c6eaa197","emptyDir":{}}],
+    "ephemeralContainers":[{"name":"debug","image":"busybox","securityContext":{"privileged":true}}]}}' \
+    '.request.subResource = "ephemeralcontainers" | .request.oldObject = (.request.object | del(.spec.ephemeralContainers))'
+  evaluate
+  accepted_as_it_is
+  answer '.warnings == ["ephemeral container \"debug\" is privileged and can read the tokens of the sidecar \"log-agent\""]'
+}
+
 token_secret() {
   identity "${1:-.}"
   guard CREATE "" Secret '{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token",

@@ -21,6 +21,19 @@ neither list nor change SidecarSets. If OpenKruise was removed, let the API serv
 {{- end }}
 {{- end -}}
 
+{{/* What NOTES.txt says about namespaces whose Pods no policy sees, and in which SidecarSets may still name an account. */}}
+{{- define "pillion.notesAboutNamespaces" -}}
+{{- $unprotected := list -}}
+{{- range .excluded | uniq | sortAlpha }}
+{{- if not (has . $.protected) }}{{ $unprotected = append $unprotected . }}{{ end -}}
+{{- end -}}
+{{- if and .facts.identities $unprotected }}
+
+No policy sees the Pods of {{ join ", " $unprotected }}: add these namespaces to
+settings.serviceAccounts.protectedNamespaces, so that no SidecarSet names a ServiceAccount there.
+{{- end }}
+{{- end -}}
+
 {{/* What NOTES.txt says about settings.sidecarSets where Kubewarden runs the policies. */}}
 {{- define "pillion.notesAboutSidecarSets" -}}
 {{- if .settings.sidecarSets }}

@@ -48,7 +48,8 @@ from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- define "pillion.state" -}}
 {{- include "pillion.check" . -}}
 {{- $settings := include "pillion.settings" . | fromJson -}}
-{{- $facts := include "pillion.facts" (dict "settings" $settings "data" (.Files.Get "files/settings.yaml" | fromYaml)) | fromJson -}}
+{{- $defaults := .Files.Get "files/settings.yaml" | fromYaml -}}
+{{- $facts := include "pillion.facts" (dict "settings" $settings "data" $defaults) | fromJson -}}
 {{- $data := .Files.Get "files/parts.yaml" | fromYaml -}}
 {{- $parts := list -}}
 {{- $reads := dict -}}
@@ -74,10 +75,11 @@ from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- $bundlesSettings := and .Values.kubewarden.enabled (has "bundle" $controllers.others) (ne (toString $settings.onBundleUnavailable) "UseSettings") -}}
 {{- if and $bundlesSettings (not (hasKey $settings "bundleCache")) }}{{ $_ := set $settings "bundleCache" true }}{{ end -}}
 {{- $name := include "pillion.fullname" . -}}
-{{- $excluded := concat (list "kube-system" .Release.Namespace $settings.systemNamespace) .Values.excludeNamespaces -}}
+{{- $excluded := concat $defaults.systemNamespaces (list .Release.Namespace $settings.systemNamespace) .Values.excludeNamespaces -}}
+{{- $protected := ternary $defaults.protectedNamespaces $settings.serviceAccounts.protectedNamespaces (kindIs "invalid" $settings.serviceAccounts.protectedNamespaces) -}}
 {{- dict "name" $name "settings" $settings "policySettings" (ternary (omit $settings "sidecarSets") $settings $bundlesSettings)
   "bundlesSettings" $bundlesSettings "facts" $facts "parts" $parts "reads" $reads "mutates" $mutates "validates" $validates
-  "excluded" $excluded "hasDefinition" (eq (include "pillion.hasDefinition" .) "true")
+  "excluded" $excluded "protected" $protected "hasDefinition" (eq (include "pillion.hasDefinition" .) "true")
   "controllers" $controllers | toJson -}}
 {{- end -}}
 

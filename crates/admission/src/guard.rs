@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pillion_identity::declared::Declared;
-use pillion_identity::guards::{Objections, ephemeral, is_exempt, managed, secret, template};
+use pillion_identity::guards::{Change, Objections, ephemeral, is_exempt, managed, secret, template, trust_anchor};
 use pillion_inject::matching;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::lookup::{Lookup, Memo};
@@ -31,20 +31,21 @@ pub fn admit(
     let lookup = &Memo::new(world.lookup);
     let rules = &settings.service_accounts;
     let (object, old_object) = (&request.object, &request.old_object);
+    let author = &Author::of(&request.user_info);
+    let change = Change {
+        kind: &request.kind.kind,
+        operation: request.operation,
+        namespace: &request.namespace,
+        object,
+        old_object,
+        author,
+    };
     let mut changed = None;
     let mut notice = Notice::default();
     let findings = match target {
         Target::EphemeralContainers => ephemeral::judge(object, old_object, rules),
         Target::WorkloadWrite => template::judge(object, old_object),
         Target::AccountChange => {
-            let change = managed::Change {
-                kind: &request.kind.kind,
-                operation: request.operation,
-                namespace: &request.namespace,
-                object,
-                old_object,
-                author: &Author::of(&request.user_info),
-            };
             // Only the deletion of an account depends on its users. Opening a whole bundle takes time.
             let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
             let is_asked = is_deletion
@@ -66,6 +67,10 @@ pub fn admit(
             let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
             changed = secret::with_uid(object, old_object, &request.namespace, lookup);
             findings
+        }
+        // Without the gate, no sidecar has a token of its own.
+        Target::TrustAnchorChange if settings.gates.service_account_injection => {
+            trust_anchor::judge(change, rules, lookup)
         }
         _ => Objections::default(),
     };

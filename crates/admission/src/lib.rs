@@ -114,9 +114,11 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             );
             notice.add_to(outcome, settings)
         }
-        Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
-            guard::admit(request, target, settings, world)?
-        }
+        Target::EphemeralContainers
+        | Target::WorkloadWrite
+        | Target::AccountChange
+        | Target::SecretWrite
+        | Target::TrustAnchorChange => guard::admit(request, target, settings, world)?,
         Target::ShootWrite => shoot::admit(request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),
     })

@@ -9,7 +9,7 @@ use pillion_identity::declared::{ACCOUNT, Declared, Mode, TOKENS, TOKENS_WITHOUT
 use pillion_identity::names;
 use pillion_identity::rules::Rules;
 pub use pillion_identity::tokens::account_of as account;
-use pillion_identity::tokens::{self, Owners, Settled, Volumes};
+use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
 use pillion_identity::validation;
 use pillion_inject::clash;
 use pillion_inject::list::names_in_pod;
@@ -196,18 +196,16 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
     if decision.grants.is_empty() {
         return warnings;
     }
-    for field in ["shareProcessNamespace", "hostPID"] {
-        if json::flag(pod, &["spec", field]) {
-            warnings.push(format!(
-                "spec.{field} lets every container of the Pod read the tokens of its sidecars through /proc"
-            ));
-        }
+    for field in sight::shared_by(pod) {
+        warnings.push(format!(
+            "spec.{field} lets every container of the Pod read the tokens of its sidecars through /proc"
+        ));
     }
     let owners = distinct(owners.values().flatten().map(String::as_str));
     for container in tokens::containers(pod) {
         let name = pod::name(container);
-        if json::flag(container, &["securityContext", "privileged"]) && !owners.contains(name) {
-            warnings.push(format!("container \"{name}\" is privileged and can read the tokens of the Pod's sidecars"));
+        if let Some(power) = sight::power(container).filter(|_| !owners.contains(name)) {
+            warnings.push(format!("container \"{name}\" {power} and can read the tokens of the Pod's sidecars"));
         }
     }
     warnings

@@ -44,6 +44,8 @@ pub enum Target {
     AccountChange,
     /// A Secret is created or changed.
     SecretWrite,
+    /// A ConfigMap is created, changed or deleted, or a Service is created or changed.
+    TrustAnchorChange,
     /// No rule applies: the request is accepted.
     Other,
 }
@@ -141,6 +143,9 @@ impl Request {
                 Create | Update | Delete,
             ) => Target::AccountChange,
             (("", "Secret"), "", Create | Update) => Target::SecretWrite,
+            (("", "ConfigMap"), "", Create | Update | Delete) | (("", "Service"), "", Create | Update) => {
+                Target::TrustAnchorChange
+            }
             (
                 ("core.gardener.cloud", "Shoot")
                 | ("operator.gardener.cloud", "Garden")
@@ -254,6 +259,14 @@ mod tests {
     #[case::run3_secret_create("", "v1", "Secret", "CREATE", "", Target::SecretWrite)]
     #[case::run3_secret_update("", "v1", "Secret", "UPDATE", "", Target::SecretWrite)]
     #[case::secret_delete("", "v1", "Secret", "DELETE", "", Target::Other)]
+    #[case::e25_config_map_create("", "v1", "ConfigMap", "CREATE", "", Target::TrustAnchorChange)]
+    #[case::e25_config_map_update("", "v1", "ConfigMap", "UPDATE", "", Target::TrustAnchorChange)]
+    #[case::e25_config_map_delete("", "v1", "ConfigMap", "DELETE", "", Target::TrustAnchorChange)]
+    #[case::e25_service_create("", "v1", "Service", "CREATE", "", Target::TrustAnchorChange)]
+    #[case::e25_service_update("", "v1", "Service", "UPDATE", "", Target::TrustAnchorChange)]
+    #[case::service_delete("", "v1", "Service", "DELETE", "", Target::Other)]
+    #[case::service_status("", "v1", "Service", "UPDATE", "status", Target::Other)]
+    #[case::another_groups_service("serving.knative.dev", "v1", "Service", "CREATE", "", Target::Other)]
     #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", Target::ShootWrite)]
     #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", Target::ShootWrite)]
     #[case::shoot_delete("core.gardener.cloud", "v1beta1", "Shoot", "DELETE", "", Target::Other)]

@@ -14,6 +14,8 @@ pub(crate) const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
 pub(crate) const AUTOMOUNT_VOLUME_PREFIX: &str = "kube-api-access-";
 /// The directory in which Kubernetes mounts tokens of ServiceAccounts, and in which clients look for them.
 pub const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The name of the ConfigMap with the certificates of the API server's authority, in each namespace.
+pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// Annotation of merged objects: the SidecarSets, ascending, joined by commas (MRG-2).
 pub const SIDECAR_SETS: &str = "pillion.dev/sidecarsets";
 /// Annotation of merged objects that the controller is about to delete: the time at which it set this mark (MRG-11).

@@ -32,12 +32,17 @@ use crate::deny_permissions::{self, at_least_one};
 /// provides an identity.
 pub(crate) const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
 
-/// The namespaces of the control plane, of Pillion, and of Kubewarden in its three distributions: its own charts,
-/// Rancher's, SUSE's.
-const PROTECTED_NAMESPACES: [&str; 7] = [
+/// The system namespaces: those of the control plane, of OpenKruise, of Pillion, and of Kubewarden in its three
+/// distributions (its own charts, Rancher's, SUSE's).
+///
+/// This is the only list of them. `serviceAccounts.protectedNamespaces` has it by default. The rendered policies for
+/// Pods leave these namespaces out, in `pillion manifest`, the chart and the kustomizations. A namespace that is left out
+/// has to be protected: no twin asserts there who holds a token (SET-6).
+pub const SYSTEM_NAMESPACES: [&str; 8] = [
     "kube-system",
     "kube-public",
     "kube-node-lease",
+    "kruise-system",
     "pillion-system",
     "kubewarden",
     "cattle-kubewarden-system",
@@ -213,6 +218,12 @@ pub struct Rules {
     #[serde(deserialize_with = "checked::<_, User>")]
     #[cfg_attr(feature = "schema", schemars(with = "User"))]
     pub controller_user: String,
+    /// Users who may write the ConfigMap `kube-root-ca.crt` of a namespace, besides kube-controller-manager and
+    /// `controllerUser`. Sidecars trust the API server whose authority this ConfigMap contains.
+    // E25
+    #[serde(deserialize_with = "all_checked::<_, User, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<User>"))]
+    pub root_ca_publishers: Vec<String>,
     /// CSI drivers that request no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An
     /// inline volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
     // E19
@@ -228,7 +239,7 @@ impl Default for Rules {
             allowed_audiences: Vec::new(),
             api_server_audiences: API_SERVER_AUDIENCES.iter().filter_map(|glob| glob.parse().ok()).collect(),
             max_token_expiration_seconds: None,
-            protected_namespaces: PROTECTED_NAMESPACES.map(str::to_owned).into(),
+            protected_namespaces: SYSTEM_NAMESPACES.map(str::to_owned).into(),
             on_missing: Otherwise::Deny,
             on_conflict: Otherwise::Deny,
             merge_cluster_sets: false,
@@ -243,6 +254,7 @@ impl Default for Rules {
             legacy_token_exempt: Vec::new(),
             ephemeral_containers: Judgement::Deny,
             controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
+            root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
         }
     }
@@ -395,6 +407,7 @@ mod tests {
     #[test]
     fn set6_e1_system_namespaces_are_protected() {
         let rules = Rules::default();
-        assert!(rules.protects("kube-system") && rules.protects("pillion-system") && !rules.protects("default"));
+        assert!(SYSTEM_NAMESPACES.into_iter().all(|namespace| rules.protects(namespace)));
+        assert!(SYSTEM_NAMESPACES.contains(&"kruise-system") && !rules.protects("default"));
     }
 }

@@ -9,7 +9,7 @@ use super::Step;
 use super::default_account::ACTIVE;
 
 /// The name of the ConfigMap.
-pub const NAME: &str = "kube-root-ca.crt";
+pub const NAME: &str = pillion_identity::names::ROOT_CA;
 /// Its only key.
 pub const KEY: &str = "ca.crt";
 /// The annotation that describes the purpose of an object.

@@ -346,6 +346,10 @@ fn aud2_stored_sets_with_an_invalid_list_refuse_their_pods(
     json!({"initContainers": [{"name": "setup", "securityContext": {"privileged": true}}]}),
     &["container \"setup\" is privileged and can read the tokens of the Pod's sidecars"]
 )]
+#[case::capable_app(
+    json!({"containers": [{"name": "app", "securityContext": {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}}]}),
+    &["container \"app\" has the capability SYS_ADMIN and can read the tokens of the Pod's sidecars"]
+)]
 #[case::privileged_sidecar(json!({"containers": [{"name": "agent", "securityContext": {"privileged": true}}]}), &[])]
 #[case::unprivileged(json!({"containers": [{"name": "app", "securityContext": {"privileged": false}}]}), &[])]
 fn tok9_tokens_that_others_can_read(#[case] spec: Value, #[case] warnings: &[&str]) {

@@ -68,7 +68,8 @@ fn e18_a_list_of_more_than_ten_thousand_entries_is_refused() {
         "allowed": null, "protectedNamespaces": null, "onMissing": null, "onConflict": null,
         "onAppServiceAccount": null, "allowPodMode": null, "strictExistence": null, "protectDefault": null,
         "protectInUse": null, "requireCreatePods": null, "denyPermissions": null, "legacyTokenSecrets": null,
-        "legacyTokenExempt": null, "ephemeralContainers": null, "controllerUser": null, "trustedCsiDrivers": null
+        "legacyTokenExempt": null, "ephemeralContainers": null, "controllerUser": null, "rootCaPublishers": null,
+        "trustedCsiDrivers": null
     },
     "shoots": {"enabled": null, "pathPrefixes": null, "migration": null, "managedIssuer": null}
 }))]

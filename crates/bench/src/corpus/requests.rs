@@ -18,6 +18,10 @@ impl Resource {
     pub const POD: Self = Self { group: "", version: "v1", kind: "Pod", plural: "pods" };
     /// `v1`, `secrets`.
     pub const SECRET: Self = Self { group: "", version: "v1", kind: "Secret", plural: "secrets" };
+    /// `v1`, `configmaps`.
+    pub const CONFIG_MAP: Self = Self { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps" };
+    /// `v1`, `services`.
+    pub const SERVICE: Self = Self { group: "", version: "v1", kind: "Service", plural: "services" };
     /// `v1`, `serviceaccounts`.
     pub const SERVICE_ACCOUNT: Self =
         Self { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts" };

@@ -5,7 +5,8 @@
 //! compare them.
 
 use pillion_host::paths;
-use pillion_identity::names::MERGED_PREFIX;
+use pillion_identity::guards::trust_anchor::{API_SERVER, HOME, PUBLISHER};
+use pillion_identity::names::{MERGED_PREFIX, ROOT_CA};
 use serde_json::{Value, json};
 
 /// A group of requests that one Kubewarden policy or one webhook answers.
@@ -77,6 +78,8 @@ const GUARDED: &[Rule] = &[
     ),
     rule("", V1, &["serviceaccounts"], ALL),
     rule("rbac.authorization.k8s.io", V1, &["roles", "rolebindings"], ALL),
+    rule("", V1, &["configmaps"], ALL),
+    rule("", V1, &["services"], WRITE),
 ];
 const SECRETS: &[Rule] = &[rule("", V1, &["secrets"], WRITE)];
 const SHOOTS: &[Rule] = &[rule("core.gardener.cloud", &["v1beta1"], &["shoots"], WRITE)];
@@ -157,8 +160,9 @@ impl Part {
             Self::Guards => {
                 "Refuses requests that would steal or undo an identity: debug containers that could get a sidecar's \
                  token, templates that name a merged ServiceAccount, merged objects that the controller did not create, \
-                 the deletion of ServiceAccounts in use. It changes nothing, so it can be a validating policy, which \
-                 sees an object after all changes. It is a policy of its own, so that no Pod waits for it."
+                 the deletion of ServiceAccounts in use, another authority or another Service in the place of the API \
+                 server's. It changes nothing, so it can be a validating policy, which sees an object after all \
+                 changes. It is a policy of its own, so that no Pod waits for it."
             }
             Self::TokenSecrets => {
                 "Checks Secrets with tokens that do not expire. It refuses them if the ServiceAccount is merged or does \
@@ -182,7 +186,9 @@ impl Part {
                         .to_owned(),
                 why: "Mirror Pods show what a kubelet runs already. They are never changed, and need not wait.",
             }],
-            Self::Guards => vec![not_the_control_plane(), merged_object(), merged_template()],
+            Self::Guards => {
+                vec![not_the_control_plane(), merged_object(), merged_template(), trust_anchor(), not_its_publisher()]
+            }
             Self::TokenSecrets => vec![Condition {
                 name: "is-a-token-secret",
                 expression: "has(object.type) && object.type == 'kubernetes.io/service-account-token'".to_owned(),
@@ -227,7 +233,7 @@ fn merged_template() -> Condition {
     Condition {
         name: "is-a-template-with-a-merged-account",
         expression: format!(
-            "request.kind.kind in ['Pod', 'ServiceAccount', 'Role', 'RoleBinding'] || (\n  \
+            "request.kind.kind in ['Pod', 'ServiceAccount', 'Role', 'RoleBinding', 'ConfigMap', 'Service'] || (\n  \
              (\n    \
              [object] + (has(object.spec) ? [object.spec] : []) +\n    \
              (has(object.spec) && has(object.spec.jobTemplate) && has(object.spec.jobTemplate.spec) ?\n      \
@@ -247,5 +253,33 @@ fn merged_template() -> Condition {
         why: "Of workloads, only those whose Pods would run under a merged ServiceAccount. The list has whatever holds a \
               Pod template: a PodTemplate itself, most workloads, CronJobs, and OpenKruise's kinds that hold whole \
               workloads or patch theirs.",
+    }
+}
+
+/// Covers the API server's authority in each namespace, and Services of the API server's name. A rule cannot select by
+/// name.
+fn trust_anchor() -> Condition {
+    Condition {
+        name: "is-a-trust-anchor",
+        expression: format!(
+            "!(request.kind.kind in ['ConfigMap', 'Service']) ||\n\
+             (oldObject == null ? object : oldObject).metadata.name ==\n  \
+             (request.kind.kind == 'ConfigMap' ? '{ROOT_CA}' : '{API_SERVER}') &&\n\
+             !(request.kind.kind == 'Service' && request.namespace == '{HOME}')"
+        ),
+        why: "No other ConfigMap and no other Service leaves the API server.",
+    }
+}
+
+fn not_its_publisher() -> Condition {
+    Condition {
+        name: "is-not-published-by-the-control-plane",
+        expression: format!(
+            "request.kind.kind != 'ConfigMap' || !(request.userInfo.username in [\n  \
+             '{PUBLISHER}',\n  \
+             'system:kube-controller-manager'\n])"
+        ),
+        why: "The guards let the publisher through anyway. Without this condition, Pods of new namespaces would wait for \
+              the API server's authority while no server answers.",
     }
 }

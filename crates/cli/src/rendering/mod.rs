@@ -22,6 +22,8 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use pillion_admission::settings::{Role, Settings};
 use pillion_documents::yaml;
+use pillion_identity::rules::SYSTEM_NAMESPACES;
+use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +32,8 @@ use self::document::Document;
 use self::needs::Needs;
 use self::options::{Common, FailurePolicy};
 
+/// The setting by which authors of SidecarSets must be allowed to create Pods.
+const REQUIRE_CREATE_PODS: [&str; 2] = ["serviceAccounts", "requireCreatePods"];
 /// The size limit of a ConfigMap, in bytes.
 const CONFIG_MAP: usize = 1 << 20;
 
@@ -46,12 +50,17 @@ pub struct Rendered {
 struct Input {
     raw: Map<String, Value>,
     needs: Needs,
+    /// `serviceAccounts.protectedNamespaces`.
+    protected: Vec<String>,
 }
 
 impl Input {
     /// Decodes settings. `any`: also include the needs of any other SidecarSets. `without`: the parts to leave out.
+    ///
+    /// A rendering is a new installation: `requireCreatePods` is on unless the settings say otherwise. The module's own
+    /// default is off, as in OpenKruise.
     fn of(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
-        let decoded = match Settings::decode(settings.clone()) {
+        let mut decoded = match Settings::decode(settings.clone()) {
             Ok(decoded) => decoded,
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -63,10 +72,15 @@ impl Input {
                 "the settings have the role Assert; leave it out: the asserting twin is rendered from the same settings"
             );
         }
-        let needs = Needs::of(settings, &decoded, any)?.without(without);
         let mut raw = settings.as_object().cloned().unwrap_or_default();
         raw.retain(|key, value| key != "role" && !value.is_null());
-        Ok(Self { raw, needs })
+        if json::at(settings, &REQUIRE_CREATE_PODS).is_none_or(Value::is_null) {
+            let [rules, key] = REQUIRE_CREATE_PODS;
+            insert(raw.entry(rules).or_insert_with(|| json!({})), key, json!(true));
+            decoded.service_accounts.require_create_pods = true;
+        }
+        let needs = Needs::of(settings, &decoded, any)?.without(without);
+        Ok(Self { raw, needs, protected: decoded.service_accounts.protected_namespaces })
     }
 
     /// Returns the settings of a part: the ones that the part reads.
@@ -137,6 +151,18 @@ impl Input {
                 ),
             );
         }
+        let unprotected: Vec<&str> = excluded(common, needs)
+            .into_iter()
+            .filter(|namespace| !self.protected.iter().any(|protected| protected == namespace))
+            .collect();
+        note(
+            needs.has_identities && !unprotected.is_empty(),
+            format!(
+                "no policy sees the Pods of {}: add these namespaces to serviceAccounts.protectedNamespaces, so that no \
+                 SidecarSet names a ServiceAccount there",
+                unprotected.join(", ")
+            ),
+        );
         note(
             needs.has(Part::Pods) && common.failure_policy == FailurePolicy::Ignore,
             "with --failure-policy Ignore, Pods start without their sidecars while no server answers".to_owned(),
@@ -158,10 +184,11 @@ fn namespace_selector(excluded: &BTreeSet<&str>) -> Value {
     json!({"matchExpressions": [excluded]})
 }
 
-/// Returns the namespaces without injection.
+/// Returns the namespaces without injection: the system namespaces, `systemNamespace`, and those of the options.
 fn excluded<'a>(common: &'a Common, needs: &'a Needs) -> BTreeSet<&'a str> {
     let mut excluded: BTreeSet<&str> = common.exclude_namespaces.iter().map(String::as_str).collect();
-    excluded.extend(["kube-system", needs.system_namespace.as_str()]);
+    excluded.extend(SYSTEM_NAMESPACES);
+    excluded.insert(&needs.system_namespace);
     excluded
 }
 

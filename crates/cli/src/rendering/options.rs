@@ -80,7 +80,7 @@ pub struct Common {
     /// Parts to leave out. Parts that the settings do not need are left out in any case.
     #[arg(long, value_name = "PART,...", value_delimiter = ',')]
     pub without: Vec<Part>,
-    /// Namespaces without injection, besides kube-system and the settings' systemNamespace.
+    /// Namespaces without injection, besides the system namespaces and systemNamespace.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub exclude_namespaces: Vec<String>,
     /// Inject nothing into Pods with this label. Every creator of Pods can set it: sidecars are no longer mandatory.

@@ -67,7 +67,8 @@ fn tests() -> BTreeSet<String> {
 /// Returns the words in backticks that look like the path of a test.
 fn named(text: &str) -> Vec<&str> {
     let is_named = |word: &&str| {
-        let is_integration = ["identity_", "packaging::", "cluster::"].iter().any(|file| word.starts_with(file));
+        let is_integration =
+            ["identity_", "packaging::", "rendering::", "cluster::"].iter().any(|file| word.starts_with(file));
         (word.contains("tests::") || is_integration && word.contains("::")) && !word.contains('…')
     };
     text.split('`').skip(1).step_by(2).filter(is_named).collect()

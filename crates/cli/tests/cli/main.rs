@@ -35,6 +35,7 @@ mod schemas;
 mod serve;
 mod spec;
 mod support;
+mod system_namespaces;
 #[cfg(unix)]
 mod tools;
 mod uninstall;

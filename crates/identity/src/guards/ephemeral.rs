@@ -9,15 +9,19 @@ use super::Objections;
 use crate::rules::{Judgement, Rules};
 use crate::tokens::held::shown;
 use crate::tokens::reach::Running;
+use crate::tokens::sight;
+use pillion_kubernetes::field::ERRORS_MAX;
 use pillion_kubernetes::index::distinct;
 
 /// Judges the new ephemeral containers. None may mount the token of a sidecar, or share the processes of a container
-/// that holds one.
+/// that holds one. One that the kernel lets see such a container causes a warning, as at the Pod's admission (TOK-9).
 pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
     let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
     let known = distinct(json::items(old_object, list).iter().map(pod::name));
     let running = Running::of(object, &rules.trusted_csi_drivers);
+    let holders = sight::named(running.holders().iter().copied());
+    let fields: Vec<&str> = sight::shared_by(object).collect();
     for (index, container) in json::items(object, list).iter().enumerate() {
         let name = pod::name(container);
         if known.contains(name) {
@@ -34,6 +38,9 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
                 Judgement::Warn => findings.warnings.push(problem),
                 Judgement::Allow => {}
             }
+        }
+        if !running.holders().is_empty() && findings.warnings.len() < ERRORS_MAX {
+            findings.warnings.extend(sight::of_ephemeral(container, &fields, &holders));
         }
     }
     findings
@@ -129,6 +136,41 @@ mod tests {
         assert_eq!(judged(&pod), 0, "the Pod's account is its own");
         pod["spec"]["volumes"][0]["projected"]["sources"] = json!([{"serviceAccountToken": {"path": "token"}}]);
         assert_eq!(judged(&pod), usize::from(refused));
+    }
+
+    /// TOK-9: the Pod or the container gives up what separates containers.
+    #[rstest]
+    #[case::processes(json!({"shareProcessNamespace": true}), json!({}), &[
+        "can read the tokens of the sidecar \"agent\" through /proc, since spec.shareProcessNamespace is true"
+    ])]
+    #[case::the_hosts_processes(json!({"hostPID": true}), json!({"targetContainerName": "app"}), &[
+        "can read the tokens of the sidecar \"agent\" through /proc, since spec.hostPID is true"
+    ])]
+    #[case::privileged(json!({}), json!({"securityContext": {"privileged": true}}), &[
+        "is privileged and can read the tokens of the sidecar \"agent\""
+    ])]
+    #[case::a_capability(json!({}), json!({"securityContext": {"capabilities": {"add": ["SYS_PTRACE"]}}}), &[
+        "has the capability SYS_PTRACE and can read the tokens of the sidecar \"agent\""
+    ])]
+    #[case::both(json!({"hostPID": true}), json!({"securityContext": {"privileged": true}}), &[
+        "can read the tokens of the sidecar \"agent\" through /proc, since spec.hostPID is true",
+        "is privileged and can read the tokens of the sidecar \"agent\""
+    ])]
+    #[case::neither(json!({"hostPID": false, "hostNetwork": true}), json!({"securityContext": {"privileged": false}}), &[])]
+    fn e7_tok9_what_sees_a_sidecar_is_warned_of(
+        #[case] spec: Value,
+        #[case] mut container: Value,
+        #[case] warnings: &[&str],
+    ) {
+        container["name"] = json!("debugger");
+        let mut pod = pod(&json!([container]));
+        pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let warnings: Vec<String> =
+            warnings.iter().map(|text| format!("ephemeral container \"debugger\" {text}")).collect();
+        assert_eq!(judge(&pod, &json!({}), &Rules::default()), Objections { warnings, ..Objections::default() });
+        assert_eq!(judge(&pod, &pod, &Rules::default()), Objections::default(), "it was there before");
+        pod["spec"]["containers"][1]["volumeMounts"] = json!([]);
+        assert_eq!(judge(&pod, &json!({}), &Rules::default()), Objections::default(), "nobody holds a token");
     }
 
     #[rstest]

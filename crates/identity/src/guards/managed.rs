@@ -1,38 +1,19 @@
 //! Guards merged ServiceAccounts, Roles and RoleBindings, and ServiceAccounts that are in use or called `default`
 //! (MRG-8, RUN-1).
 
-use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::strings;
-use serde_json::Value;
 
-use super::{Objections, is_exempt, is_terminating, name, reserved};
+use super::{Change, Objections, goes_with_its_namespace, is_exempt, name, reserved};
 use crate::names;
 use crate::rules::Rules;
 use pillion_kubernetes::index::distinct;
 
-/// A CREATE, an UPDATE or a DELETE of a ServiceAccount, a Role or a RoleBinding.
-#[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    /// `ServiceAccount`, `Role` or `RoleBinding`.
-    pub kind: &'a str,
-    /// The operation of the request.
-    pub operation: Operation,
-    /// The request's namespace.
-    pub namespace: &'a str,
-    /// The object; null on DELETE.
-    pub object: &'a Value,
-    /// The stored object; null on CREATE. Take the name from here: the name of a DELETECOLLECTION request is empty.
-    pub old_object: &'a Value,
-    /// The user who sends the request.
-    pub author: &'a Author,
-}
-
-/// Judges a change. `users` returns the SidecarSets that name this ServiceAccount for this namespace. It is called only
-/// if the result depends on it.
+/// Judges a change of a ServiceAccount, a Role or a RoleBinding. `users` returns the SidecarSets that name this
+/// ServiceAccount for this namespace. It is called only if the result depends on it.
 pub fn judge(
     change: Change<'_>,
     rules: &Rules,
@@ -60,16 +41,12 @@ pub fn judge(
         None
     };
     if let Some((problem, remedy)) = problem {
+        let refused = Reason::forbidden("metadata.name", problem, &remedy);
         // In a namespace that is being deleted, only deletions are allowed.
-        let goes = change.operation == Operation::Delete;
-        match goes.then(|| is_terminating(change.namespace, lookup)) {
-            Some(Ok(true)) => {}
-            Some(Err(failure)) => {
-                let what = format!("Namespace \"{}\"", change.namespace);
-                findings.reasons.push(Reason::unreadable("metadata.namespace", &what, &failure, ("v1", "Namespace")));
-            }
-            Some(Ok(false)) | None => findings.reasons.push(Reason::forbidden("metadata.name", problem, &remedy)),
-        }
+        findings.reasons.extend(match change.operation {
+            Operation::Delete => goes_with_its_namespace(change.namespace, lookup, refused),
+            _ => Some(refused),
+        });
     } else if is_account && change.operation == Operation::Update {
         added_references(change, &mut findings);
     }
@@ -133,9 +110,10 @@ fn added_references(change: Change<'_>, findings: &mut Objections) {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use pillion_kubernetes::authorizer::Author;
     use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 
     /// The merged name of the SidecarSets `a` and `b`.

@@ -1,16 +1,18 @@
 //! Guards for requests about other objects (RUN-1 to RUN-4, docs/spec/threats.md).
 //!
-//! Each guard is a function of a request's objects that returns reasons to refuse and warnings. [`managed`] exempts
-//! updates and deletions by the namespace controller, the garbage collector and Pillion's controller.
+//! Each guard is a function of a request's objects that returns reasons to refuse and warnings. [`managed`] and
+//! [`trust_anchor`] exempt the namespace controller, the garbage collector and Pillion's controller.
 
 pub mod ephemeral;
 pub mod managed;
 pub mod secret;
 pub mod template;
+pub mod trust_anchor;
 
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
@@ -25,6 +27,23 @@ pub struct Objections {
     pub warnings: Vec<String>,
 }
 
+/// A CREATE, an UPDATE or a DELETE of an object that a guard protects.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The kind of the object.
+    pub kind: &'a str,
+    /// The operation of the request.
+    pub operation: Operation,
+    /// The request's namespace.
+    pub namespace: &'a str,
+    /// The object; null on DELETE.
+    pub object: &'a Value,
+    /// The stored object; null on CREATE. Take the name from here: the name of a DELETECOLLECTION request is empty.
+    pub old_object: &'a Value,
+    /// The user who sends the request.
+    pub author: &'a Author,
+}
+
 /// Controllers of the control plane that delete objects and update their own.
 const SYSTEM: [&str; 3] = [
     "system:serviceaccount:kube-system:namespace-controller",
@@ -33,7 +52,7 @@ const SYSTEM: [&str; 3] = [
     "system:kube-controller-manager",
 ];
 
-/// Whether [`managed`] exempts updates and deletions by this author.
+/// Whether this author may change and delete what [`managed`] and [`trust_anchor`] protect.
 pub fn is_exempt(author: &Author, rules: &Rules) -> bool {
     author.user == rules.controller_user || SYSTEM.contains(&author.user.as_str())
 }
@@ -48,6 +67,19 @@ fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure>
     Ok(lookup
         .get(&object)?
         .is_none_or(|found| json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found)))
+}
+
+/// SET-8: returns why an object must not be deleted: `refused`, unless its namespace is being deleted. Whether it is
+/// has to be known.
+fn goes_with_its_namespace(namespace: &str, lookup: &dyn Lookup, refused: Reason) -> Option<Reason> {
+    match is_terminating(namespace, lookup) {
+        Ok(true) => None,
+        Ok(false) => Some(refused),
+        Err(failure) => {
+            let what = format!("Namespace \"{namespace}\"");
+            Some(Reason::unreadable("metadata.namespace", &what, &failure, ("v1", "Namespace")))
+        }
+    }
 }
 
 /// Returns `metadata.name` of an object.

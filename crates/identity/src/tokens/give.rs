@@ -226,7 +226,7 @@ pub fn volume_of(credential: &Credential<'_>) -> Value {
             }
         }
     }
-    sources.push(source("configMap", json!({"name": "kube-root-ca.crt", "items": only("ca.crt")})));
+    sources.push(source("configMap", json!({"name": names::ROOT_CA, "items": only("ca.crt")})));
     let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
     sources.push(source("downwardAPI", json!({"items": [{"path": "namespace", "fieldRef": namespace}]})));
     json!({"name": credential.volume, "projected": {"defaultMode": 0o644, "sources": sources}})

@@ -1,7 +1,7 @@
 //! Which containers can read which token (SAP-8, TOK-0 to TOK-3, E19 to E21).
 //!
 //! [`volumes`] finds credentials in volumes, [`held`] finds holders of the Pod's account, [`reach`] finds containers
-//! that use the token of a sidecar. [`settle`] carries out a decision, through [`give`]; [`assert`] compares a Pod with
+//! that use the token of a sidecar, [`sight`] those that can read it without using it. [`settle`] carries out a decision, through [`give`]; [`assert`] compares a Pod with
 //! it.
 
 pub mod assert;
@@ -10,6 +10,7 @@ mod granted;
 pub mod held;
 pub mod reach;
 mod settle;
+pub mod sight;
 pub mod volumes;
 
 use std::collections::BTreeMap;

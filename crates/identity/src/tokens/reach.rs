@@ -92,6 +92,11 @@ impl<'a> Running<'a> {
         }
         found.into_iter().take(ERRORS_MAX).map(|reached| reached.to_string()).collect()
     }
+
+    /// Returns the names of the containers that hold the token of a sidecar.
+    pub(crate) fn holders(&self) -> &BTreeSet<&'a str> {
+        &self.holders
+    }
 }
 
 /// Returns reasons to refuse a Pod. E3, E4, TOK-10: containers that use the token of another container, through a

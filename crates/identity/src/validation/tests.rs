@@ -172,8 +172,8 @@ fn named(operator: &str, values: &[&str]) -> Value {
     json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]})
 }
 
-const ALL_PROTECTED: &str = "kube-system, kube-public, kube-node-lease, pillion-system, kubewarden, \
-                             cattle-kubewarden-system, suse-sec-adm-controller";
+const ALL_PROTECTED: &str = "kube-system, kube-public, kube-node-lease, kruise-system, pillion-system, \
+                             kubewarden, cattle-kubewarden-system, suse-sec-adm-controller";
 
 /// E1: a closed list that names a protected namespace is refused; any other selector that may match one causes a
 /// warning.
@@ -192,13 +192,13 @@ const ALL_PROTECTED: &str = "kube-system, kube-public, kube-node-lease, pillion-
 )]
 #[case::some_excluded(
     Some(named("NotIn", &[
-        "kube-system", "kube-public", "pillion-system", "kubewarden", "suse-sec-adm-controller",
+        "kube-system", "kube-public", "kruise-system", "pillion-system", "kubewarden", "suse-sec-adm-controller",
     ])),
     "warning: Pods in the protected namespaces kube-node-lease, cattle-kubewarden-system are refused where this SidecarSet matches them; exclude them in spec.namespaceSelector"
 )]
 #[case::all_excluded(
     Some(named("NotIn", &[
-        "kube-system", "kube-public", "kube-node-lease", "pillion-system", "kubewarden", "cattle-kubewarden-system",
+        "kube-system", "kube-public", "kube-node-lease", "kruise-system", "pillion-system", "kubewarden", "cattle-kubewarden-system",
         "suse-sec-adm-controller",
     ])),
     ""

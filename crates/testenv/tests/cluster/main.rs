@@ -35,6 +35,7 @@ mod serve_injection;
 mod serve_merged;
 mod serve_sidecarsets;
 mod serve_timeouts;
+mod serve_trust_anchors;
 mod support;
 mod uninstall;
 mod verbs_read;

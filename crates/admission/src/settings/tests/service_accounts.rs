@@ -23,7 +23,8 @@ fn every_rule_for_service_accounts_is_decoded() {
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["*"], "resourceNames": null, "nonResourceURLs": ["/x"]}
         ],
         "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
-        "ephemeralContainers": "Warn", "controllerUser": "me", "trustedCsiDrivers": ["b.example", "a.example"]
+        "ephemeralContainers": "Warn", "controllerUser": "me",
+        "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"]
     }}))
     .unwrap();
     assert_eq!(
@@ -48,6 +49,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             legacy_token_exempt: vec![glob("ci/*")],
             ephemeral_containers: Judgement::Warn,
             controller_user: "me".to_owned(),
+            root_ca_publishers: vec!["system:node".to_owned(), "trust-manager".to_owned()],
             trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
         }
     );
@@ -66,6 +68,10 @@ fn every_rule_for_service_accounts_is_decoded() {
 )]
 #[case::flag(json!({"protectDefault": "yes"}), ".protectDefault: Invalid value: must be true or false, found a string")]
 #[case::user(json!({"controllerUser": ""}), ".controllerUser: Invalid value: must not be empty; write a name, or leave it out")]
+#[case::e25_user_without_a_name(
+    json!({"rootCaPublishers": ["a", ""]}),
+    ".rootCaPublishers[1]: Invalid value: must not be empty; write a name, or leave it out"
+)]
 #[case::aud5_seconds_as_a_text(
     json!({"maxTokenExpirationSeconds": "7200"}),
     ".maxTokenExpirationSeconds: Invalid value: must be a whole number that is not negative, found a string"

@@ -12,6 +12,7 @@ pub(super) fn inputs() -> Vec<Input> {
     inputs.extend(workloads());
     inputs.extend(accounts());
     inputs.extend(secrets());
+    inputs.extend(trust_anchors());
     inputs.extend(shoots());
     inputs
 }
@@ -28,6 +29,7 @@ fn ephemeral() -> Input {
         "name": "debugger", "image": "registry.example.com/busybox:1.36", "command": ["sh"],
         "env": [{"name": "A", "value": "b"}], "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
         "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}],
+        "securityContext": {"privileged": false, "capabilities": {"add": ["SYS_PTRACE"]}},
     });
     let after = with(before.clone(), &json!({"spec": {"ephemeralContainers": [debugger]}}));
     guarded("guard/ephemeral", update(Resource::POD, "ephemeralcontainers", &before, &after))
@@ -97,6 +99,34 @@ fn secrets() -> Vec<Input> {
     vec![
         guarded("guard/secret/create", create(Resource::SECRET, &after)),
         guarded("guard/secret/update", update(Resource::SECRET, "", &before, &after)),
+    ]
+}
+
+fn trust_anchors() -> Vec<Input> {
+    let authority = |certificates: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "kube-root-ca.crt", "namespace": NAMESPACE, "labels": {"a": "b"}, "annotations": {"a": "b"},
+                "finalizers": ["example.com/a"],
+                "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}],
+            },
+            "data": {"ca.crt": certificates}, "binaryData": {"a": "YQ=="},
+        })
+    };
+    let service = |port: u16| {
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "kubernetes", "namespace": NAMESPACE, "labels": {"a": "b"}},
+            "spec": {"ports": [{"port": port}], "selector": {"app": "web"}},
+        })
+    };
+    let (before, after) = (authority("one"), authority("one"));
+    vec![
+        guarded("guard/authority/create", create(Resource::CONFIG_MAP, &after)),
+        guarded("guard/authority/update", update(Resource::CONFIG_MAP, "", &before, &after)),
+        guarded("guard/authority/delete", delete(Resource::CONFIG_MAP, &before)),
+        guarded("guard/service/update", update(Resource::SERVICE, "", &service(443), &service(443))),
     ]
 }
 

@@ -89,6 +89,12 @@ fn expect_none(found: &[String]) {
 #[case::ephemeral_containers_and_volumes("guard/ephemeral", [
     format!("{OBJECT}/ephemeralContainers"), format!("{OBJECT}/volumes"),
 ])]
+#[case::ephemeral_containers_and_holders("guard/ephemeral", [
+    format!("{OBJECT}/ephemeralContainers"), format!("{OBJECT}/containers"),
+])]
+#[case::finalizers_of_the_authority("guard/authority/update", [
+    "/request/object/metadata/finalizers".to_owned(), format!("{OLD}/metadata/finalizers"),
+])]
 #[case::values_of_two_sets("sidecarset/create", [
     format!("{OBJECT}/selector/matchExpressions/0/values"), format!("{SET}/selector/matchExpressions/0/values"),
 ])]

@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use pillion_admission::settings::Settings;
+use pillion_identity::rules::SYSTEM_NAMESPACES;
 use serde_json::{Value, json};
 
 use super::super::needs::Needs;
@@ -97,5 +98,6 @@ pub fn defaults() -> Value {
     json!({
         "facts": ALL.map(Fact::to_value),
         "protectedNamespaces": defaults.service_accounts.protected_namespaces,
+        "systemNamespaces": SYSTEM_NAMESPACES,
     })
 }

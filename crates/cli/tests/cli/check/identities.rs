@@ -149,12 +149,12 @@ fn e1_a_selector_that_may_match_protected_namespaces_gets_a_warning() {
         found(&set("a", &format!("  serviceAccountName: logs\n{}", agent("a")))),
         [
             "warning 5:1 spec.namespaceSelector: Pods in the protected namespaces kube-system, kube-public, kube-node-lease, \
-          pillion-system, kubewarden, cattle-kubewarden-system, suse-sec-adm-controller are refused where this SidecarSet matches them -> exclude them in \
+          kruise-system, pillion-system, kubewarden, cattle-kubewarden-system, suse-sec-adm-controller are refused where this SidecarSet matches them -> exclude them in \
           spec.namespaceSelector"
         ]
     );
     let excluding = "  namespaceSelector:\n    matchExpressions:\n    - {key: kubernetes.io/metadata.name, operator: NotIn, \
-                     values: [kube-system, kube-public, kube-node-lease, pillion-system, kubewarden, \
+                     values: [kube-system, kube-public, kube-node-lease, kruise-system, pillion-system, kubewarden, \
                      cattle-kubewarden-system, suse-sec-adm-controller]}\n";
     let text = set("a", &format!("{excluding}  serviceAccountName: logs\n{}", agent("a")));
     assert_eq!(found(&text), [""; 0]);

@@ -11,6 +11,8 @@ pub const EPHEMERAL: [&str; 3] = ["", "pods/ephemeralcontainers", "UPDATE"];
 pub const SECRETS: [&str; 3] = ["", "secrets", "CREATE UPDATE"];
 const ACCOUNTS: [&str; 3] = ["", "serviceaccounts", "CREATE UPDATE DELETE"];
 const RBAC: [&str; 3] = ["rbac.authorization.k8s.io", "roles rolebindings", "CREATE UPDATE DELETE"];
+pub const AUTHORITIES: [&str; 3] = ["", "configmaps", "CREATE UPDATE DELETE"];
+pub const SERVICES: [&str; 3] = ["", "services", "CREATE UPDATE"];
 const APPS: [&str; 3] = ["apps", "deployments statefulsets daemonsets replicasets", "CREATE UPDATE"];
 const BATCH: [&str; 3] = ["batch", "jobs cronjobs", "CREATE UPDATE"];
 const CORE: [&str; 3] = ["", "replicationcontrollers podtemplates", "CREATE UPDATE"];
@@ -102,7 +104,11 @@ pub fn complete(settings: &Value) -> [Value; 4] {
     [
         policy("pods", &[PODS], settings),
         policy("sets", &[SETS], settings),
-        policy("guards", &[EPHEMERAL, SECRETS, ACCOUNTS, RBAC, CORE, APPS, BATCH, KRUISE], settings),
+        policy(
+            "guards",
+            &[EPHEMERAL, SECRETS, ACCOUNTS, RBAC, AUTHORITIES, SERVICES, CORE, APPS, BATCH, KRUISE],
+            settings,
+        ),
         twin(settings),
     ]
 }
@@ -116,17 +122,21 @@ fn policies_that_have_everything_are_silent(#[case] settings: Value) {
 
 #[test]
 fn what_an_injecting_policy_lacks_is_said() {
-    insta::assert_snapshot!(said(&[policy("pods", &[PODS], &of_logs())]).join("\n"), @r"
+    insta::assert_snapshot!(said(&[policy("pods", &[PODS], &of_logs())]).join("\n"), @r#"
 spec.rules: no policy here is asked about CREATE and UPDATE of secrets: tokens that do not expire may be made for the accounts of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE and UPDATE of services: a Service called "kubernetes" may take the place of the API server in a namespace -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE, UPDATE and DELETE of configmaps: others may replace kube-root-ca.crt, by which sidecars know the API server -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about UPDATE of pods/ephemeralcontainers: ephemeral containers may mount the tokens of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
 spec.settings.role: no policy here looks at Pods after other webhooks have changed them: one may copy the token of a sidecar, or take it away -> add a policy with these settings, role: Assert and mutating: false, or check it together with this one
-");
-    insta::assert_snapshot!(said(&[policy("pods", &[PODS], &merging()), twin(&merging())]).join("\n"), @r"
+"#);
+    insta::assert_snapshot!(said(&[policy("pods", &[PODS], &merging()), twin(&merging())]).join("\n"), @r#"
 spec.rules: no policy here is asked about CREATE and UPDATE of deployments, statefulsets, daemonsets, replicasets, replicationcontrollers, podtemplates, jobs, cronjobs, clonesets, statefulsets.apps.kruise.io, daemonsets.apps.kruise.io, broadcastjobs, advancedcronjobs, uniteddeployments: workloads may name a merged ServiceAccount, and only their Pods are refused -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about CREATE and UPDATE of secrets: tokens that do not expire may be made for the accounts of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE and UPDATE of services: a Service called "kubernetes" may take the place of the API server in a namespace -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE, UPDATE and DELETE of configmaps: others may replace kube-root-ca.crt, by which sidecars know the API server -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about CREATE, UPDATE and DELETE of serviceaccounts, roles, rolebindings: others than the controller may make, change and delete what is merged -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about UPDATE of pods/ephemeralcontainers: ephemeral containers may mount the tokens of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
-");
+"#);
 }
 
 #[test]
@@ -146,7 +156,8 @@ fn settings_that_nobody_is_asked_for_protect_nothing(#[case] setting: &str, #[ca
     let mut settings = of_logs();
     settings["serviceAccounts"][setting] = json!(true);
     let with_rules = |more: &[[&str; 3]]| {
-        let rules: Vec<[&str; 3]> = [PODS, EPHEMERAL, SECRETS].iter().chain(more).copied().collect();
+        let rules: Vec<[&str; 3]> =
+            [PODS, EPHEMERAL, SECRETS, AUTHORITIES, SERVICES].iter().chain(more).copied().collect();
         said(&[policy("pods", &rules, &settings), twin(&settings)])
     };
     let expected = format!(
@@ -157,7 +168,7 @@ fn settings_that_nobody_is_asked_for_protect_nothing(#[case] setting: &str, #[ca
     assert_eq!(with_rules(&[["", "serviceaccounts", "DELETE"]]), [""; 0]);
     // A policy with the right rules but other settings protects nothing either.
     let deaf = policy("guards", &[["", "serviceaccounts", "DELETE"]], &of_logs());
-    let injecting = policy("pods", &[PODS, EPHEMERAL, SECRETS], &settings);
+    let injecting = policy("pods", &[PODS, EPHEMERAL, SECRETS, AUTHORITIES, SERVICES], &settings);
     assert_eq!(!said(&[injecting, deaf, twin(&settings)]).is_empty(), needs_a_rule);
 }
 
@@ -330,6 +341,7 @@ fn sidecar_sets_are_in_no_namespace() {
 #[case::itself("pods/ephemeralcontainers", true)]
 #[case::another("pods/exec", false)]
 fn rules_name_resources_and_subresources(#[case] resources: &str, #[case] is_asked: bool) {
-    let policies = [policy("pods", &[PODS, SECRETS, ["", resources, "*"]], &of_logs()), twin(&of_logs())];
+    let policies =
+        [policy("pods", &[PODS, SECRETS, AUTHORITIES, SERVICES, ["", resources, "*"]], &of_logs()), twin(&of_logs())];
     assert_eq!(said(&policies).is_empty(), is_asked);
 }

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::roles::{EPHEMERAL, PODS, SECRETS, complete, of_logs, policy, said, twin, with};
+use super::roles::{AUTHORITIES, EPHEMERAL, PODS, SECRETS, SERVICES, complete, of_logs, policy, said, twin, with};
 
 fn edited(mut value: Value, pointer: &str, new: Value) -> Value {
     *value.pointer_mut(pointer).unwrap() = new;
@@ -69,7 +69,7 @@ fn tok10_a_policy_that_only_asserts_is_no_injecting_one() {
 #[test]
 fn tok10_the_twin_reads_what_the_injecting_policy_reads() {
     let twin = with(twin(&of_logs()), "contextAwareResources", json!([]));
-    let said = said(&[policy("pods", &[PODS, EPHEMERAL, SECRETS], &of_logs()), twin]);
+    let said = said(&[policy("pods", &[PODS, EPHEMERAL, SECRETS, AUTHORITIES, SERVICES], &of_logs()), twin]);
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(said[0].contains("SidecarSet \"logs\" names a ServiceAccount, but the policy may not read"), "{said:#?}");
 }

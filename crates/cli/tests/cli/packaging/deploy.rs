@@ -40,7 +40,7 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Group, kind and resource, with subresource, of requests that may reach the policy.
-const KINDS: [(&str, &str, &str); 31] = [
+const KINDS: [(&str, &str, &str); 34] = [
     ("", "Pod", "pods"),
     ("", "Pod", "pods/ephemeralcontainers"),
     ("", "Pod", "pods/status"),
@@ -50,6 +50,9 @@ const KINDS: [(&str, &str, &str); 31] = [
     ("", "PodTemplate", "podtemplates"),
     ("", "ServiceAccount", "serviceaccounts"),
     ("", "Secret", "secrets"),
+    ("", "ConfigMap", "configmaps"),
+    ("", "Service", "services"),
+    ("", "Service", "services/status"),
     ("apps", "Deployment", "deployments"),
     ("apps", "StatefulSet", "statefulsets"),
     ("apps", "DaemonSet", "daemonsets"),

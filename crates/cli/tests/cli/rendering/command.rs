@@ -23,8 +23,10 @@ fn run(args: &[&str], stdin: &str) -> (i32, String, String) {
 fn stdout_is_data_and_stderr_says_what_it_is() {
     let (code, out, err) = run(&["kubewarden", "--settings", "-"], "sidecarSets: []\n");
     assert_eq!(code, 0);
-    assert_eq!(super::objects("out", &out).len(), 4);
+    assert_eq!(super::objects("out", &out).len(), 6);
     insta::assert_snapshot!(err, @r#"
+      ClusterRole pillion
+      ClusterRoleBinding pillion
       Role kruise-system/pillion
       RoleBinding kruise-system/pillion
       ClusterAdmissionPolicy pillion-pods

@@ -15,7 +15,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{
-    RULE, combinations, for_kubewarden, granted, identities, metadata, object, plain, root, set, text, titles,
+    RULE, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain, rendered_from, root,
+    set, text, titles,
 };
 
 /// The schema that the policy SDK generates (tools/kubewarden-crd).
@@ -214,6 +215,7 @@ fn all_parts_together_have_the_rules_of_the_metadata() {
 #[case::any(identities(), &["--any-sidecar-sets"])]
 #[case::without_the_sets(identities(), &["--without", "sidecarsets"])]
 #[case::authors(json!({"serviceAccounts": {"requireCreatePods": true}}), &[])]
+#[case::any_author(json!({"serviceAccounts": {"requireCreatePods": false}}), &[])]
 fn rights_are_those_of_the_look_ups(#[case] settings: Value, #[case] flags: &[&str]) {
     let rendered = for_kubewarden(&settings, flags);
     let mut wanted = BTreeSet::new();
@@ -224,11 +226,28 @@ fn rights_are_those_of_the_look_ups(#[case] settings: Value, #[case] flags: &[&s
             wanted.insert(vec![group.to_owned(), plural, "get".to_owned()]);
         }
     }
-    let asks = settings["featureGates"].is_object() || settings["serviceAccounts"].is_object();
+    let asks = settings["featureGates"].is_object() || settings["serviceAccounts"]["requireCreatePods"] != false;
     if asks && !flags.contains(&"sidecarsets") {
         wanted.insert(["authorization.k8s.io", "subjectaccessreviews", "create"].map(str::to_owned).into());
     }
     assert_eq!(granted(&rendered), wanted);
+}
+
+/// The module's own default is off. A rendering is a new installation.
+#[rstest]
+#[case::unsaid(json!({}), true)]
+#[case::other_rules(json!({"serviceAccounts": {"protectInUse": true}}), true)]
+#[case::null(json!({"serviceAccounts": {"requireCreatePods": null}}), true)]
+#[case::no_rules(json!({"serviceAccounts": null}), true)]
+#[case::on(json!({"serviceAccounts": {"requireCreatePods": true}}), true)]
+#[case::off(json!({"serviceAccounts": {"requireCreatePods": false}}), false)]
+fn diff33_set12_new_installations_ask_whether_authors_may_create_pods(#[case] settings: Value, #[case] is_on: bool) {
+    assert!(!Settings::decode(json!({})).unwrap().service_accounts.require_create_pods);
+    let rendered = for_kubewarden(&settings, &[]);
+    let policy = &object(&rendered, "ClusterAdmissionPolicy pillion-sidecarsets")["spec"];
+    assert_eq!(policy["settings"]["serviceAccounts"]["requireCreatePods"], json!(is_on));
+    assert_eq!(policy["timeoutEvalSeconds"], json!(if is_on { 10 } else { 5 }));
+    assert_eq!(granted(&rendered).iter().any(|grant| grant[1] == "subjectaccessreviews"), is_on);
 }
 
 #[test]
@@ -259,6 +278,7 @@ fn each_part_has_its_settings() {
     let rendered = for_kubewarden(&settings, &["--sidecar-sets", "manifests"]);
     let of = |part: &str| &object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"))["spec"]["settings"];
     settings.as_object_mut().unwrap().remove("role");
+    settings = rendered_from(settings);
     for part in ["pods", "sidecarsets", "guards"] {
         assert_eq!(of(part), &settings, "{part}");
     }
@@ -307,13 +327,13 @@ fn sidecar_sets_stay_manifests_or_are_left_out_on_demand() {
         object(&for_kubewarden(settings, flags), "ClusterAdmissionPolicy pillion-pods").clone()
     };
     let kept = pods(&plain(), &["--sidecar-sets", "manifests"]);
-    assert_eq!(kept["spec"]["settings"], plain());
+    assert_eq!(kept["spec"]["settings"], rendered_from(plain()));
     assert_eq!(kept["metadata"].get("annotations"), None);
 
     let mut settings = plain();
     settings["bundleRef"] = json!({"namespace": "pillion-system", "name": "pillion-bundle"});
     let left_out = pods(&settings, &["--sidecar-sets", "bundle-ref"]);
-    assert_eq!(left_out["spec"]["settings"], json!({"bundleRef": settings["bundleRef"]}));
+    assert_eq!(left_out["spec"]["settings"], rendered_from(json!({"bundleRef": settings["bundleRef"]})));
     let options = super::options::<Kubewarden>(&["--sidecar-sets", "bundle-ref"]);
     let error = kubewarden::render(&plain(), &options).unwrap_err().to_string();
     assert!(error.contains("the settings have no bundleRef; add it, or use --sidecar-sets bundle"), "{error}");
@@ -362,7 +382,7 @@ fn options_reach_the_policies() {
     assert_eq!(pods["module"], "registry://registry.example.com/p:v1");
     assert_eq!((&pods["mode"], &pods["failurePolicy"]), (&json!("monitor"), &json!("Ignore")));
     let namespaces = &pods["namespaceSelector"]["matchExpressions"][0];
-    assert_eq!(namespaces["values"], json!(["dns", "ingress", "kruise-system", "kube-system"]));
+    assert_eq!(namespaces["values"], excluded(&["dns", "ingress"]));
     let label = json!([{"key": "pillion.dev/injection", "operator": "NotIn", "values": ["off"]}]);
     assert_eq!(pods["objectSelector"]["matchExpressions"], label);
     // The twin excludes the same Pods as the injecting policy.
@@ -375,7 +395,7 @@ fn options_reach_the_policies() {
     assert!(guards.get("objectSelector").is_none() && guards.get("namespaceSelector").is_none());
     let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
-    assert_eq!(rendered.notes.len(), 5, "{:?}", rendered.notes);
+    assert_eq!(rendered.notes.len(), 6, "{:?}", rendered.notes);
 }
 
 /// `pillion check` has no findings in the rendered manifests.

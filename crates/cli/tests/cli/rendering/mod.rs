@@ -13,6 +13,7 @@ use clap::FromArgMatches;
 use pillion::rendering::document::Document;
 use pillion::rendering::options::{Kubewarden, Standalone};
 use pillion::rendering::{self, Rendered};
+use pillion_identity::rules::SYSTEM_NAMESPACES;
 use serde_json::{Value, json};
 
 use crate::support::files::{RULE, combinations, objects, root, text};
@@ -55,6 +56,18 @@ fn set(name: &str, spec: &Value) -> Value {
 
 fn plain() -> Value {
     json!({"sidecarSets": [set("a", &json!({}))]})
+}
+
+/// Returns settings as they are rendered: for new installations, authors of SidecarSets must be allowed to create Pods.
+fn rendered_from(mut settings: Value) -> Value {
+    settings["serviceAccounts"]["requireCreatePods"] = json!(true);
+    settings
+}
+
+/// Returns the namespaces without injection: the system namespaces, and these.
+fn excluded(more: &[&str]) -> Value {
+    let all: BTreeSet<&str> = SYSTEM_NAMESPACES.into_iter().chain(more.iter().copied()).collect();
+    json!(all)
 }
 
 /// Returns settings with an identity.

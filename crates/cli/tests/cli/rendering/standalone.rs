@@ -6,7 +6,10 @@ use pillion::rendering::answers::Part;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{RULE, combinations, for_kubewarden, granted, identities, metadata, object, plain, standalone, titles};
+use super::{
+    RULE, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain, rendered_from,
+    standalone, titles,
+};
 
 fn webhooks(settings: &Value, flags: &[&str]) -> Vec<(String, Value)> {
     let rendered = standalone(settings, flags);
@@ -105,7 +108,7 @@ fn the_cluster_starts_without_the_server() {
     for (_, webhook) in webhooks(&identities(), &["--namespace", "p", "--exclude-namespaces", "cert-manager"]) {
         let namespaces = &webhook["namespaceSelector"]["matchExpressions"][0];
         let left_out = match webhook["name"].as_str().unwrap() {
-            "pods.pillion.dev" | "assert.pillion.dev" => json!(["cert-manager", "kruise-system", "kube-system", "p"]),
+            "pods.pillion.dev" | "assert.pillion.dev" => excluded(&["cert-manager", "p"]),
             "guards.pillion.dev" => json!(["p"]),
             _ => Value::Null,
         };
@@ -250,7 +253,7 @@ fn the_server_has_the_settings_without_a_role() {
     let rendered = standalone(&settings, &[]);
     let text =
         object(&rendered, "ConfigMap pillion-system/pillion-settings")["data"]["settings.yaml"].as_str().unwrap();
-    assert_eq!(super::objects("settings.yaml", text), [identities()]);
+    assert_eq!(super::objects("settings.yaml", text), [rendered_from(identities())]);
 }
 
 #[rstest]
@@ -323,8 +326,11 @@ fn conditions_speak_of_every_kind_that_is_guarded() {
     ];
     let others: Vec<&str> =
         guarded.iter().map(String::as_str).filter(|resource| !with_template.contains(resource)).collect();
-    assert_eq!(others, ["pods/ephemeralcontainers", "rolebindings", "roles", "serviceaccounts"]);
-    for kind in ["'Pod'", "'RoleBinding'", "'Role'", "'ServiceAccount'"] {
+    assert_eq!(
+        others,
+        ["configmaps", "pods/ephemeralcontainers", "rolebindings", "roles", "serviceaccounts", "services"]
+    );
+    for kind in ["'Pod'", "'RoleBinding'", "'Role'", "'ServiceAccount'", "'ConfigMap'", "'Service'"] {
         assert!(template.split("||").next().unwrap().contains(kind), "{kind}");
     }
     for condition in Part::ALL.iter().flat_map(|part| part.conditions()) {

@@ -201,7 +201,7 @@ fn e1_protected_namespaces() {
     assert_eq!(
         answer.warnings.unwrap()[..1],
         [
-            "Pods in the protected namespaces kube-system, kube-public, kube-node-lease, pillion-system, kubewarden, cattle-kubewarden-system, suse-sec-adm-controller are refused where this SidecarSet matches them; exclude them in spec.namespaceSelector"
+            "Pods in the protected namespaces kube-system, kube-public, kube-node-lease, kruise-system, pillion-system, kubewarden, cattle-kubewarden-system, suse-sec-adm-controller are refused where this SidecarSet matches them; exclude them in spec.namespaceSelector"
         ]
     );
 }

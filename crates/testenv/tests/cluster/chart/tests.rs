@@ -120,6 +120,38 @@ fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
     assert!(error.contains(message), "{error}");
 }
 
+/// No policy sees the Pods of an excluded namespace, so it should be a protected one. The system namespaces are.
+#[rstest]
+#[case::of_the_release("pillion-system", json!({}), None)]
+#[case::another_of_the_release("elsewhere", json!({}), Some("elsewhere"))]
+#[case::excluded("pillion-system", json!({"excludeNamespaces": ["ci", "dns"]}), Some("ci, dns"))]
+#[case::a_list_without_one(
+    "pillion-system",
+    json!({"settings": {"serviceAccounts": {"protectedNamespaces": ["kube-system"]}}}),
+    Some("cattle-kubewarden-system, kruise-system, kube-node-lease, kube-public, kubewarden, pillion-system, suse-sec-adm-controller")
+)]
+fn set6_the_notes_name_excluded_namespaces_that_are_not_protected(
+    #[case] namespace: &str,
+    #[case] values: Value,
+    #[case] named: Option<&str>,
+) {
+    let notes = |has_identities: bool| {
+        let mut all = values.clone();
+        all["settings"]["featureGates"]["SidecarSetServiceAccountInjection"] = json!(has_identities);
+        let chart = folder();
+        let install = ["install", "pillion", chart.to_str().unwrap(), "--namespace", namespace, "--dry-run=client"];
+        let output = helm(&install, &all);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let said = notes(true);
+    match named {
+        Some(named) => assert!(said.contains(&format!("No policy sees the Pods of {named}: add")), "{said}"),
+        None => assert!(!said.contains("No policy sees"), "{said}"),
+    }
+    assert!(!notes(false).contains("No policy sees"), "no sidecar has an identity");
+}
+
 /// A policy server copies the settings for each request, so the notes say where the SidecarSets of the values are.
 #[rstest]
 #[case::in_the_bundle(json!({}), "The controller keeps settings.sidecarSets in the bundle, ConfigMap pillion-system/pillion-bundle.")]

@@ -13,6 +13,8 @@ pub(super) const EPHEMERAL: Resource = ("", "pods/ephemeralcontainers");
 pub(super) const SECRETS: Resource = ("", "secrets");
 pub(super) const ACCOUNTS: [Resource; 3] =
     [("", "serviceaccounts"), ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings")];
+pub(super) const AUTHORITIES: [Resource; 1] = [("", "configmaps")];
+pub(super) const SERVICES: [Resource; 1] = [("", "services")];
 pub(super) const WORKLOADS: [Resource; 14] = [
     ("apps", "deployments"),
     ("apps", "statefulsets"),
@@ -88,6 +90,8 @@ impl<'a> Asks<'a> {
             || self.about_any(&[SECRETS], &WRITES)
             || self.about_any(&WORKLOADS, &WRITES)
             || self.about_any(&ACCOUNTS, &CHANGES)
+            || self.about_any(&AUTHORITIES, &CHANGES)
+            || self.about_any(&SERVICES, &WRITES)
     }
 
     /// Whether the rules cover writes of Shoots and the related kinds.

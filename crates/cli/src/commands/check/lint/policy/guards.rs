@@ -1,7 +1,7 @@
-//! Warnings about guards without a rule (RUN-3, E6, E7, MRG-8).
+//! Warnings about guards without a rule (RUN-3, E6, E7, E25, MRG-8).
 
 use super::Policy;
-use super::asks::{ACCOUNTS, CHANGES, EPHEMERAL, Resource, SECRETS, WORKLOADS, WRITES};
+use super::asks::{ACCOUNTS, AUTHORITIES, CHANGES, EPHEMERAL, Resource, SECRETS, SERVICES, WORKLOADS, WRITES};
 use crate::report::Finding;
 
 /// A protection that works only if the API server asks a policy about these requests.
@@ -18,7 +18,7 @@ struct Guard {
 
 const ACCOUNTS_ALONE: [Resource; 1] = [("", "serviceaccounts")];
 
-const GUARDS: [Guard; 6] = [
+const GUARDS: [Guard; 8] = [
     Guard {
         resources: &[EPHEMERAL],
         operations: &["UPDATE"],
@@ -32,6 +32,20 @@ const GUARDS: [Guard; 6] = [
         is_needed: has_identities,
         is_given: |_| true,
         without_it: "tokens that do not expire may be made for the accounts of sidecars",
+    },
+    Guard {
+        resources: &AUTHORITIES,
+        operations: &CHANGES,
+        is_needed: has_identities,
+        is_given: has_gate,
+        without_it: "others may replace kube-root-ca.crt, by which sidecars know the API server",
+    },
+    Guard {
+        resources: &SERVICES,
+        operations: &WRITES,
+        is_needed: has_identities,
+        is_given: has_gate,
+        without_it: "a Service called \"kubernetes\" may take the place of the API server in a namespace",
     },
     Guard {
         resources: &ACCOUNTS,
@@ -65,6 +79,11 @@ const GUARDS: [Guard; 6] = [
 
 fn has_identities(policy: &Policy<'_>) -> bool {
     policy.asks.pods() && !policy.identities.is_empty()
+}
+
+/// Whether the policy guards what sidecars with identities trust.
+fn has_gate(policy: &Policy<'_>) -> bool {
+    policy.has_gate()
 }
 
 fn merges(policy: &Policy<'_>) -> bool {

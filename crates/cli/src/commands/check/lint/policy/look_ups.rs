@@ -5,7 +5,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
-use super::asks::{ACCOUNTS, SECRETS, WRITES};
+use super::asks::{ACCOUNTS, AUTHORITIES, SECRETS, WRITES};
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
@@ -123,7 +123,9 @@ fn for_guards(policy: &Policy<'_>) -> Vec<Need> {
     if policy.asks.about_any(&[SECRETS], &WRITES) {
         needs.push(Need::new(SERVICE_ACCOUNT, "token Secrets are held against their ServiceAccounts"));
     }
-    if policy.asks.about_any(&ACCOUNTS, &["DELETE"]) && (policy.has_gate() || rules.protect_default) {
+    let (asks, has_gate) = (policy.asks, policy.has_gate());
+    let guards_accounts = asks.about_any(&ACCOUNTS, &["DELETE"]) && (has_gate || rules.protect_default);
+    if guards_accounts || asks.about_any(&AUTHORITIES, &["DELETE"]) && has_gate {
         let why = "what is guarded may be deleted with its namespace";
         needs.push(Need::new(NAMESPACE, why));
     }

@@ -2,6 +2,9 @@
 //! the most similar honest request.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod sight;
+mod trust_anchors;
+
 use std::sync::Arc;
 
 use pillion_host::{ClusterError, ValidationResponse};
