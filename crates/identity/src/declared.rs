@@ -11,7 +11,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::audience::{self, AudienceToken};
-use super::names;
+use super::{names, partners};
 
 /// How the sidecars get their identity (IDF-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +72,9 @@ pub struct Declared {
     pub mode: Mode,
     /// The tokens for audiences other than the API server, in the order of the set (AUD-1).
     pub tokens: Vec<AudienceToken>,
+    /// The names of the SidecarSets that this one trusts, in the order of the set (IDF-7). A set without an account may
+    /// have them, too: partners name each other.
+    pub partners: Vec<String>,
 }
 
 /// A field of the spec, and the annotation that replaces it if the CRD of the cluster prunes the field.
@@ -95,8 +98,11 @@ pub const PERMISSIONS: Field =
 pub const MODE: Field = Field { name: "serviceAccountMode", annotation: "pillion.dev/service-account-mode" };
 /// The tokens for other audiences (AUD-1).
 pub const TOKENS: Field = Field { name: "serviceAccountTokens", annotation: "pillion.dev/service-account-tokens" };
+/// The partners (IDF-7).
+pub const PARTNERS: Field =
+    Field { name: "serviceAccountPartners", annotation: "pillion.dev/service-account-partners" };
 /// The fields that IDV-1 covers.
-pub const FIELDS: [Field; 5] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE, TOKENS];
+pub const FIELDS: [Field; 6] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE, TOKENS, PARTNERS];
 /// What is wrong with tokens in a SidecarSet that names no account (AUD-2).
 pub const TOKENS_WITHOUT_ACCOUNT: &str = "tokens belong to a ServiceAccount; set spec.serviceAccountName";
 
@@ -113,6 +119,7 @@ impl Declared {
             mode: choice(set, MODE, &mut errors),
             permissions: list_of(set, PERMISSIONS, read_rules, &mut errors),
             tokens: list_of(set, TOKENS, audience::read, &mut errors),
+            partners: list_of(set, PARTNERS, |names, at| partners::read(names, at, set.name()), &mut errors),
             service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
         };
         if errors.is_empty() { Ok(declared) } else { Err(errors) }
@@ -351,12 +358,16 @@ fn list_of<T>(
     let in_annotation = if annotation.is_empty() {
         None
     } else {
-        let Ok(list) = json::parse(annotation.as_bytes()) else {
+        let list = match field.name {
+            name if name == PARTNERS.name => partners::of_annotation(annotation),
+            _ => json::parse(annotation.as_bytes()).ok(),
+        };
+        if list.is_none() {
             let detail = format!("must be a JSON list, as in spec.{}", field.name);
             errors.push(FieldError::new(annotation_path(field), Cause::Invalid, detail));
             return Vec::new();
-        };
-        Some(list)
+        }
+        list
     };
     let (list, at) = match (in_spec, &in_annotation) {
         (Some(list), Some(other)) if list != other => {

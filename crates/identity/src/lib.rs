@@ -2,7 +2,7 @@
 //!
 //! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the
 //!   fields that an update changes. [`author`]: whether the author may change them. [`rules`]: the cluster's settings.
-//!   [`decide`]: the identity that a Pod gets.
+//!   [`decide`]: the identity that a Pod gets. [`partners`]: the SidecarSets that trust each other.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
 //! * [`tokens`] carries the decision out. [`lost`] lists the permissions that merging drops.
@@ -24,6 +24,7 @@ pub mod guards;
 pub mod lost;
 pub mod merged;
 pub mod names;
+pub mod partners;
 pub mod paths;
 pub mod rules;
 pub mod sidecar_set;

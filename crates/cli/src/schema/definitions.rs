@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use pillion_identity::{audience, declared};
+use pillion_identity::{audience, declared, partners};
 use pillion_kubernetes::text::LENGTH_MAX;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
@@ -93,6 +93,9 @@ impl Definitions {
                     }
                     name if name == declared::TOKENS.name => {
                         json!({"type": ["array", "null"], "items": token(), "maxItems": audience::TOKENS_MAX})
+                    }
+                    name if name == declared::PARTNERS.name => {
+                        json!({"type": ["array", "null"], "items": text(), "maxItems": partners::PARTNERS_MAX})
                     }
                     _ => text(),
                 };

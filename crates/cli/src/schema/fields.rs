@@ -107,7 +107,7 @@ pub(crate) const POLICY_RULE: &str = "PolicyRule";
 /// The type of an entry of `serviceAccountTokens`.
 pub(crate) const TOKEN: &str = "ServiceAccountToken";
 
-const FIELDS: [Field; 76] = [
+const FIELDS: [Field; 77] = [
     field("SidecarSet", "apiVersion", "`apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`."),
     field("SidecarSet", "kind", "`SidecarSet`."),
     field("SidecarSet", "metadata", "Its `name` is letters, digits and dashes, at most 63; it is in no namespace."),
@@ -172,6 +172,11 @@ const FIELDS: [Field; 76] = [
         "serviceAccountTokens",
         "Tokens of the ServiceAccount for services other than the API server, such as a cloud or Vault: at most 16, each \
          in a file beside the token of the API server, in this SidecarSet's containers alone. A merged account has none.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "serviceAccountPartners",
+        "Names of the SidecarSets that this one trusts, at most 100. It takes effect if they name this one, too.",
     ),
     field("SidecarContainer", "name", "An RFC 1123 label that no other container of the Pod has."),
     field("SidecarContainer", "image", "The image. Required."),

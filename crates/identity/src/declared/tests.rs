@@ -73,6 +73,7 @@ fn idf4_annotations_stand_for_fields() {
         "pillion.dev/service-account-permissions": json!([rule()]).to_string(),
         "pillion.dev/service-account-mode": "Isolate",
         "pillion.dev/service-account-tokens": json!([{"audience": "vault", "path": "vault"}]).to_string(),
+        "pillion.dev/service-account-partners": "metrics, traces",
     });
     let fields = json!({
         "serviceAccountName": "log-agent",
@@ -80,6 +81,7 @@ fn idf4_annotations_stand_for_fields() {
         "serviceAccountPermissions": [rule()],
         "serviceAccountMode": "Isolate",
         "serviceAccountTokens": [{"audience": "vault", "path": "vault"}],
+        "serviceAccountPartners": ["metrics", "traces"],
     });
     let expected = Declared {
         service_account: Some("log-agent".to_owned()),
@@ -91,6 +93,7 @@ fn idf4_annotations_stand_for_fields() {
             path: "vault".to_owned(),
             expiration_seconds: 3600,
         }],
+        partners: vec!["metrics".to_owned(), "traces".to_owned()],
     };
     assert_eq!(Declared::of(&set(json!({}), annotations.clone())).unwrap(), expected);
     assert_eq!(of_spec(fields.clone()), expected);
@@ -103,6 +106,7 @@ fn idf4_annotations_stand_for_fields() {
 #[case::permissions(PERMISSIONS, json!([]), "[{}]")]
 #[case::mode(MODE, json!("Pod"), "Isolate")]
 #[case::tokens(TOKENS, json!([]), "[{}]")]
+#[case::partners(PARTNERS, json!(["metrics"]), "metrics,traces")]
 fn idf4_a_field_and_an_annotation_that_disagree_are_refused(
     #[case] field: Field,
     #[case] value: Value,

@@ -79,6 +79,7 @@ fn idc9_identities_are_part_of_no_hash_and_no_revision() {
         "serviceAccountMode": "Isolate", "behaviorWhenServiceAccountInjection": "Merge",
         "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
         "serviceAccountTokens": [{"audience": "vault", "path": "vault"}],
+        "serviceAccountPartners": ["metrics"],
     });
     let without = json!({"containers": with["containers"]});
     assert_eq!(preimage(&with).0, PLAIN);

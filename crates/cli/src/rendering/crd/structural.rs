@@ -76,6 +76,7 @@ fn spec(table: &'static Table, is_union: bool) -> Value {
         let kind = match field.name {
             name if name == declared::PERMISSIONS.name => json!({"type": "array", "items": policy_rule()}),
             name if name == declared::TOKENS.name => json!({"type": "array", "items": token()}),
+            name if name == declared::PARTNERS.name => json!({"type": "array", "items": {"type": "string"}}),
             _ => json!({"type": "string"}),
         };
         properties.insert(field.name.to_owned(), documented(kind, table.name, field.name));
