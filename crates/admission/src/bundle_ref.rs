@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use pillion_bundle::BundleError;
 use pillion_bundle::config_map::{self, Choice, Unavailable};
 use pillion_bundle::source::OnUnavailable;
+use pillion_identity::partners::Origin;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -39,6 +40,23 @@ impl Notice {
     }
 }
 
+/// The SidecarSets for a request.
+#[derive(Debug, Default)]
+pub(crate) struct Found<'a> {
+    /// Those of the settings, then those of the cluster.
+    pub sets: Cow<'a, [SidecarSet]>,
+    /// The number of those of the settings.
+    of_settings: usize,
+}
+
+impl Found<'_> {
+    /// Returns where a set of this name comes from. If both the settings and the cluster have one, no Pod gets either.
+    pub(crate) fn origin(&self, set: &SidecarSet) -> Origin {
+        let is_of_settings = self.sets.iter().take(self.of_settings).any(|own| own.name() == set.name());
+        if is_of_settings { Origin::Settings } else { Origin::Cluster }
+    }
+}
+
 /// Returns the SidecarSets for a request: those of the settings, those that `choose` returns from their bundle, and
 /// those that `choose` returns from the bundle in the cluster. Without `asker`, looks nothing up.
 ///
@@ -53,23 +71,27 @@ pub fn sidecar_sets<'a>(
     asker: Option<Asker<'_>>,
     world: World<'_>,
     choose: Choice<'_>,
-) -> Result<(Cow<'a, [SidecarSet]>, Notice), Outcome> {
+) -> Result<(Found<'a>, Notice), Outcome> {
     let mut sets = settings.sidecar_sets(choose).map_err(|error| damaged(&error))?;
+    let of_settings = sets.len();
+    let found = |sets| Found { sets, of_settings };
     let source = &settings.bundle_source;
-    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else { return Ok((sets, Notice::default())) };
+    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else {
+        return Ok((found(sets), Notice::default()));
+    };
     match config_map::sets(at, source, asker.namespace, (world.lookup, world.now), choose) {
         Ok(mut more) => {
             if !more.is_empty() {
                 sets.to_mut().append(&mut more);
             }
-            Ok((sets, Notice::default()))
+            Ok((found(sets), Notice::default()))
         }
         Err(unavailable)
             if asker.is_exempt
                 || source.on_unavailable == OnUnavailable::UseSettings
                 || asker.namespace == Some(&at.namespace) =>
         {
-            Ok((sets, Notice(Some(unavailable))))
+            Ok((found(sets), Notice(Some(unavailable))))
         }
         Err(unavailable) => {
             let remedy = [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat();

@@ -53,10 +53,10 @@ pub fn admit(
                 && !is_exempt(change.author, rules);
             let sets = if is_asked {
                 let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
-                let (sets, unavailable) =
+                let (found, unavailable) =
                     bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
                 notice = unavailable;
-                sets
+                found.sets
             } else {
                 Cow::default()
             };

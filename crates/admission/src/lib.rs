@@ -51,10 +51,10 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             // A mirror Pod stays as it is, so no bundle is read for it.
             let asker = (!pod_identity::is_mirror(pod.object))
                 .then_some(Asker { namespace: Some(namespace), is_exempt: false });
-            let (sidecar_sets, notice) =
+            let (found, notice) =
                 bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, pod.labels()))?;
             let context = pod::Context {
-                sidecar_sets: &sidecar_sets,
+                sidecar_sets: &found.sets,
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,
@@ -62,6 +62,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 now: world.now,
                 rules: &settings.service_accounts,
                 role: settings.role,
+                origin: &|set| found.origin(set),
             };
             let Request { uid, namespace, object, .. } = request;
             notice.add_to(pod::admit_in_place(uid, namespace, object, context), settings)
@@ -76,14 +77,15 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             // removable.
             let namespace = sidecar_set::only_namespace(&request.object);
             let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
-            let (sets, notice) =
+            let (found, notice) =
                 bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(&request.object))?;
             let mut others = Vec::new();
-            for set in sets.iter() {
+            for set in found.sets.iter() {
                 others.push(prepared(set));
             }
             let context = sidecar_set::Context {
                 others: &others,
+                origin: &|set| found.origin(set),
                 is_watched: settings.bundle_source.config_map.is_some(),
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,

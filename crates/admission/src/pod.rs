@@ -1,5 +1,6 @@
 //! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
 use pillion_inject::matching::{self, Query, Sources};
@@ -73,6 +74,8 @@ pub struct Context<'a> {
     pub rules: &'a Rules,
     /// Whether to inject the Pod, or to check it after injection.
     pub role: Role,
+    /// Where a `SidecarSet` comes from.
+    pub origin: &'a dyn Fn(&SidecarSet) -> Origin,
 }
 
 /// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with
@@ -132,13 +135,15 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         reasons.extend(more);
         Identities::default()
     });
+    reasons.extend(identities.unfit(&sets, &context.rules.trusted_csi_drivers));
     if !sets.is_empty() && pod.parts() > PARTS_MAX {
         reasons.push(too_many_parts());
         return Err(reasons);
     }
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
-            reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
+            let Context { rules, origin, .. } = context;
+            reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, rules, &lookup, origin);
         } else if !gate {
             reasons.extend(pod_identity::without(request.object, gate));
         }
@@ -177,6 +182,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
+                reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision, context.origin));
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(pod_identity::exposed(&settled.pod, &decision, &injected.sidecars));
                 *object = settled.pod;
@@ -244,6 +250,7 @@ mod tests {
             now: Timestamp(0),
             rules: &Rules::default(),
             role: Role::Inject,
+            origin: &|_| Origin::Cluster,
         };
         let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
         let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
@@ -280,6 +287,7 @@ mod tests {
             now: Timestamp(0),
             rules: &Rules::default(),
             role,
+            origin: &|_| Origin::Cluster,
         };
         admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context)
     }

@@ -2,11 +2,13 @@
 
 use pillion_identity::changes;
 use pillion_identity::declared;
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
 use pillion_identity::sidecar_set;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -56,6 +58,8 @@ pub(crate) struct SidecarSetRequest {
 pub struct Context<'a> {
     /// The `SidecarSet`s of the settings and the bundle, prepared.
     pub others: &'a [SidecarSet],
+    /// Where another `SidecarSet` comes from.
+    pub origin: &'a dyn Fn(&SidecarSet) -> Origin,
     /// Whether a controller provides SidecarSets of the cluster to the policy (`bundleRef`).
     pub is_watched: bool,
     /// The ControllerRevisions of the settings.
@@ -219,8 +223,9 @@ fn judge(
     context: &Context<'_>,
     identity: &mut pillion_identity::validation::Findings,
 ) -> Option<Refusal> {
-    let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
-    let lookup = world.lookup;
+    let Context { others, origin, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
+    let lookup = &Memo::new(world.lookup);
+    let world = World { lookup, ..world };
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
     if let Some(old) = old {
@@ -239,7 +244,10 @@ fn judge(
     // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
     let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !changes::concerns(set, old);
     if !old.is_some_and(only_goes) {
-        let asked = sidecar_set::Asked { set, old, author, others, is_fine: findings.is_empty() };
+        let stored =
+            || injection::requested(set, sources).map_err(|error| reason(set.name(), error, Code::Unavailable));
+        let is_fine = findings.is_empty();
+        let asked = sidecar_set::Asked { set, old, author, others, origin, stored: &stored, is_fine };
         *identity = sidecar_set::judge(asked, gates.service_account_injection, rules, world);
     }
     identity.warnings.extend(unknown);

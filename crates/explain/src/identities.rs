@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use pillion_admission::audit;
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::{OnAppAccount, Otherwise, Rules};
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
@@ -49,6 +50,7 @@ fn context<'a>(sets: &'a [SidecarSet], lookup: &'a dyn Lookup, rules: &'a Rules)
         now: Timestamp(0),
         rules,
         role: Role::Inject,
+        origin: &|_| Origin::Cluster,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use pillion_admission::settings::Role;
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
@@ -40,6 +41,7 @@ pub(super) fn context<'a>(sets: &'a [SidecarSet], revisions: &'a [ControllerRevi
         now: Timestamp(0),
         rules: &RULES,
         role: Role::Inject,
+        origin: &|_| Origin::Cluster,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Properties that hold for every Pod and every choice of `SidecarSet`s. The generators draw from small pools, so that
 //! features interact.
 
+use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
@@ -38,6 +39,7 @@ fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], (u
         now: Timestamp(now),
         rules: &Rules::default(),
         role: Role::Inject,
+        origin: &|_| Origin::Cluster,
     };
     admit(PodRequest { uid, namespace: "n", object: pod }, context)
 }

@@ -71,6 +71,7 @@ fn admitted(
         now: Timestamp(0),
         rules: &Rules::default(),
         role: Role::Inject,
+        origin: &|_| Origin::Cluster,
     };
     admit(PodRequest { uid: "u", namespace: "web", object: pod }, context)
 }

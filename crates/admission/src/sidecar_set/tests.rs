@@ -44,6 +44,7 @@ fn sets(manifests: Vec<Value>) -> Vec<SidecarSet> {
 fn run(request: SidecarSetRequest, others: &[SidecarSet]) -> Outcome {
     let context = Context {
         others,
+        origin: &|_| Origin::Cluster,
         is_watched: false,
         revisions: &[],
         gates: Gates::default(),
@@ -103,6 +104,7 @@ fn idv8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
     let others = sets(vec![manifest()]);
     let context = Context {
         others: &others,
+        origin: &|_| Origin::Cluster,
         is_watched: false,
         revisions: &[],
         gates: Gates { service_account_injection: true, ..Gates::default() },

@@ -5,6 +5,7 @@ mod structured;
 mod subject;
 mod text;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -125,6 +126,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(settings) = decoded else {
         return Ok(problems(&assembled, terminal));
     };
+    let own: BTreeSet<String> = settings.sidecar_sets.iter().map(|set| set.name().to_owned()).collect();
     let (settings, unavailable) = preview::with_kept(settings, &preview.answers());
     if let (Some(unavailable), Some(at)) = (unavailable, &settings.bundle_source.config_map) {
         let remedy = match unavailable.fault {
@@ -164,7 +166,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut told = Vec::new();
     let written = as_written::Short::of(&assembled.value);
     for subject in subjects {
-        let mut explained = subject.explained(&settings, &preview, cluster.as_ref())?;
+        let mut explained = subject.explained((&settings, &own), &preview, cluster.as_ref())?;
         if !explained.agrees() {
             bail!(
                 "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",

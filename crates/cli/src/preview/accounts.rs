@@ -8,6 +8,7 @@ use pillion_admission::request::{Request, Target};
 use pillion_admission::settings::Settings;
 use pillion_explain::identity::{Merging, merging};
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+use pillion_identity::partners::Origin;
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
@@ -85,7 +86,8 @@ impl Accounts {
         }
         let aside = Aside { accounts: self, rest };
         let (settings, _) = with_kept(settings.clone(), &Answers(&aside));
-        let found = merging(lookup::pod_request(&request), lookup::context(&settings, &Answers(&aside)));
+        let found =
+            merging(lookup::pod_request(&request), lookup::context(&settings, &Answers(&aside), &|_| Origin::Cluster));
         let Some(Merging { namespace, sets, .. }) = found else { return };
         for object in merged::objects(&sets.iter().collect::<Vec<_>>(), &namespace) {
             let text = |path: &[&str]| json::text(&object, path).to_owned();

@@ -4,9 +4,11 @@ use pillion_admission::pod::{Context, PodRequest};
 use pillion_admission::request::Request;
 use pillion_admission::settings::Settings;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
+use pillion_identity::partners::Origin;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 /// Answers look-ups of the rules in the same way as those of the module.
 #[derive(Clone, Copy)]
@@ -31,8 +33,12 @@ impl Lookup for Answers<'_> {
     }
 }
 
-/// Returns the context for judging a Pod by these settings. The time is zero: nothing that commands read depends on it.
-pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a> {
+/// Returns the context for judging a Pod by these settings, whose SidecarSets have this `origin`. The time is zero: nothing that commands read depends on it.
+pub fn context<'a>(
+    settings: &'a Settings,
+    lookup: &'a dyn Lookup,
+    origin: &'a dyn Fn(&SidecarSet) -> Origin,
+) -> Context<'a> {
     Context {
         sidecar_sets: &settings.sidecar_sets,
         revisions: &settings.controller_revisions,
@@ -42,6 +48,7 @@ pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a
         now: Timestamp(0),
         rules: &settings.service_accounts,
         role: settings.role,
+        origin,
     }
 }
 

@@ -51,6 +51,7 @@ fn set(name: &str, account: &str, mode: Mode, on_conflict: OnConflict) -> Asking
             permissions: vec![rule],
             mode,
             tokens: Vec::new(),
+            partners: Vec::new(),
         },
     }
 }

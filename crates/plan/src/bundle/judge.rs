@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TooLong;
 use pillion_identity::declared::Declared;
+use pillion_identity::partners::Origin;
+use pillion_identity::sharing::{Compared, Used, Versions};
 use pillion_identity::validation as identity;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
@@ -164,11 +166,16 @@ struct Others {
     /// The sets that use each name over which two sets can conflict. This index avoids comparing all pairs: a thousand
     /// sets have half a million pairs.
     names: BTreeMap<(Kind, String), BTreeSet<String>>,
+    /// The sets that use each volume in one of their versions.
+    users: BTreeMap<String, BTreeSet<String>>,
+    /// The names of the sets of the settings.
+    own: BTreeSet<String>,
 }
 
 impl Others {
     fn new(own: &[SidecarSet], base: &BTreeMap<String, SidecarSet>) -> Self {
-        let mut others = Self { sets: BTreeMap::new(), names: BTreeMap::new() };
+        let own_names = own.iter().map(|set| set.name().to_owned()).collect();
+        let mut others = Self { sets: BTreeMap::new(), names: BTreeMap::new(), users: BTreeMap::new(), own: own_names };
         for set in own.iter().chain(base.values()) {
             others.put(set.clone());
         }
@@ -179,7 +186,28 @@ impl Others {
         for (kind, name) in Claims::of(&set).names() {
             self.names.entry((kind, name.to_owned())).or_default().insert(set.name().to_owned());
         }
+        for volume in Versions::bundled(&set).used().iter().flat_map(Used::names) {
+            self.users.entry(volume.to_owned()).or_default().insert(set.name().to_owned());
+        }
         self.sets.insert(set.name().to_owned(), set);
+    }
+
+    /// IDC-11: returns an error for each volume that the set shares with a set that it does not trust.
+    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared) -> Vec<FieldError> {
+        let versions = Versions::bundled(set);
+        let used = versions.used();
+        let candidate = Compared { set, declared, origin: Origin::Cluster, used: &used };
+        let users = used.iter().flat_map(Used::names).filter_map(|volume| self.users.get(volume)).flatten();
+        let users: BTreeSet<&String> = users.collect();
+        let mut errors = Vec::new();
+        for other in users.into_iter().filter_map(|name| self.sets.get(name)) {
+            let Ok(theirs) = Declared::of(other) else { continue };
+            let versions = Versions::bundled(other);
+            let used = versions.used();
+            let origin = if self.own.contains(other.name()) { Origin::Settings } else { Origin::Cluster };
+            candidate.check(&Compared { set: other, declared: &theirs, origin, used: &used }, &mut errors);
+        }
+        errors
     }
 
     /// Returns the errors of a candidate. It is compared with the other sets only if it has no other error (VAL-1).
@@ -213,6 +241,9 @@ impl Others {
         let sharing: BTreeSet<&String> = names.filter_map(|name| self.names.get(&name)).flatten().collect();
         for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
             conflicts::check(set, other, &mut errors);
+        }
+        if gate {
+            errors.append(&mut self.shared_volumes(set, &declared));
         }
         if gate && declared.service_account.is_some() {
             let mut findings = identity::Findings::default();

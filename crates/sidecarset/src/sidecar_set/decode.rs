@@ -4,7 +4,7 @@ use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use super::{REVISION, SidecarSet, convert};
+use super::{REVISION, STORED, SidecarSet, convert};
 use crate::tables::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table, expect_text};
 
 /// The versions of a `SidecarSet` (API-2).
@@ -71,6 +71,7 @@ impl Decoded {
         let mut object = self.object;
         if let Value::Object(object) = &mut object {
             json::take(object, REVISION);
+            json::take(object, STORED);
         }
         if self.version == Version::V1Alpha1 {
             convert::to_v1beta1(&mut object);

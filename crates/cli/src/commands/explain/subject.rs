@@ -1,5 +1,6 @@
 //! Pods to explain: from manifests, or from requests that an API server sent.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use pillion_admission::request::{Request, Target};
@@ -10,8 +11,10 @@ use pillion_explain::finding::{Finding, Kind};
 use pillion_explain::identity::PodIdentity;
 use pillion_explain::{Decision, Explained};
 use pillion_host::ValidationResponse;
+use pillion_identity::partners::Origin;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_workload::{self as workload, label, shape};
 use serde_json::Value;
 
@@ -112,7 +115,12 @@ impl Subject {
     ///
     /// # Errors
     /// If the module gives no answer.
-    pub fn explained(self, settings: &Settings, preview: &Preview, cluster: &Manifests) -> anyhow::Result<Told> {
+    pub fn explained(
+        self,
+        (settings, own): (&Settings, &BTreeSet<String>),
+        preview: &Preview,
+        cluster: &Manifests,
+    ) -> anyhow::Result<Told> {
         let Self { label, place, question } = self;
         let of = settings.sidecar_sets.len();
         let request = match question {
@@ -155,7 +163,8 @@ impl Subject {
             return Ok(told(&request.namespace, findings, Vec::new(), None));
         }
         let answers = preview.answers();
-        let mut explanation = pillion_explain::explain(pod_request(&request), context(settings, &answers));
+        let origin = |set: &SidecarSet| if own.contains(set.name()) { Origin::Settings } else { Origin::Cluster };
+        let mut explanation = pillion_explain::explain(pod_request(&request), context(settings, &answers, &origin));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(|set| assumed(set, cluster.missing_in()));
         }

@@ -12,6 +12,7 @@ mod size;
 mod stored;
 mod volumes;
 
+use pillion_identity::partners::Origin;
 use serde_json::Value;
 
 pub use self::cost::is_costly_in_a_policy;
@@ -86,7 +87,8 @@ fn identities(judged: &Judged<'_>) -> Vec<Finding> {
     if !judged.settings.gates.service_account_injection {
         return judged.subjects.iter().filter_map(identity::unheeded).collect();
     }
-    let members: Vec<_> = judged.subjects.iter().map(identity::Member::of).collect();
+    let members: Vec<_> =
+        judged.subjects.iter().map(|subject| identity::Member::of(subject, Origin::Settings)).collect();
     let found = identity::judge(&members, &judged.settings.service_accounts);
     found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }
