@@ -131,11 +131,11 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let (sets, mut reasons) = matching::select(&compiled, query, sources);
-    let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
+    let identities = Identities::of(&sets, gate).and_then(|of| of.fit(&sets, &context.rules.trusted_csi_drivers));
+    let identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
     });
-    reasons.extend(identities.unfit(&sets, &context.rules.trusted_csi_drivers));
     if !sets.is_empty() && pod.parts() > PARTS_MAX {
         reasons.push(too_many_parts());
         return Err(reasons);

@@ -88,13 +88,18 @@ impl Identities {
         if reasons.is_empty() { Ok(identities) } else { Err(reasons) }
     }
 
-    /// IDC-9: returns reasons to refuse a Pod that gets a version of a set with an account which has what no such set may
-    /// have. The version may be older than the account, or stored without validation. CSI drivers in `trusted` do not
-    /// request tokens.
-    pub fn unfit(&self, sets: &[SidecarSet], trusted: &Drivers) -> Vec<Reason> {
+    /// IDC-9: checks the versions of the sets with an account that are injected. CSI drivers in `trusted` do not request
+    /// tokens.
+    ///
+    /// # Errors
+    /// A version has what no set with an account may have. It may be older than the account, or stored without
+    /// validation.
+    pub fn fit(self, sets: &[SidecarSet], trusted: &Drivers) -> Result<Self, Vec<Reason>> {
         let asking = distinct(self.asking.iter().map(|set| set.sidecar_set.as_str()));
         let sets = sets.iter().filter(|set| asking.contains(set.name()));
-        sets.flat_map(|set| content::check(set, trusted).into_iter().map(|error| unfit(set, error))).collect()
+        let reasons: Vec<Reason> =
+            sets.flat_map(|set| content::check(set, trusted).into_iter().map(|error| unfit(set, error))).collect();
+        if reasons.is_empty() { Ok(self) } else { Err(reasons) }
     }
 
     /// Returns the account of a Pod after injection.

@@ -217,7 +217,9 @@ fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Fi
     let members: Vec<_> =
         others(subjects, context).map(Member::beside).chain(subjects.iter().map(of_cluster)).collect();
     let shared = identity::shared_volumes(&members);
-    let mut findings: Vec<Finding> = shared.iter().map(|(spot, error)| spot.error(error)).collect();
+    // Files beside settings may become part of them, and then the sets trust each other (IDF-8).
+    let words = "as SidecarSets of the cluster";
+    let mut findings: Vec<Finding> = shared.iter().map(|(spot, error)| spot.warning_of(error, words)).collect();
     for (spot, found) in identity::judge(&members, &context.service_accounts) {
         findings.extend(identity::warnings(spot, &found));
         if settings.is_none() {

@@ -1,7 +1,9 @@
 //! Contents that were written before the SidecarSet had an account, or without its admission (IDC-9).
 
-use super::*;
+use pillion_testkit::module;
 use rstest::rstest;
+
+use super::*;
 
 /// Returns a stored version of the set `a` with this volume, which its container mounts.
 fn revision(volume: Value) -> Value {
@@ -64,8 +66,8 @@ fn idc9_a_stored_version_brings_no_credential(
         verdict(&ask(&request(&pod()), &settings, &Arc::new(cluster())))
     };
     let told = asked(volume.clone(), true);
-    let start = format!("403 SidecarSet \"a\": {field}ControllerRevision \"a-1\" has this under a ServiceAccount: ");
-    assert!(told.starts_with(&start) && told.ends_with(REMEDY), "{told}");
+    let says = format!("SidecarSet \"a\": {field}ControllerRevision \"a-1\" has this under a ServiceAccount: ");
+    assert!(told.starts_with("403 ") && told.contains(&says) && told.ends_with(REMEDY), "{told}");
     assert_eq!(asked(json!({"emptyDir": {}}), true), "accepted");
     if field != "spec.volumes[0]: " {
         assert_eq!(asked(volume, false), "accepted", "without an account, the Pod's own is nobody's");
@@ -81,6 +83,23 @@ fn idc9_a_version_of_the_cluster_brings_no_credential() {
     let told = asked(token());
     assert!(told.starts_with("403 SidecarSet \"a\": spec.volumes[0].projected: ControllerRevision \"a-1\""), "{told}");
     assert_eq!(asked(json!({"emptyDir": {}})), "accepted");
+}
+
+#[test]
+fn idc9_the_settings_are_refused_with_the_version_that_they_bring() {
+    let told = |volume: Value| {
+        let settings = edited(gated(&json!({}), &[requesting(json!({"customVersion": "v1"}))]), |settings| {
+            settings["controllerRevisions"] = json!([revision(volume)]);
+        });
+        module().validate_settings(&settings).unwrap().message.unwrap_or_default()
+    };
+    let refused = told(token());
+    assert!(
+        refused.contains("sidecarSets[0].spec.injectionStrategy.revision.customVersion: ")
+            && refused.contains("ControllerRevision \"a-1\" would run under the ServiceAccount"),
+        "{refused}"
+    );
+    assert_eq!(told(json!({"emptyDir": {}})), "");
 }
 
 /// A set that was stored while no webhook judged it.

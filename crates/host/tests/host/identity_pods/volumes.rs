@@ -83,7 +83,7 @@ fn idc11_nobody_writes_into_an_owners_volume(
 #[test]
 fn idc11_two_owners_of_one_account_are_no_partners() {
     let sets = [with_conf(set("a", "agent"), folder()), with_conf(set("b", "agent"), folder())];
-    assert!(told_in_cluster(&pod(), &sets, &[]).starts_with("403 SidecarSet \"a\": spec.volumes[0]: SidecarSet \"b\""));
+    assert!(told_in_cluster(&pod(), &sets, &[]).starts_with("403 SidecarSet \"b\": spec.volumes[0]: SidecarSet \"a\""));
     assert_eq!(told(&pod(), &sets), "accepted", "one operator wrote the settings");
 }
 
