@@ -203,17 +203,20 @@ impl<'a> Versions<'a> {
 
 /// A SidecarSet that is compared with others before there is a Pod.
 pub struct Compared<'a> {
-    /// The set.
-    pub set: &'a SidecarSet,
-    /// Its identity fields.
-    pub declared: &'a Declared,
-    /// Where it comes from.
-    pub origin: Origin,
-    /// The volumes of each version.
-    pub used: &'a [Used<'a>],
+    set: &'a SidecarSet,
+    declared: &'a Declared,
+    origin: Origin,
+    used: &'a [Used<'a>],
+    /// The Pods that it selects. The selectors are parsed once, however many sets it is compared with (E18).
+    reach: Reach<'a>,
 }
 
-impl Compared<'_> {
+impl<'a> Compared<'a> {
+    /// Returns a set with these identity fields and this origin. `used` are the volumes of each version.
+    pub fn new(set: &'a SidecarSet, declared: &'a Declared, origin: Origin, used: &'a [Used<'a>]) -> Self {
+        Self { set, declared, origin, used, reach: Reach::of(set.as_value()) }
+    }
+
     /// Whether this set and one with these volumes use a volume of the same name.
     pub fn shares_a_name(&self, theirs: &[Used<'_>]) -> bool {
         let mut names = theirs.iter().flat_map(Used::names);
@@ -221,14 +224,14 @@ impl Compared<'_> {
     }
 
     fn parties(&self) -> impl Iterator<Item = Party<'_>> {
-        let Self { set, declared, origin, used } = *self;
+        let Self { set, declared, origin, used, .. } = *self;
         let side = Side { name: set.name(), declared, origin };
         used.iter().map(move |used| Party { side, used, is_owner: declared.service_account.is_some() })
     }
 
     /// Returns an error for each volume of this set over which it clashes with another one, if both can be in one Pod.
     pub fn check(&self, other: &Compared<'_>, errors: &mut Vec<FieldError>) {
-        if are_related(self.set, other.set) {
+        if errors.is_full() || are_related(self.set, other.set) {
             return;
         }
         let mut found = BTreeMap::new();
@@ -240,8 +243,7 @@ impl Compared<'_> {
             }
         }
         // Comparing the selectors is expensive, so it comes last.
-        let may_meet = || Reach::of(self.set.as_value()).may_meet(&Reach::of(other.set.as_value()));
-        if found.is_empty() || !may_meet() {
+        if found.is_empty() || !self.reach.may_meet(&other.reach) {
             return;
         }
         for ((at, volume), (problem, remedy)) in found {

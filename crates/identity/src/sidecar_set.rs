@@ -96,7 +96,7 @@ fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings
     }
     let versions = Versions::of(set, stored.and_then(|revision| content::version(set, &revision)));
     let used = versions.used();
-    let own = Compared { set, declared, origin: Origin::Cluster, used: &used };
+    let own = Compared::new(set, declared, Origin::Cluster, &used);
     for other in asked.others {
         let versions = Versions::bundled(other);
         let used = versions.used();
@@ -104,7 +104,7 @@ fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings
         if own.shares_a_name(&used)
             && let Ok(theirs) = Declared::of(other)
         {
-            let other = Compared { set: other, declared: &theirs, origin: (asked.origin)(other), used: &used };
+            let other = Compared::new(other, &theirs, (asked.origin)(other), &used);
             own.check(&other, &mut findings.invalid);
         }
     }

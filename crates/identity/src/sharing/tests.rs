@@ -39,7 +39,7 @@ fn empty() -> Value {
 fn errors((a, of_a): (Value, Declared), (b, of_b): (Value, Declared), origin: Origin) -> Vec<String> {
     let (a, b) = (set("a", a), set("b", b));
     let (used_a, used_b) = ([Used::of(&a)], [Used::of(&b)]);
-    let compared = |set, declared, used| Compared { set, declared, origin, used };
+    let compared = |set, declared, used| Compared::new(set, declared, origin, used);
     let mut errors = Vec::new();
     compared(&b, &of_b, &used_b).check(&compared(&a, &of_a, &used_a), &mut errors);
     let mut back = Vec::new();
@@ -96,7 +96,7 @@ fn idc11_a_canary_never_meets_its_base() {
     let canary = SidecarSet::from_decoded(canary);
     let declared = with_account();
     let (used, of_base) = ([Used::of(&canary)], [Used::of(&base)]);
-    let compared = |set, used| Compared { set, declared: &declared, origin: Origin::Cluster, used };
+    let compared = |set, used| Compared::new(set, &declared, Origin::Cluster, used);
     let mut errors = Vec::new();
     compared(&canary, &used).check(&compared(&base, &of_base), &mut errors);
     assert_eq!(errors, []);
@@ -122,8 +122,8 @@ fn idc11_a_stored_version_counts() {
     for (other, count) in [(&present, 0), (&other, 1)] {
         let versions = Versions::bundled(other);
         let used = versions.used();
-        let other = Compared { set: other, declared: &none, origin: Origin::Cluster, used: &used };
-        let owner = Compared { set: &owner, declared: &account, origin: Origin::Cluster, used: &used_of_owner };
+        let other = Compared::new(other, &none, Origin::Cluster, &used);
+        let owner = Compared::new(&owner, &account, Origin::Cluster, &used_of_owner);
         let mut errors = Vec::new();
         other.check(&owner, &mut errors);
         assert_eq!(errors.len(), count, "{errors:?}");

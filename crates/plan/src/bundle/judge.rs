@@ -196,7 +196,7 @@ impl Others {
     fn shared_volumes(&self, set: &SidecarSet, declared: &Declared) -> Vec<FieldError> {
         let versions = Versions::bundled(set);
         let used = versions.used();
-        let candidate = Compared { set, declared, origin: Origin::Cluster, used: &used };
+        let candidate = Compared::new(set, declared, Origin::Cluster, &used);
         let users = used.iter().flat_map(Used::names).filter_map(|volume| self.users.get(volume)).flatten();
         let users: BTreeSet<&String> = users.collect();
         let mut errors = Vec::new();
@@ -205,7 +205,7 @@ impl Others {
             let versions = Versions::bundled(other);
             let used = versions.used();
             let origin = if self.own.contains(other.name()) { Origin::Settings } else { Origin::Cluster };
-            candidate.check(&Compared { set: other, declared: &theirs, origin, used: &used }, &mut errors);
+            candidate.check(&Compared::new(other, &theirs, origin, &used), &mut errors);
         }
         errors
     }

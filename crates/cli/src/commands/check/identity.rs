@@ -67,7 +67,7 @@ pub fn shared_volumes<'a>(members: &[Member<'a>]) -> Vec<(&'a Spot<'a>, FieldErr
         .iter()
         .zip(&declared)
         .zip(&used)
-        .map(|((Member { set, origin, .. }, declared), used)| Compared { set, declared, origin: *origin, used });
+        .map(|((Member { set, origin, .. }, declared), used)| Compared::new(set, declared, *origin, used));
     let parties: Vec<Compared<'_>> = parties.collect();
     let mut found = Vec::new();
     for (index, (member, party)) in members.iter().zip(&parties).enumerate() {
