@@ -56,7 +56,9 @@ pub fn sidecar_sets<'a>(
 ) -> Result<(Cow<'a, [SidecarSet]>, Notice), Outcome> {
     let mut sets = settings.sidecar_sets(choose).map_err(|error| damaged(&error))?;
     let source = &settings.bundle_source;
-    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else { return Ok((sets, Notice::default())) };
+    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else {
+        return Ok((sets, Notice::default()));
+    };
     match config_map::sets(at, source, asker.namespace, (world.lookup, world.now), choose) {
         Ok(mut more) => {
             if !more.is_empty() {

@@ -58,10 +58,10 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             // A mirror Pod stays as it is, so no bundle is read for it.
             let asker = (!pod_identity::is_mirror(pod.object))
                 .then_some(Asker { namespace: Some(namespace), is_exempt: false });
-            let (sidecar_sets, notice) =
+            let (sets, notice) =
                 bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, pod.labels()))?;
             let context = pod::Context {
-                sidecar_sets: &sidecar_sets,
+                sidecar_sets: &sets,
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,

@@ -129,7 +129,8 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, sources);
-    let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
+    let identities = Identities::of(&sets, gate).and_then(|of| of.fit(&sets, &context.rules.trusted_csi_drivers));
+    let identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
     });
@@ -188,6 +189,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
+                reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(pod_identity::exposed(&settled.pod, &decision, &injected.sidecars));
                 *object = settled.pod;

@@ -1,19 +1,23 @@
 //! The identities of sidecars in a Pod (docs/spec/identities.md, TOK-10).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_identity::author;
+use pillion_identity::content;
 use pillion_identity::decide::{self, App};
 use pillion_identity::decision::{Asking, Decision};
 use pillion_identity::declared::{ACCOUNT, Declared, Mode, TOKENS, TOKENS_WITHOUT_ACCOUNT, name_error, path};
+use pillion_identity::drivers::Drivers;
 use pillion_identity::names;
+use pillion_identity::partners::Side;
 use pillion_identity::rules::Rules;
+use pillion_identity::sharing::{self, Party, Used};
 pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
-use pillion_identity::validation;
 use pillion_inject::clash;
 use pillion_inject::list::names_in_pod;
-use pillion_kubernetes::index::distinct;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
@@ -35,6 +39,8 @@ pub fn is_mirror(pod: &Value) -> bool {
 pub struct Identities {
     /// The sets that name an account (M in IDP-7).
     pub asking: Vec<Asking>,
+    /// The identity fields of the sets that name none, by name. Only their partners matter.
+    pub beside: BTreeMap<String, Declared>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -69,14 +75,11 @@ impl Identities {
                         if !declared.tokens.is_empty() {
                             reasons.push(refusal(set.name(), path(TOKENS), TOKENS_WITHOUT_ACCOUNT.to_owned()));
                         }
+                        identities.beside.insert(set.name().to_owned(), declared);
                         continue;
                     };
                     if let Some(problem) = name_error(&account) {
                         reasons.push(refusal(set.name(), path(ACCOUNT), problem));
-                    }
-                    for error in validation::misplaced(set) {
-                        let remedy = "correct the SidecarSet";
-                        reasons.push(Reason::forbidden(error.path, error.detail, remedy).about(set.name()));
                     }
                     identities.asking.push(Asking {
                         sidecar_set: set.name().to_owned(),
@@ -88,6 +91,20 @@ impl Identities {
             }
         }
         if reasons.is_empty() { Ok(identities) } else { Err(reasons) }
+    }
+
+    /// IDC-9: checks the versions of the sets with an account that are injected. CSI drivers in `trusted` do not request
+    /// tokens.
+    ///
+    /// # Errors
+    /// A version has what no set with an account may have. It may be older than the account, or stored without
+    /// validation.
+    pub fn fit(self, sets: &[SidecarSet], trusted: &Drivers) -> Result<Self, Vec<Reason>> {
+        let asking = distinct(self.asking.iter().map(|set| set.sidecar_set.as_str()));
+        let sets = sets.iter().filter(|set| asking.contains(set.name()));
+        let reasons: Vec<Reason> =
+            sets.flat_map(|set| content::check(set, trusted).into_iter().map(|error| unfit(set, error))).collect();
+        if reasons.is_empty() { Ok(self) } else { Err(reasons) }
     }
 
     /// Returns the account of a Pod after injection.
@@ -141,6 +158,24 @@ impl Identities {
     }
 }
 
+/// IDC-11: returns reasons to refuse a Pod in which a set with an identity shares a volume with a set that it does not
+/// trust.
+pub fn shared_volumes(identities: &Identities, sets: &[SidecarSet], decision: &Decision) -> Vec<Reason> {
+    let without = distinct(decision.skipped.iter().chain(&decision.kept).map(|(set, _)| set.as_str()));
+    let asking = index(identities.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)));
+    if sets.len() < 2 || asking.keys().all(|set| without.contains(set)) {
+        return Vec::new();
+    }
+    let used: Vec<Used<'_>> = sets.iter().map(Used::of).collect();
+    let parties = sets.iter().zip(&used).filter_map(|(set, used)| {
+        let name = set.name();
+        let declared = asking.get(name).copied().or_else(|| identities.beside.get(name))?;
+        let is_owner = asking.contains_key(name) && !without.contains(name);
+        Some(Party { side: Side { name, declared, origin: set.origin() }, used, is_owner })
+    });
+    sharing::in_pod(&parties.collect::<Vec<_>>())
+}
+
 /// TOK-10: returns the problems of a Pod after all mutating webhooks have changed it, if these sets are in effect.
 pub fn assert(
     identities: &Identities,
@@ -152,7 +187,11 @@ pub fn assert(
 ) -> Vec<Reason> {
     let owners = owners(sets);
     match identities.decide(pod, &owners, namespace, rules, lookup) {
-        Ok(decision) => tokens::assert::judge(pod, &decision, &owners, &rules.trusted_csi_drivers),
+        Ok(decision) => {
+            let mut reasons = tokens::assert::judge(pod, &decision, &owners, &rules.trusted_csi_drivers);
+            reasons.extend(shared_volumes(identities, sets, &decision));
+            reasons
+        }
         Err(reasons) => reasons,
     }
 }
@@ -209,6 +248,20 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
         }
     }
     warnings
+}
+
+/// Returns the reason to refuse a Pod because of what its version of a set has.
+fn unfit(set: &SidecarSet, error: FieldError) -> Reason {
+    let reason = match set.stored() {
+        None => Reason::forbidden(error.path, error.detail, "correct the SidecarSet"),
+        Some(revision) => {
+            let problem = error.detail.split_once("; ").map_or(error.detail.as_str(), |(problem, _)| problem);
+            let problem = format!("ControllerRevision \"{revision}\" has this under a ServiceAccount: {problem}");
+            let remedy = "name another revision in spec.injectionStrategy.revision of the SidecarSet";
+            Reason::forbidden(error.path, problem, remedy)
+        }
+    };
+    reason.about(set.name())
 }
 
 fn refusal(set: &str, field: String, problem: String) -> Reason {

@@ -7,6 +7,7 @@ use pillion_identity::sidecar_set;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -232,7 +233,8 @@ fn judge(
     identity: &mut pillion_identity::validation::Findings,
 ) -> Option<Refusal> {
     let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
-    let lookup = world.lookup;
+    let lookup = &Memo::new(world.lookup);
+    let world = World { lookup, ..world };
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
     canary::check_trust(set, old, others, &mut findings.invalid);
@@ -257,7 +259,10 @@ fn judge(
     // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
     let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !changes::concerns(set, old);
     if !old.is_some_and(only_goes) {
-        let asked = sidecar_set::Asked { set, old, author, others, is_fine: findings.is_empty() };
+        let stored =
+            || injection::requested(set, sources).map_err(|error| reason(set.name(), error, Code::Unavailable));
+        let is_fine = findings.is_empty();
+        let asked = sidecar_set::Asked { set, old, author, others, stored: &stored, is_fine };
         *identity = sidecar_set::judge(asked, gates.service_account_injection, rules, world);
     }
     identity.warnings.extend(unknown);

@@ -2,7 +2,8 @@
 //!
 //! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the
 //!   fields that an update changes. [`author`]: whether the author may change them. [`rules`]: the cluster's settings.
-//!   [`decide`]: the identity that a Pod gets. [`partners`]: the SidecarSets that trust each other.
+//!   [`decide`]: the identity that a Pod gets. [`content`]: what the containers of an identity may not have. [`partners`],
+//!   [`sharing`] and [`target`]: which SidecarSets trust each other, and may share a volume or an account.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
 //! * [`tokens`] carries the decision out. [`lost`] lists the permissions that merging drops.
@@ -13,6 +14,7 @@ pub mod audience;
 pub mod author;
 pub mod changes;
 pub mod conflicts;
+pub mod content;
 pub mod decide;
 pub mod decision;
 pub mod declared;
@@ -27,6 +29,7 @@ pub mod names;
 pub mod partners;
 pub mod paths;
 pub mod rules;
+pub mod sharing;
 pub mod sidecar_set;
 pub mod target;
 pub mod tokens;

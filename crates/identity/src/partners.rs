@@ -26,8 +26,12 @@ pub struct Side<'a> {
 impl Side<'_> {
     /// Whether the two SidecarSets trust each other: they name each other, or both are of the settings (IDF-8).
     pub fn trusts(&self, other: &Side<'_>) -> bool {
-        let are_of_settings = self.origin == Origin::Settings && other.origin == Origin::Settings;
-        are_of_settings || are_partners(self.name, self.declared, other.name, other.declared)
+        self.is_of_settings_with(other) || are_partners(self.name, self.declared, other.name, other.declared)
+    }
+
+    /// Whether both SidecarSets are of the settings (IDF-8).
+    pub fn is_of_settings_with(&self, other: &Side<'_>) -> bool {
+        self.origin == Origin::Settings && other.origin == Origin::Settings
     }
 }
 

@@ -6,15 +6,19 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::Claims;
 
 use super::author::{self, Inquiry, NAMESPACES_MAX};
 use super::changes;
 use super::conflicts;
+use super::content;
 use super::declared::{ACCOUNT, Declared, path};
 use super::existence::{Existence, exists};
+use super::partners::Origin;
 use super::rules::Rules;
+use super::sharing::{Compared, Versions};
 use super::validation::{self, Findings};
 
 /// A request to create or update a SidecarSet.
@@ -28,6 +32,9 @@ pub struct Asked<'a> {
     pub author: &'a Author,
     /// The other sets, defaulted.
     pub others: &'a [SidecarSet],
+    /// Finds the stored version that the new set requests; `None` if it requests none, or if it cannot be known here.
+    /// The error says that the cluster did not answer.
+    pub stored: &'a dyn Fn() -> Result<Option<ControllerRevision>, Reason>,
     /// Whether the set is valid otherwise. Only then are permissions checked and other sets compared (VAL-1).
     pub is_fine: bool,
 }
@@ -36,7 +43,7 @@ pub struct Asked<'a> {
 ///
 /// The cluster is not asked about an update that changes no field which requires a check of the author (ESC-1).
 pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> Findings {
-    let Asked { set, old, author, others, is_fine } = asked;
+    let Asked { set, old, author, others, is_fine, .. } = asked;
     let (declared, mut findings) = if gate {
         validation::check(set, rules)
     } else {
@@ -49,6 +56,12 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
     // Compare with the old object last: the comparison must default it first, which takes time.
     if !is_fine || !findings.is_fine() || !old.is_none_or(|old| changes::concerns(set, old)) {
         return findings;
+    }
+    if gate {
+        check_versions(asked, &declared, rules, &mut findings);
+        if !findings.is_fine() {
+            return findings;
+        }
     }
     let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
     findings.refused = author::check(set, &declared, author, rules, &mut inquiry);
@@ -72,6 +85,33 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
         }
     }
     findings
+}
+
+/// IDC-9, IDC-11: checks the stored version that the set requests, and the volumes that it shares with other sets in
+/// either version.
+fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings: &mut Findings) {
+    let set = asked.set;
+    let stored = match (asked.stored)() {
+        Ok(stored) => stored,
+        Err(reason) => return findings.refused.push(reason),
+    };
+    if let Some(revision) = stored.as_ref().filter(|_| declared.service_account.is_some()) {
+        findings.invalid.append(&mut content::check_revision(set, revision, &rules.trusted_csi_drivers));
+    }
+    let versions = Versions::of(set, stored.and_then(|revision| content::version(set, &revision)));
+    let used = versions.used();
+    let own = Compared::new(set, declared, Origin::Cluster, &used);
+    for other in asked.others {
+        let versions = Versions::bundled(other);
+        let used = versions.used();
+        // Most sets use other volumes. Do not read their identities.
+        if own.shares_a_name(&used)
+            && let Ok(theirs) = Declared::of(other)
+        {
+            let other = Compared::new(other, &theirs, other.origin(), &used);
+            own.check(&other, &mut findings.invalid);
+        }
+    }
 }
 
 /// Checks for `spec.namespace` in v1beta1, which has no such field. A CRD that does not convert versions keeps the

@@ -1,22 +1,17 @@
 //! Validation of the identity fields (IDV-1, E1, E3, E4), as far as it needs no questions to the cluster.
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
-use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::{Op, Possible, Requirement, Selector, Values};
 use pillion_kubernetes::strings;
 use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
-use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use serde_json::Value;
 
 use super::author;
 use super::changes;
+use super::content;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode, TOKENS};
-use super::names;
-use super::paths::{self, Place};
 use super::rules::{Objection, Rules};
-use super::tokens::volumes::{self, Given};
 use pillion_kubernetes::index::distinct;
 
 /// The name of the feature gate.
@@ -75,7 +70,8 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
     errors
 }
 
-/// Checks a defaulted SidecarSet: IDV-2, IDV-5 to IDV-8, E1, E3, E4, E16, ESC-4.
+/// Checks a defaulted SidecarSet: IDV-2, IDV-5 to IDV-8, E1, E3, E4, E16, ESC-4. If it comes from a bundle, with the
+/// stored version that it requests (IDC-9).
 pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
     let mut findings = Findings::default();
     let declared = match Declared::of(set) {
@@ -98,9 +94,10 @@ pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
             ));
         }
         check_audiences(set, &declared, rules, &mut findings);
-        check_volumes(set, rules, &mut findings.invalid);
-        findings.invalid.append(&mut misplaced(set));
-        check_secrets(set, &mut findings.invalid);
+        findings.invalid.append(&mut content::check(set, &rules.trusted_csi_drivers));
+        if let Some(stored) = set.revision() {
+            findings.invalid.append(&mut content::check_revision(set, &stored, &rules.trusted_csi_drivers));
+        }
     }
     (declared, findings)
 }
@@ -164,90 +161,6 @@ fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
         possible.overlaps(&Possible::of(&Selector::only(named)))
     };
     namespaces.iter().map(String::as_str).filter(may_be_in).collect()
-}
-
-/// E4, E19: checks the volumes. They must not give the containers a token of another account, must not name Secrets of
-/// isolated sidecars, and must not have names that the API server or Pillion uses for its own volumes.
-fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) {
-    let path = FieldPath::new("spec.volumes");
-    for (index, volume) in set.volumes().iter().enumerate() {
-        let at = path.index(index);
-        let name = pod::name(volume);
-        for prefix in [names::AUTOMOUNT_VOLUME_PREFIX, names::TOKEN_VOLUME_PREFIX] {
-            if name.starts_with(prefix) {
-                let detail = format!("volumes called \"{prefix}...\" hold tokens; choose another name");
-                errors.push(FieldError::invalid(at.child("name"), name, detail));
-            }
-        }
-        match volumes::given(volume, &rules.trusted_csi_drivers) {
-            None => {}
-            Some(Given::Token | Given::Certificate) => {
-                let detail = "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
-                errors.push(FieldError::forbidden(at.child("projected"), detail));
-            }
-            Some(Given::Driver(driver)) => {
-                let detail = "the driver may get a token of the Pod's ServiceAccount; remove the volume, or name the driver in serviceAccounts.trustedCsiDrivers if it asks for none";
-                errors.push(FieldError::forbidden(at.child("csi").child("driver"), detail).showing(driver));
-            }
-        }
-        for secret in volumes::token_secrets_of_volume(volume) {
-            errors.push(FieldError::forbidden(at, of_isolated(secret)));
-        }
-    }
-}
-
-/// TOK-2, E21: returns an error for each path in a container that is at, above or below the directory of the token.
-pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let mut judge = |at: &FieldPath<'_>, path: &str| {
-        let detail = match paths::place(path) {
-            None => return,
-            Some(Place::At) => {
-                "the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName".to_owned()
-            }
-            Some(Place::Above | Place::Below) => format!(
-                "this can hide the sidecar's token, which is mounted at {}; choose another path, or remove spec.serviceAccountName",
-                names::MOUNT_PATH
-            ),
-        };
-        errors.push(FieldError::invalid(at, path, detail));
-    };
-    for (at, container) in containers(set) {
-        let at = FieldPath::new(&at);
-        for (list, field) in [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")] {
-            for (index, mount) in json::items(container, &[list]).iter().enumerate() {
-                judge(&at.child(list).index(index).child(field), json::text(mount, &[field]));
-            }
-        }
-        let field = "terminationMessagePath";
-        judge(&at.child(field), json::text(container, &[field]));
-    }
-    errors
-}
-
-/// E4: checks that neither environment variables nor pull secrets name Secrets of isolated sidecars.
-fn check_secrets(set: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for (at, container) in containers(set) {
-        for (field, secret) in volumes::token_secrets_of_environment(container) {
-            errors.push(FieldError::forbidden(FieldPath::new(&at).child(field), of_isolated(secret)));
-        }
-    }
-    for secret in volumes::token_secrets_of_pulls(set.as_value()) {
-        errors.push(FieldError::forbidden("spec.imagePullSecrets", of_isolated(secret)));
-    }
-}
-
-fn of_isolated(secret: &str) -> String {
-    format!("the Secret \"{secret}\" belongs to isolated sidecars; remove it")
-}
-
-/// Returns the containers of a set, each with its path.
-fn containers(set: &SidecarSet) -> impl Iterator<Item = (String, &Value)> {
-    let lists = [("initContainers", set.init_containers()), ("containers", set.containers())];
-    lists.into_iter().flat_map(|(list, containers)| {
-        let item = move |index| FieldPath::new("spec").item(list, index).to_string();
-        containers.iter().enumerate().map(move |(index, container)| (item(index), container))
-    })
 }
 
 pub(super) fn refusal(set: &SidecarSet, field: String, problem: String, remedy: &str) -> Reason {

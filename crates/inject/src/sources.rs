@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_identity::decision::Asking;
 use pillion_identity::drivers::Drivers;
 use pillion_identity::paths::{self, Place};
+use pillion_identity::sharing::Used;
 use pillion_identity::tokens::Volumes;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
@@ -109,10 +110,12 @@ struct Shared<'a> {
     item: &'a Value,
     /// Whether its path is at, above or below the token directory.
     is_in_the_way: bool,
+    /// Whether a set with an identity defines its volume.
+    is_of_owner: bool,
 }
 
 impl<'a> Source<'a> {
-    fn of(container: &'a Value, hidden: Option<&Volumes<'_>>) -> Self {
+    fn of(container: &'a Value, hidden: Option<&Volumes<'_>>, of_owners: &BTreeSet<&str>) -> Self {
         let list = |list: &str, path: &str| -> Vec<Shared<'a>> {
             let items = json::items(container, &[list]).iter().map(|item| {
                 let place = hidden.and_then(|_| paths::place(json::text(item, &[path])));
@@ -122,7 +125,12 @@ impl<'a> Source<'a> {
                 place == Some(Place::At) || hidden.is_some_and(|volumes| volumes.gives_account(pod::name(item)))
             };
             let shared = items.filter(|(item, place)| !gives_token(item, *place));
-            shared.map(|(item, place)| Shared { item, is_in_the_way: place.is_some() }).collect()
+            let shared = shared.map(|(item, place)| Shared {
+                item,
+                is_in_the_way: place.is_some(),
+                is_of_owner: of_owners.contains(pod::name(item)),
+            });
+            shared.collect()
         };
         Self { container, mounts: list("volumeMounts", "mountPath"), devices: list("volumeDevices", "devicePath") }
     }
@@ -149,9 +157,11 @@ impl<'a> Own<'a> {
         let volumes = hidden.map(|hidden| Volumes::among(all(), hidden.trusted));
         let is_own = |container: &&Value| !pod::is_injected(container) && !sidecars.contains(pod::name(container));
         let own = pod.containers().iter().filter(is_own);
-        let containers = own.map(|container| Source::of(container, volumes.as_ref())).collect();
         let asking = hidden.map_or(&[][..], |hidden| hidden.asking);
-        let owners = asking.iter().map(|set| set.sidecar_set.as_str()).collect();
+        let owners: BTreeSet<&str> = asking.iter().map(|set| set.sidecar_set.as_str()).collect();
+        let used: Vec<Used<'_>> = sets.iter().filter(|set| owners.contains(set.name())).map(Used::of).collect();
+        let of_owners: BTreeSet<&str> = used.iter().flat_map(Used::defined).collect();
+        let containers = own.map(|container| Source::of(container, volumes.as_ref(), &of_owners)).collect();
         Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
@@ -195,13 +205,17 @@ impl<'a> Own<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// Collects the parts that sidecars share. Sidecars with a token share nothing at, above or below its directory. Of
-    /// several parts with one path or name, the first counts, because a sidecar gets that one.
+    /// Collects the parts that sidecars share. Sidecars with a token share nothing at, above or below its directory. A
+    /// volume that a set with an identity defines is shared with no other set (IDC-11). Of several parts with one path or
+    /// name, the first counts, because a sidecar gets that one.
     fn of(own: &Own<'a>, is_owner: bool) -> Self {
         let mut offer = Self::default();
         let (mut all_mounts, mut all_devices, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
         for Source { container, mounts, devices } in &own.containers {
-            let offered = |shared: &&Shared<'a>| !is_owner || !shared.is_in_the_way;
+            // One offer serves all sets with a token. If there is one such set, the volume is its own.
+            let is_the_owner = is_owner && own.owners.len() == 1;
+            let offered =
+                |shared: &&Shared<'a>| (!is_owner || !shared.is_in_the_way) && (is_the_owner || !shared.is_of_owner);
             let mounts = mounts.iter().filter(offered).map(|mount| mount.item);
             let mut wanted = Vec::new();
             for mount in mounts.clone() {

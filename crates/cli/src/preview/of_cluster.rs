@@ -95,8 +95,11 @@ fn with_resources(
         return Ok(assembled);
     };
     let mut joining = Vec::new();
-    let known: Vec<&Value> =
-        found.iter().map(|manifest| &manifest.value).chain(settings.sidecar_sets.iter().map(SidecarSet::as_value)).collect();
+    let known: Vec<&Value> = found
+        .iter()
+        .map(|manifest| &manifest.value)
+        .chain(settings.sidecar_sets.iter().map(SidecarSet::as_value))
+        .collect();
     let bases: Vec<Option<Value>> = found.iter().map(|manifest| base_of(&manifest.value, &known)).collect();
     for (manifest, base) in found.into_iter().zip(bases) {
         let name = json::text(&manifest.value, &["metadata", "name"]);

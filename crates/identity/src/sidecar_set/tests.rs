@@ -2,6 +2,7 @@
 #![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use pillion_kubernetes::authorizer::{Authorizer, Question};
@@ -84,6 +85,21 @@ fn rules() -> Rules {
     }
 }
 
+static NO_SET: LazyLock<SidecarSet> = LazyLock::new(|| SidecarSet::from_decoded(Value::Null));
+
+/// Returns the creation of a set that is valid otherwise, beside no other set, all of the cluster.
+fn asked(author: &Author) -> Asked<'_> {
+    Asked {
+        set: &NO_SET,
+        old: None,
+        author,
+        others: &[],
+        origin: &|_| Origin::Cluster,
+        stored: &|| Ok(None),
+        is_fine: true,
+    }
+}
+
 /// Judges a set that is valid otherwise.
 fn judged(
     set: &SidecarSet,
@@ -95,7 +111,7 @@ fn judged(
     let author = Author { user: "ann".to_owned(), groups: Vec::new() };
     let elapsed = Duration::default;
     let world = World { lookup: cluster, authorizer: cluster, now: Timestamp(0), elapsed: &elapsed };
-    judge(Asked { set, old, author: &author, others, is_fine: true }, true, rules, world)
+    judge(Asked { set, old, others, ..asked(&author) }, true, rules, world)
 }
 
 fn said(findings: &Findings) -> Vec<String> {
@@ -181,8 +197,7 @@ fn idv1_esc1_nothing_is_asked_when_something_else_is_wrong(#[case] edit: fn(&mut
     let author = Author { user: "ann".to_owned(), groups: Vec::new() };
     let elapsed = Duration::default;
     let world = World { lookup: &cluster, authorizer: &cluster, now: Timestamp(0), elapsed: &elapsed };
-    let asked = Asked { set: &set(edit), old: None, author: &author, others: &[], is_fine };
-    judge(asked, true, &rules(), world);
+    judge(Asked { set: &set(edit), is_fine, ..asked(&author) }, true, &rules(), world);
     assert_eq!(cluster.asked(), NOTHING);
 }
 
@@ -193,16 +208,16 @@ fn idv1_without_the_gate_fields_are_refused_and_nobody_is_asked() {
     let elapsed = Duration::default;
     let world = World { lookup: &cluster, authorizer: &cluster, now: Timestamp(0), elapsed: &elapsed };
     let with_account = set(|_| {});
-    let asked = |old| Asked { set: &with_account, old, author: &author, others: &[], is_fine: true };
-    assert_eq!(judge(asked(None), false, &rules(), world).invalid.len(), 1);
+    let create = Asked { set: &with_account, ..asked(&author) };
+    assert_eq!(judge(create, false, &rules(), world).invalid.len(), 1);
     assert_eq!(cluster.asked(), NOTHING);
     // An old value may stay if no other injected field changes (E23).
     let with_account = prepared(&with_account);
-    let asked = |old| Asked { set: &with_account, old: Some(old), author: &author, others: &[], is_fine: true };
+    let update = |old| Asked { set: &with_account, old: Some(old), ..asked(&author) };
     let same = set(|set| set["spec"]["revisionHistoryLimit"] = json!(3));
-    assert_eq!(judge(asked(&same), false, &rules(), world), Findings::default());
+    assert_eq!(judge(update(&same), false, &rules(), world), Findings::default());
     let other = set(|set| set["spec"]["containers"][0]["image"] = json!("i:0"));
-    let errors = judge(asked(&other), false, &rules(), world).invalid;
+    let errors = judge(update(&other), false, &rules(), world).invalid;
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["spec.containers: Forbidden: the SidecarSet names a ServiceAccount, and the feature gate \

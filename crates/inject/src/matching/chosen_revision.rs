@@ -194,5 +194,5 @@ fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet
             annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), without_image.into());
         }
     }
-    Ok(SidecarSet::from_decoded(object))
+    Ok(SidecarSet::from_decoded(object).stored_as(revision.name()))
 }

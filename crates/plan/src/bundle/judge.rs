@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TooLong;
 use pillion_identity::declared::Declared;
+use pillion_identity::partners::Origin;
+use pillion_identity::sharing::{Compared, Used, Versions};
 use pillion_identity::validation as identity;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
@@ -203,11 +205,13 @@ struct Others {
     /// The sets that use each name over which two sets can conflict. This index avoids comparing all pairs: a thousand
     /// sets have half a million pairs.
     names: BTreeMap<(Kind, String), BTreeSet<String>>,
+    /// The sets that use each volume in one of their versions.
+    users: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Others {
     fn new(own: &[SidecarSet], base: &BTreeMap<String, SidecarSet>) -> Self {
-        let mut others = Self { sets: BTreeMap::new(), names: BTreeMap::new() };
+        let mut others = Self { sets: BTreeMap::new(), names: BTreeMap::new(), users: BTreeMap::new() };
         for set in own.iter().chain(base.values()) {
             others.put(set.clone());
         }
@@ -218,7 +222,27 @@ impl Others {
         for (kind, name) in Claims::of(&set).names() {
             self.names.entry((kind, name.to_owned())).or_default().insert(set.name().to_owned());
         }
+        for volume in Versions::bundled(&set).used().iter().flat_map(Used::names) {
+            self.users.entry(volume.to_owned()).or_default().insert(set.name().to_owned());
+        }
         self.sets.insert(set.name().to_owned(), set);
+    }
+
+    /// IDC-11: returns an error for each volume that the set shares with a set that it does not trust.
+    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared) -> Vec<FieldError> {
+        let versions = Versions::bundled(set);
+        let used = versions.used();
+        let candidate = Compared::new(set, declared, Origin::Cluster, &used);
+        let users = used.iter().flat_map(Used::names).filter_map(|volume| self.users.get(volume)).flatten();
+        let users: BTreeSet<&String> = users.collect();
+        let mut errors = Vec::new();
+        for other in users.into_iter().filter_map(|name| self.sets.get(name)) {
+            let Ok(theirs) = Declared::of(other) else { continue };
+            let versions = Versions::bundled(other);
+            let used = versions.used();
+            candidate.check(&Compared::new(other, &theirs, other.origin(), &used), &mut errors);
+        }
+        errors
     }
 
     /// Returns the errors of a candidate. It is compared with the other sets only if it has no other error (VAL-1).
@@ -252,6 +276,9 @@ impl Others {
         let sharing: BTreeSet<&String> = names.filter_map(|name| self.names.get(&name)).flatten().collect();
         for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
             conflicts::check(set, other, &mut errors);
+        }
+        if gate {
+            errors.append(&mut self.shared_volumes(set, &declared));
         }
         if gate && pillion_identity::conflicts::can_conflict(set, &declared, &settings.service_accounts) {
             let mut findings = identity::Findings::default();

@@ -285,6 +285,71 @@ fn of_two_in_each_others_way_the_one_that_is_there_stays_then_the_older() {
     assert_eq!(world.images(), ["b"]);
 }
 
+/// Returns a set with an account, which mounts the folder `conf`.
+fn with_conf(set: Value) -> Value {
+    let mounts = json!([{"name": "conf", "mountPath": "/conf"}]);
+    let set = edited(set, "/spec/containers/0/volumeMounts", mounts);
+    edited(set, "/spec/volumes", json!([{"name": "conf", "emptyDir": {}}]))
+}
+
+fn with_account(set: Value) -> Value {
+    edited(set, "/spec/serviceAccountName", json!("agent"))
+}
+
+#[test]
+fn idc11_of_two_that_share_a_volume_the_one_that_is_there_stays() {
+    let naming = |set: Value, partner: &str| edited(set, "/spec/serviceAccountPartners", json!([partner]));
+    let owner = with_account(with_conf(set("a", "a:1")));
+    let mut world = World::new([owner.clone(), set("b", "b:1")]);
+    world.settings.gates.service_account_injection = true;
+    world.settle();
+    world.put(with_conf(set("b", "b:2")));
+    let plan = world.settle();
+    let (place, why, message) = said(&plan, "b");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert!(message.contains("SidecarSet \"a\" uses the volume \"conf\""), "{message}");
+    assert_eq!(world.images(), ["a:1", "b:1"]);
+    world.put(naming(owner, "b"));
+    world.put(naming(with_conf(set("b", "b:2")), "a"));
+    assert_eq!(said(&world.settle(), "b").0, Place::In);
+    assert_eq!(world.images(), ["a:1", "b:2"]);
+}
+
+#[test]
+fn idc11_sets_that_shared_a_volume_before_stay() {
+    let mut world = World::new([with_account(with_conf(set("a", "a:1"))), with_conf(set("b", "b:1"))]);
+    world.settle();
+    world.settings.gates.service_account_injection = true;
+    assert_eq!(world.plan().steps, []);
+    world.put(with_conf(set("b", "b:2")));
+    assert_eq!(said(&world.settle(), "b").0, Place::Kept);
+}
+
+/// Returns a stored version of the set `a` with a token for somebody else.
+fn with_token(number: i64) -> ControllerRevision {
+    let mut object = revision(&format!("a-{number}"), number, "a:0").as_value().clone();
+    let token = json!({"serviceAccountToken": {"audience": "elsewhere", "path": "t"}});
+    object["data"]["spec"]["volumes"] = json!([{"name": "v", "projected": {"sources": [token]}}]);
+    ControllerRevision::decode(object).unwrap()
+}
+
+#[test]
+fn idc9_a_requested_version_with_a_token_gets_no_account() {
+    let pinned = edited(set("a", "a:1"), "/spec/injectionStrategy", json!({"revision": {"revisionName": "a-1"}}));
+    let mut world = World::new([pinned.clone()]);
+    world.settings.gates.service_account_injection = true;
+    world.revisions = vec![with_token(1)];
+    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    world.put(with_account(pinned.clone()));
+    let plan = world.settle();
+    let (place, why, message) = said(&plan, "a");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert!(message.contains("ControllerRevision \"a-1\" would run under the ServiceAccount"), "{message}");
+    assert_eq!(stored(&world.at, &world.config_maps)[0].spec(&["serviceAccountName"]), None);
+    world.revisions = vec![revision("a-1", 1, "a:0")];
+    assert_eq!(said(&world.settle(), "a").0, Place::In);
+}
+
 #[test]
 fn val3_a_canary_comes_with_its_base_and_stays_without() {
     let annotations = json!({(names::CANARY): "true", (names::BASE): "z"});

@@ -19,6 +19,8 @@ use crate::names;
 /// The key of the stored version within a set. It is not a field of a `SidecarSet`, and it is removed from manifests of
 /// users.
 const REVISION: &str = "controllerRevision";
+/// The key of the name of the stored version that a set is. It is removed from manifests of users, too.
+const STORED: &str = "storedRevision";
 
 /// A `SidecarSet` in its v1beta1 form (API-2): type-checked against [`crate::tables`], without JSON nulls, with unknown
 /// fields.
@@ -51,15 +53,31 @@ impl SidecarSet {
         json::at(&self.0, &[REVISION]).cloned().map(ControllerRevision::from_decoded)
     }
 
-    /// Removes what only a bundle or the settings may say of a set: its stored version and its origin.
+    /// Removes what only a bundle or the settings may say of a set: its stored versions and its origin.
     #[must_use]
     pub fn without_marks(mut self) -> Self {
-        if [REVISION, origin::KEY].iter().any(|key| self.0.get(*key).is_some())
+        const MARKS: [&str; 3] = [REVISION, STORED, origin::KEY];
+        if MARKS.iter().any(|key| self.0.get(*key).is_some())
             && let Some(object) = self.as_value_mut().as_object_mut()
         {
-            object.retain(|key, _| ![REVISION, origin::KEY].contains(&key.as_str()));
+            object.retain(|key, _| !MARKS.contains(&key.as_str()));
         }
         self
+    }
+
+    /// Returns the same set, marked as its stored version of this name, which is injected instead of the latest one
+    /// (INJ-6).
+    #[must_use]
+    pub fn stored_as(mut self, revision: &str) -> Self {
+        if let Some(object) = self.as_value_mut().as_object_mut() {
+            object.insert(STORED.to_owned(), revision.into());
+        }
+        self
+    }
+
+    /// Returns the name of the stored version that this set is; `None` if it is the latest one.
+    pub fn stored(&self) -> Option<&str> {
+        json::at(&self.0, &[STORED])?.as_str()
     }
 
     /// Returns the whole object.

@@ -184,7 +184,7 @@ impl<'a> Claims<'a> {
     /// Whether a volume differs from the first volume of this name in `other`.
     fn differs(&self, name: &str, index: usize, other: &Claims<'_>) -> bool {
         let theirs = other.volumes.get(name).and_then(|indices| other.set.volumes().get(*indices.first()?));
-        self.set.volumes().get(index).zip(theirs).is_some_and(|(own, theirs)| canonical(own) != canonical(theirs))
+        self.set.volumes().get(index).zip(theirs).is_some_and(|(own, theirs)| !is_same_volume(own, theirs))
     }
 
     fn check_annotations(&self, other: &Claims<'_>, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -265,6 +265,11 @@ pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
 
 fn about(other: &SidecarSet, wrong: &str) -> String {
     ["SidecarSet \"", other.name(), "\" ", wrong].concat()
+}
+
+/// Whether two definitions of a volume are the same, whatever their order of keys, explicit zero values, and units.
+pub fn is_same_volume(one: &Value, other: &Value) -> bool {
+    one == other || canonical(one) == canonical(other)
 }
 
 /// Returns a text that is equal for equal volumes, whatever their order of keys, explicit zero values, and units.

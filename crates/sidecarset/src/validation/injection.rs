@@ -62,8 +62,7 @@ pub fn check_written(
     if old.and_then(RequestedRevision::of) == Some(selection) {
         return None;
     }
-    let is_same = |other: &&SidecarSet| other.name() == set.name() && RequestedRevision::of(other) == Some(selection);
-    if let Some(bundled) = sets.iter().find(is_same).and_then(SidecarSet::revision) {
+    if let Some(bundled) = bundled(set, selection, sets) {
         check_contents(&bundled, selection, findings);
         return None;
     }
@@ -78,6 +77,32 @@ pub fn check_written(
     }
     check_revision(set, revisions, system_namespace, lookup, findings);
     None
+}
+
+/// Returns the revision that a bundle has for the same request of a `SidecarSet`.
+fn bundled(set: &SidecarSet, selection: RequestedRevision<'_>, sets: &[SidecarSet]) -> Option<ControllerRevision> {
+    let is_same = |other: &&SidecarSet| other.name() == set.name() && RequestedRevision::of(other) == Some(selection);
+    sets.iter().find(is_same).and_then(SidecarSet::revision)
+}
+
+/// Returns the revision that a `SidecarSet` requests; `None` if it requests none, or if there is none as far as can be
+/// known here.
+///
+/// # Errors
+/// The cluster did not answer.
+pub fn requested(set: &SidecarSet, sources: Sources<'_>) -> Result<Option<ControllerRevision>, FieldError> {
+    let Sources { revisions, sets, system_namespace, lookup, .. } = sources;
+    let Some(selection) = RequestedRevision::of(set) else { return Ok(None) };
+    if let Some(bundled) = bundled(set, selection, sets) {
+        return Ok(Some(bundled));
+    }
+    match requested_revision::find(set, selection, revisions, system_namespace, lookup) {
+        Ok(found) => Ok(found),
+        Err(error) if error.code() == Code::Unavailable => {
+            Err(FieldError::invalid(place(selection), selection.value(), error.to_string()))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Checks that the revision exists and belongs to this `SidecarSet` (REV-9, DIFF-11).

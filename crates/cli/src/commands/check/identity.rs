@@ -1,12 +1,13 @@
 //! Findings about the ServiceAccounts of `SidecarSet`s, with their places.
 
 use pillion_identity::author::uses_feature;
-use pillion_identity::declared::FIELDS;
+use pillion_identity::declared::{Declared, FIELDS};
 use pillion_identity::partners::Origin;
 use pillion_identity::rules::Rules;
+use pillion_identity::sharing::{Compared, Versions};
 use pillion_identity::validation::{self, Findings};
 use pillion_identity::{conflicts, declared};
-use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -33,9 +34,9 @@ impl<'a> Member<'a> {
         Self { set: subject.prepared.clone().with_origin(origin), spot: Some(&subject.spot) }
     }
 
-    /// Returns a member that serves only for comparison.
+    /// Returns a member of the settings that serves only for comparison.
     pub fn beside(set: &SidecarSet) -> Self {
-        Self { set: prepared(set), spot: None }
+        Self { set: prepared(set).with_origin(Origin::Settings), spot: None }
     }
 }
 
@@ -43,7 +44,7 @@ impl<'a> Member<'a> {
 pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Findings)> {
     let mut judged = Vec::new();
     let mut earlier = Vec::new();
-    for Member { set, spot } in members {
+    for Member { set, spot, .. } in members {
         let (declared, mut findings) = validation::check(set, rules);
         if findings.is_fine() && conflicts::can_conflict(set, &declared, rules) {
             for (other, theirs) in &earlier {
@@ -54,6 +55,29 @@ pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Fi
         judged.extend(spot.map(|spot| (spot, findings)));
     }
     judged
+}
+
+/// IDC-11: returns an error for each volume that a member shares with an earlier one that it does not trust.
+pub fn shared_volumes<'a>(members: &[Member<'a>]) -> Vec<(&'a Spot<'a>, FieldError)> {
+    let versions: Vec<Versions<'_>> = members.iter().map(|member| Versions::bundled(&member.set)).collect();
+    let used: Vec<_> = versions.iter().map(Versions::used).collect();
+    let declared: Vec<Declared> = members.iter().map(|member| Declared::of(&member.set).unwrap_or_default()).collect();
+    let parties = members
+        .iter()
+        .zip(&declared)
+        .zip(&used)
+        .map(|((Member { set, .. }, declared), used)| Compared::new(set, declared, set.origin(), used));
+    let parties: Vec<Compared<'_>> = parties.collect();
+    let mut found = Vec::new();
+    for (index, (member, party)) in members.iter().zip(&parties).enumerate() {
+        let Some(spot) = member.spot else { continue };
+        let mut errors = Vec::new();
+        for other in parties.iter().take(index) {
+            party.check(other, &mut errors);
+        }
+        found.extend(errors.into_iter().map(|error| (spot, error)));
+    }
+    found
 }
 
 /// Converts warnings about a `SidecarSet`, which are texts, into findings. Most texts name the field.

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use pillion_admission::settings::Settings;
 use pillion_documents::manifest::Manifest;
+use pillion_identity::content;
+use pillion_identity::declared::Declared;
+use pillion_identity::partners::Origin;
 use pillion_identity::validation::{Findings as Identity, check_gate};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
@@ -12,7 +15,6 @@ use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode as decode_set};
-use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::validation::{self, canary, injection, whitelist};
 use serde_json::{Value, json};
 
@@ -106,6 +108,9 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
         let place = "spec.injectionStrategy.revision.customVersion";
         let remedy = "look at the condition once the SidecarSet is written";
         findings.extend(unknown.map(|message| subject.spot.warning(place, message, remedy)));
+        if settings.is_none() || context.gates.service_account_injection {
+            findings.extend(requested(subject, sources, context));
+        }
         whitelist::check(&subject.prepared, context.gates, rules, namespace, &files, &mut found);
         findings.extend(found.unavailable.iter().map(|error| not_checked(&subject.spot, error, namespace)));
         findings.extend(found.invalid.iter().map(|error| match settings {
@@ -114,6 +119,16 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
         }));
     }
     findings
+}
+
+/// IDC-9: returns the errors of the stored version that a `SidecarSet` with an account requests, if it is known.
+fn requested(subject: &Subject<'_>, sources: injection::Sources<'_>, context: &Settings) -> Vec<Finding> {
+    let set = &subject.prepared;
+    let has_account = Declared::of(set).is_ok_and(|declared| declared.service_account.is_some());
+    let revision = has_account.then(|| injection::requested(set, sources).ok().flatten()).flatten();
+    let trusted = &context.service_accounts.trusted_csi_drivers;
+    let errors = revision.map(|revision| content::check_revision(set, &revision, trusted)).unwrap_or_default();
+    errors.iter().map(|error| subject.spot.error(error)).collect()
 }
 
 /// Returns further errors of `SidecarSet`s that cannot be decoded.
@@ -227,7 +242,10 @@ fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Fi
         .map(Member::beside)
         .chain(subjects.iter().map(|subject| Member::of(subject, origin)))
         .collect();
-    let mut findings = Vec::new();
+    let shared = identity::shared_volumes(&members);
+    // Files beside settings may become part of them, and then the sets trust each other (IDF-8).
+    let words = "as SidecarSets of the cluster";
+    let mut findings: Vec<Finding> = shared.iter().map(|(spot, error)| spot.warning_of(error, words)).collect();
     for (spot, found) in identity::judge(&members, &context.service_accounts) {
         findings.extend(identity::warnings(spot, &found));
         if settings.is_none() {

@@ -137,7 +137,7 @@ fn annotated(annotations: &str, spec: &str) -> String {
     &["warning 6:43 metadata.annotations[pillion.dev/service-account-injected]: nothing reads this annotation -> known \
        are pillion.dev/service-account-name, pillion.dev/service-account-conflict, \
        pillion.dev/service-account-permissions, pillion.dev/service-account-mode, \
-       pillion.dev/service-account-tokens"]
+       pillion.dev/service-account-tokens, pillion.dev/service-account-partners"]
 )]
 fn annotations_stand_for_fields(#[case] annotations: &str, #[case] spec: &str, #[case] expected: &[&str]) {
     assert_eq!(found(&annotated(annotations, spec)), expected);
@@ -338,4 +338,51 @@ fn idc5_what_is_bound_and_not_listed_is_told(
     for (said, lost) in said.iter().zip(lost) {
         assert!(said.contains("spec.serviceAccountPermissions: ") && said.contains(lost), "{said}");
     }
+}
+
+/// A stored version with a token, which runs under the account of the present set.
+#[test]
+fn idc9_a_requested_version_is_checked_like_the_present_one() {
+    let pinned = naming("a", "logs", &json!({"injectionStrategy": {"revision": {"revisionName": "a-1"}}}));
+    let token =
+        json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"audience": "x", "path": "t"}}]}});
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "a-1", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "a"}},
+        "data": {"spec": {"containers": [{"name": "a", "image": "agent:0"}], "volumes": [token]}},
+    });
+    let says = "spec.injectionStrategy.revision.revisionName: Invalid value: \"a-1\": ControllerRevision \"a-1\" would run \
+                under the ServiceAccount, and has spec.volumes[0].projected";
+    let here = folder(&[("a.json", &pinned.to_string()), ("revision.json", &revision.to_string())]);
+    let of_files = lines(&check(here.path(), &["a.json", "revision.json", "-o", "json"], "").out);
+    let mut settings = settings(true, &everywhere(), std::slice::from_ref(&pinned));
+    settings["controllerRevisions"] = json!([revision]);
+    for found in [of_files, said(&settings)] {
+        assert!(found.iter().any(|line| line.starts_with("error ") && line.contains(says)), "{found:?}");
+    }
+}
+
+/// Two SidecarSets of the cluster that share a folder.
+#[test]
+fn idc11_sets_that_share_a_volume_are_told() {
+    let shared = |partners: &[&str]| {
+        json!({
+            "containers": [{"name": "c", "image": "agent:1", "volumeMounts": [{"name": "conf", "mountPath": "/conf"}]}],
+            "volumes": [{"name": "conf", "emptyDir": {}}], "serviceAccountPartners": partners,
+        })
+    };
+    let named = |mut set: Value, container: &str| {
+        set["spec"]["containers"][0]["name"] = container.into();
+        set.to_string()
+    };
+    let found = |of_a: &[&str], of_b: &[&str]| {
+        let (a, b) = (named(naming("a", "logs", &shared(of_a)), "a"), named(json_set("b", &shared(of_b)), "b"));
+        let here = folder(&[("a.json", &a), ("b.json", &b)]);
+        let found = lines(&check(here.path(), &["a.json", "b.json", "-o", "json"], "").out);
+        found.into_iter().filter(|line| line.contains("uses the volume \"conf\"")).collect::<Vec<_>>()
+    };
+    let [line] = found(&["b"], &[]).try_into().unwrap();
+    assert!(line.starts_with("warning ") && line.contains("as SidecarSets of the cluster: "), "{line}");
+    assert!(line.contains("let \"b\" and \"a\" name each other in spec.serviceAccountPartners"), "{line}");
+    assert_eq!(found(&["b"], &["a"]), [""; 0]);
 }

@@ -11,7 +11,7 @@ use super::request;
 use super::set;
 use super::stored;
 use super::update;
-use crate::support::identity::{Court, ask, edited, rule, verdict};
+use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
 
 /// The author of an update answers for the whole set, whoever wrote it first.
 #[rstest]
@@ -257,4 +257,87 @@ fn idv1_without_the_gate_nothing_of_it_is_set() {
         )),
         "accepted"
     );
+}
+
+/// A version that was stored while the set had no account. The account comes, or the request for the version.
+#[rstest]
+#[case::the_account_comes(true)]
+#[case::the_version_is_requested(false)]
+fn idc9_a_requested_version_is_checked_when_the_set_is_written(#[case] is_requested_before: bool) {
+    let stored_with =
+        |volume: Value| edited(revision(), |revision| revision["data"]["spec"]["volumes"] = json!([volume]));
+    let token = json!({"name": "v", "projected": {"sources": [
+        {"serviceAccountToken": {"audience": "elsewhere", "expirationSeconds": 31_536_000, "path": "t"}}
+    ]}});
+    let pinned = |set: Value| {
+        edited(set, |set| set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "agent-1"}}))
+    };
+    let plain =
+        edited(set(), |set| set["spec"].as_object_mut().unwrap().retain(|key, _| !key.contains("erviceAccount")));
+    let old = if is_requested_before { pinned(plain) } else { set() };
+    let told = |stored: Value| {
+        let cluster =
+            Court::with([account("web"), stored]).granting("system:masters", "", &json!([rule("*", "*", "*")]));
+        let (answer, cluster) = admit(&update("root", &old, &pinned(set())), &json!({}), cluster);
+        let count = cluster.looked_up().iter().filter(|object| object.contains("ControllerRevision")).count();
+        assert_eq!(count, 1, "looked up once");
+        verdict(&answer)
+    };
+    let refused = told(stored_with(token));
+    assert!(
+        refused.starts_with("422 SidecarSet \"agent\": spec.injectionStrategy.revision.revisionName: ")
+            && refused.contains(
+                "ControllerRevision \"agent-1\" would run under the ServiceAccount, and has spec.volumes[0].projected"
+            ),
+        "{refused}"
+    );
+    assert_eq!(told(stored_with(json!({"name": "v", "emptyDir": {}}))), "accepted");
+}
+
+/// The cluster does not answer about the version that runs under the account.
+#[test]
+fn idc9_a_version_that_cannot_be_read_is_asked_for_again() {
+    let pinned =
+        edited(set(), |set| set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "agent-1"}}));
+    let new = edited(pinned.clone(), |set| set["spec"]["containers"][0]["image"] = json!("agent:2"));
+    let failing = Court::with([account("web")])
+        .answering(&revision(), Err(pillion_host::ClusterError::Failed("timeout".to_owned())))
+        .granting("system:masters", "", &json!([rule("*", "*", "*")]));
+    let told = verdict(&admit(&update("root", &pinned, &new), &json!({}), failing).0);
+    assert!(told.starts_with("503 SidecarSet \"agent\": spec.injectionStrategy.revision.revisionName: "), "{told}");
+}
+
+/// A set without an account that would write into the folder of one in the settings.
+#[test]
+fn idc11_a_set_that_uses_an_owners_volume_is_refused_when_it_is_written() {
+    let with_conf = |set: Value| {
+        edited(set, |set| {
+            set["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "conf", "mountPath": "/conf"}]);
+            set["spec"]["volumes"] = json!([{"name": "conf", "emptyDir": {}}]);
+        })
+    };
+    let other = edited(with_conf(set()), |set| {
+        set["metadata"]["name"] = json!("other");
+        set["spec"]["containers"][0]["name"] = json!("other");
+        set["spec"].as_object_mut().unwrap().retain(|key, _| !key.contains("erviceAccount"));
+    });
+    let naming = |set: &Value, partner: &str| {
+        edited(set.clone(), |set| set["spec"]["serviceAccountPartners"] = json!([partner]))
+    };
+    let told = |other: &Value, owner: &Value| {
+        let settings = gated(&json!({}), std::slice::from_ref(owner));
+        let cluster = Court::default().granting("system:masters", "", &json!([rule("*", "*", "*")]));
+        verdict(&ask(&request("root", other), &settings, &Arc::new(cluster)))
+    };
+    let owner = with_conf(set());
+    let refused = told(&other, &owner);
+    assert!(
+        refused.starts_with("422 SidecarSet \"other\": spec.volumes[0]: ")
+            && refused.contains("SidecarSet \"agent\" uses the volume \"conf\" in the same Pods"),
+        "{refused}"
+    );
+    assert_eq!(told(&naming(&other, "agent"), &naming(&owner, "other")), "accepted");
+    assert_eq!(told(&naming(&other, "agent"), &owner), refused, "one side alone is not enough");
+    let elsewhere = edited(other, |set| set["spec"]["selector"] = json!({"matchLabels": {"app": "db"}}));
+    assert_eq!(told(&elsewhere, &owner), "accepted");
 }

@@ -155,7 +155,8 @@ fn sap8i_sap8j_sap8l_a_sidecar_with_something_else_in_the_place_of_its_token_is_
     assert_eq!(
         answer.message.unwrap(),
         "SidecarSet \"a\": spec.containers[0].volumeMounts[1].mountPath: the sidecar's token is mounted here; remove the \
-         mount, or spec.serviceAccountName; correct the SidecarSet"
+         mount, or spec.serviceAccountName; correct the SidecarSet; SidecarSet \"a\": spec.volumes[1].projected: the token \
+         would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one; correct the SidecarSet"
     );
 }
 

@@ -9,6 +9,8 @@ mod merged;
 mod places;
 mod tokens;
 mod twin;
+mod versions;
+mod volumes;
 
 use std::sync::Arc;
 

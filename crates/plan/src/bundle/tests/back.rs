@@ -38,6 +38,20 @@ fn asking(image: &str) -> Value {
 }
 
 #[test]
+fn idc9_nothing_goes_back_to_a_version_with_a_token_under_an_account() {
+    let mut world = World::new([with_account(asking("a:2"))]);
+    world.settings.gates.service_account_injection = true;
+    world.revisions = vec![with_token(1), stored(2, "a:2", None)];
+    world.settle();
+    world.revisions[1] = stored(2, "a:2", Some("a-1"));
+    let plan = world.settle();
+    let (place, why, message) = said(&plan, "a");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert!(message.contains("spec.volumes[0].projected"), "{message}");
+    assert_eq!(world.images(), ["a:2"]);
+}
+
+#[test]
 fn roll62_new_pods_get_the_revision_that_is_in_force() {
     let mut world = World::new([asking("a:2")]);
     world.revisions = vec![stored(1, "a:1", None), stored(2, "a:2", None)];

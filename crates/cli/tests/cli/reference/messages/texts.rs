@@ -13,12 +13,14 @@ use crate::support::files::{root, text};
 const CRATES: [&str; 5] = ["admission", "identity", "inject", "gardener", "sidecarset"];
 
 /// The sources whose texts go into refusals: those that make reasons, and the modules that write texts for them.
-const WRITERS: [&str; 14] = [
+const WRITERS: [&str; 16] = [
     "crates/gardener/src",
     "crates/identity/src/audience.rs",
     "crates/identity/src/conflicts.rs",
+    "crates/identity/src/content.rs",
     "crates/identity/src/declared.rs",
     "crates/identity/src/existence.rs",
+    "crates/identity/src/partners.rs",
     "crates/identity/src/rules.rs",
     "crates/identity/src/tokens/held.rs",
     "crates/inject/src/merge_patch.rs",
