@@ -315,14 +315,24 @@ fn idc11_of_two_that_share_a_volume_the_one_that_is_there_stays() {
     assert_eq!(world.images(), ["a:1", "b:2"]);
 }
 
+/// An older version of Pillion put both into the bundle.
 #[test]
 fn idc11_sets_that_shared_a_volume_before_stay() {
-    let mut world = World::new([with_account(with_conf(set("a", "a:1"))), with_conf(set("b", "b:1"))]);
-    world.settle();
+    let of_bundle = |set: &Value| {
+        let mut world = World::new([set.clone()]);
+        world.settings.gates.service_account_injection = true;
+        world.settle();
+        stored(&world.at, &world.config_maps).remove(0)
+    };
+    let sets = [with_account(with_conf(set("a", "a:1"))), with_conf(set("b", "b:1"))];
+    let mut world = World::new(sets.clone());
     world.settings.gates.service_account_injection = true;
-    assert_eq!(world.plan().steps, []);
+    let before = config_map::write(&world.at, &sets.each_ref().map(of_bundle), NOW, TEXT_MAX).unwrap();
+    world.config_maps = before.into_iter().map(Arc::new).collect();
+    let places = |plan: &Plan| [said(plan, "a").0, said(plan, "b").0];
+    assert_eq!(places(&world.plan()), [Place::In, Place::In]);
     world.put(with_conf(set("b", "b:2")));
-    assert_eq!(said(&world.settle(), "b").0, Place::Kept);
+    assert_eq!(places(&world.plan()), [Place::In, Place::Kept]);
 }
 
 /// Returns a stored version of the set `a` with a token for somebody else.
