@@ -46,8 +46,7 @@ fn amount(resources: &Value, section: &str, resource: &str) -> Option<Quantity> 
 
 /// A computed request may exceed a computed limit. VAL-12 judges the resources that a SidecarSet states.
 fn check_own(added: Added<'_>, reasons: &mut Vec<Reason>) {
-    let container = added.container();
-    let Some(resources) = container.get("resources") else { return };
+    let Some(resources) = added.container().get("resources").filter(|_| added.sidecar.is_computed) else { return };
     for (resource, _) in json::object(resources, &["requests"]).into_iter().flatten() {
         let (request, limit) = (amount(resources, "requests", resource), amount(resources, "limits", resource));
         let Some((request, limit)) = request.zip(limit).filter(|(request, limit)| request > limit) else { continue };
