@@ -38,6 +38,8 @@ pub enum How {
     Bare,
     /// By repetitions of this text.
     Repeated(String),
+    /// By copies of the first member of the JSON object in the text, as annotations have it.
+    Members,
 }
 
 /// A place and the way in which it grows.
@@ -55,6 +57,7 @@ impl fmt::Display for Growth {
         match how {
             How::Entries(order, differs, index) => write!(f, "{place} {order:?} {differs:?} of {index}"),
             How::Bare => write!(f, "{place} bare"),
+            How::Members => write!(f, "{place} by members"),
             How::Repeated(text) => write!(f, "{place} of {:?}", text.chars().take(24).collect::<String>()),
         }
     }
@@ -96,6 +99,7 @@ impl Growth {
             (Part::Map, _) => vec![of(How::Entries(Order::Descending, Differs::All, 0))],
             (Part::Text, Value::String(own)) => {
                 let mut all = vec![of(How::Repeated(if own.is_empty() { "a" } else { own }.to_owned()))];
+                all.extend(members_of(own).map(|_| of(How::Members)));
                 if thorough {
                     all.extend(REPEATED.map(|text| of(How::Repeated(text.to_owned()))));
                 }
@@ -131,8 +135,20 @@ impl Growth {
                     members.insert(suffixed(&key, number), varied(&value, number, *differs));
                 }
             }
+            (How::Members, Value::String(text)) => {
+                if let Some((mut members, (key, value))) = members_of(text) {
+                    // The text escapes the quotation marks of the object in it.
+                    let braces = 4;
+                    let longest = Map::from_iter([(suffixed(&key, LONGEST), all_varied(&value, LONGEST))]);
+                    let longest = Value::from(Value::Object(longest).to_string()).to_string().len() - braces + 1;
+                    for number in 0..(bytes / longest).max(1) as u64 {
+                        members.insert(suffixed(&key, number), all_varied(&value, number));
+                    }
+                    *text = Value::Object(members).to_string();
+                }
+            }
             (How::Repeated(text), value) => repeat(value, self.place.part, text, bytes),
-            (How::Bare | How::Entries(..), _) => {}
+            (How::Bare | How::Entries(..) | How::Members, _) => {}
         }
     }
 }
@@ -159,6 +175,13 @@ impl Order {
 /// Returns the member that identifies an entry.
 fn name_of(entry: &Value) -> Option<&'static str> {
     NAMES.into_iter().find(|name| entry.get(name).is_some_and(Value::is_string))
+}
+
+/// Returns the object in a text and its first member, if it has any.
+fn members_of(text: &str) -> Option<(Map<String, Value>, (String, Value))> {
+    let members: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let first = members.iter().next().map(|(key, value)| (key.clone(), value.clone()))?;
+    Some((members, first))
 }
 
 fn varied(entry: &Value, number: u64, differs: Differs) -> Value {
@@ -265,11 +288,20 @@ mod tests {
         assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare, 6), json!([{"a": 1}, {}, {}]));
     }
 
+    #[test]
+    fn texts_with_an_object_grow_by_members() {
+        let text = |members: Value| json!(members.to_string());
+        let found = grown(&text(json!({"a": {"b": 1}})), Part::Text, "", How::Members, 60);
+        assert_eq!(found, text(json!({"a": {"b": 1}, "a-000000": {"b": 1}, "a-000001": {"b": 2}})));
+        let same = json!("no object");
+        assert_eq!(grown(&same, Part::Text, "", How::Members, 60), same);
+    }
+
     /// Each place grows by at most the requested number of bytes and at least half of it: entries are counted as if
     /// each had the longest number.
     #[test]
     fn a_place_grows_by_bytes() {
-        let document = json!({"request": {"list": [{"name": "a", "n": 1}], "map": {"k": "v"}, "text": "a\"b", "n": 5}});
+        let document = json!({"request": {"list": [{"name": "a", "n": 1}], "map": {"k": "v"}, "text": "a\"b", "n": 5, "json": "{\"a\": {\"b\": 1}}"}});
         let before = document.to_string().len();
         for place in crate::cost::place::places(&document) {
             for growth in Growth::all(&document, &place, true) {

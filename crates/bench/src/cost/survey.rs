@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Input;
-use super::grow::{Growth, How, Order};
+use super::grow::{Differs, Growth, How, Order};
 use super::judge::{LENGTH, Took, costly, grows, may_be_costly, product_may_be_costly};
 use super::place::{self, Part};
 use super::samples;
@@ -218,6 +218,31 @@ pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
         pairs.extend(others.map(|(_, (other, other_alone))| Pair {
             case: Case { sample, growths: vec![one.clone(), other.clone()] },
             alone: [*one_alone, *other_alone],
+        }));
+    }
+    pairs
+}
+
+/// Returns the pairs of a list, a map or an object in a text of the request, and one of the settings or of a bundle:
+/// what one user writes times what others write. Lists grow by each of their entries.
+pub fn crossed<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
+    let document = sample.input.document();
+    let is_counted =
+        |growth: &Growth| matches!(growth.how, How::Entries(Order::Ascending, Differs::All, _) | How::Members);
+    let growths_of = |part: &str| -> Vec<(Growth, Took)> {
+        let places = place::places(document).into_iter().filter(|place| place.pointer.starts_with(part));
+        let growths: Vec<_> = places.flat_map(|place| Growth::all(document, &place, true)).filter(is_counted).collect();
+        let alone = in_parallel(&growths, |growth| {
+            evaluate(counter, &Case::alone(sample, growth.clone()).grown(PAIRED)).unwrap_or(sample.base)
+        });
+        growths.into_iter().zip(alone).collect()
+    };
+    let written: Vec<_> = ["/settings", "/bundle"].into_iter().flat_map(growths_of).collect();
+    let mut pairs = Vec::new();
+    for (one, one_alone) in growths_of("/request/object") {
+        pairs.extend(written.iter().map(|(other, other_alone)| Pair {
+            case: Case { sample, growths: vec![one.clone(), other.clone()] },
+            alone: [one_alone, *other_alone],
         }));
     }
     pairs

@@ -2,15 +2,15 @@
 //!
 //! The tests need the module that `PILLION_MODULE` names, as `fuel.rs` does. `make cost` turns on the feature
 //! `cost`, which adds the slow tests: every place of every sample, all pairs, mixtures of places, and other products.
+//! Products of two objects that attacks have found are rows of `products`.
 
 #[cfg(feature = "cost")]
 mod mixed;
+mod products;
 #[cfg(feature = "cost")]
 mod suspects;
 #[cfg(feature = "cost")]
 mod thorough;
-
-mod products;
 
 use std::env;
 use std::fs;

@@ -55,7 +55,7 @@ fn permissions(rules: &Value) -> Value {
 
 /// Returns SidecarSets that each merge a member into one long annotation of the Pod.
 fn merges() -> Input {
-    let annotation: serde_json::Map<_, _> = (0..20_000).map(|index| (format!("key-{index:05}"), json!(1))).collect();
+    let annotation: serde_json::Map<_, _> = (0..18_000).map(|index| (format!("key-{index:05}"), json!(1))).collect();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -69,7 +69,7 @@ fn merges() -> Input {
         let patch = json!({"patchPolicy": "MergePatchJson", "annotations": {"example.com/list": text}});
         set(&format!("agent-{index:04}"), &json!({"patchPodMetadata": [patch]}))
     };
-    let sets: Vec<Value> = (0..1_000).map(patch).collect();
+    let sets: Vec<Value> = (0..250).map(patch).collect();
     Input::validate("pod", create(Resource::POD, &pod)).with("settings", json!({"sidecarSets": sets}))
 }
 
