@@ -89,15 +89,7 @@ static NO_SET: LazyLock<SidecarSet> = LazyLock::new(|| SidecarSet::from_decoded(
 
 /// Returns the creation of a set that is valid otherwise, beside no other set, all of the cluster.
 fn asked(author: &Author) -> Asked<'_> {
-    Asked {
-        set: &NO_SET,
-        old: None,
-        author,
-        others: &[],
-        origin: &|_| Origin::Cluster,
-        stored: &|| Ok(None),
-        is_fine: true,
-    }
+    Asked { set: &NO_SET, old: None, author, others: &[], stored: &|| Ok(None), is_fine: true }
 }
 
 /// Judges a set that is valid otherwise.
