@@ -468,11 +468,13 @@ fn trust10_sidecar_sets_of_the_settings_get_their_room() {
     // A set of the settings also has its origin in the bundle.
     (world.with_settings, world.max) = (true, world.settle().length + 30);
     world.settings.sidecar_sets = vec![of_settings(set("a", "own"))];
-    let plan = world.settle();
-    assert_eq!(world.images(), ["own", "b:1"]);
+    let plan = world.plan();
     let (place, why, message) = said(&plan, "0-young");
     assert_eq!((place, why), (Place::Out, Why::TooLong));
     assert!(message.contains("the SidecarSets of the policy's settings come first"), "{message}");
+    let plan = world.settle();
+    assert_eq!(world.images(), ["own", "b:1"]);
+    assert_eq!(said(&plan, "0-young").1, Why::TooLong, "it does not come back");
 }
 
 #[test]
