@@ -119,8 +119,8 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     let mut plan = Plan { working, ..Plan::default() };
     plan.fill(source, sets, &records, context, &mut reasons);
     if reasons.is_empty() {
-        let Plan { init_containers, containers, .. } = &plan;
-        reasons = additions::refused(source, Additions { init_containers, containers });
+        let Plan { init_containers, containers, volumes, .. } = &plan;
+        reasons = additions::refused(source, Additions { init_containers, containers, volumes });
     }
     if !reasons.is_empty() {
         return Err(reasons);

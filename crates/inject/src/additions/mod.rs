@@ -34,6 +34,8 @@ pub(crate) struct Additions<'a> {
     pub init_containers: &'a [Sidecar],
     /// The containers as they are made.
     pub containers: &'a [Sidecar],
+    /// The volumes that the SidecarSets bring, each with the name of its SidecarSet.
+    pub volumes: &'a [(&'a str, &'a Value)],
 }
 
 impl<'a> Additions<'a> {

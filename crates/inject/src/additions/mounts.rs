@@ -1,6 +1,6 @@
 //! Mounts and devices that sidecars take from the Pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Added, Additions};
 use crate::list::List;
+use crate::readmission;
 
 /// Checks the mounts and devices of each added container.
 pub(super) fn check(pod: Pod<'_>, additions: Additions<'_>, reasons: &mut Vec<Reason>) {
@@ -59,8 +60,14 @@ impl<'a> Used<'a> {
         let is_claim = |volume: &&Value| {
             ["persistentVolumeClaim", "ephemeral"].iter().any(|kind| volume.get(kind).is_some_and(|it| !it.is_null()))
         };
-        let no_claims: BTreeSet<&str> =
-            pod.volumes().iter().filter(|volume| !is_claim(volume)).map(pod::name).collect();
+        // A SidecarSet's own volume may be in the Pod already. VAL-12 has judged it (ORDER-3).
+        let brought = additions.volumes.iter().rev().map(|(_, volume)| (pod::name(volume), *volume));
+        let brought: BTreeMap<&str, &Value> = brought.collect();
+        let is_other = |volume: &&Value| {
+            brought.get(pod::name(volume)).is_none_or(|brought| !readmission::covers_volume(volume, brought))
+        };
+        let others = pod.volumes().iter().filter(|volume| !is_claim(volume)).filter(is_other);
+        let no_claims: BTreeSet<&str> = others.map(pod::name).collect();
         let mut wrongly = BTreeSet::new();
         for container in [List::Init, List::Containers].into_iter().flat_map(|list| additions.others(pod, list)) {
             let devices = json::items(container, &["volumeDevices"]);

@@ -115,6 +115,23 @@ fn inj30_a_device_of_a_volume_that_is_no_claim(#[case] theirs: Value, #[case] is
     );
 }
 
+/// VAL-12 judges a device of the SidecarSet's own volume, also when the volume is in the Pod already (ORDER-3).
+#[test]
+fn order3_the_volume_of_the_sidecar_set_itself_is_not_judged() {
+    let volume = json!({"name": "disk", "emptyDir": {}});
+    let sidecar = set(
+        "s",
+        json!({
+            "containers": [container("s", json!({"volumeDevices": [{"name": "disk", "devicePath": "/x"}]}))],
+            "volumes": [volume],
+        }),
+    );
+    let mut pod = app(json!({}));
+    assert_eq!(refused(pod.clone(), std::slice::from_ref(&sidecar)), Vec::<String>::new());
+    pod["volumes"] = json!([volume]);
+    assert_eq!(refused(pod, &[sidecar]), Vec::<String>::new());
+}
+
 #[rstest]
 #[case::the_same(json!([{"containerPort": 1, "hostPort": 80}]), false, true)]
 #[case::another_protocol(json!([{"containerPort": 1, "hostPort": 80, "protocol": "UDP"}]), false, false)]
