@@ -2,7 +2,8 @@
 
 use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
-use pillion_inject::matching::{self, LeftOut, Query, Selection, Sources};
+use pillion_inject::matching::precedence::LeftOut;
+use pillion_inject::matching::{self, Query, Selection, Sources};
 use pillion_inject::order::{self, Order};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};

@@ -55,7 +55,8 @@ pub fn bundled(mut settings: Value) -> anyhow::Result<Option<Bundled>> {
         }
     }
     sets.sort_by(|one, other| one.name().cmp(other.name()));
-    let text = pillion_bundle::write(&sets);
+    let of_settings: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::for_settings).collect();
+    let text = pillion_bundle::write(&of_settings);
     Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
     if let Some(settings) = settings.as_object_mut() {
         settings.remove("sidecarSets");

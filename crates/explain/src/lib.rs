@@ -13,7 +13,8 @@ pub mod parts;
 
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
-use pillion_inject::matching::{Query, Selection, Sources, replaces};
+use pillion_inject::matching::precedence::replaces;
+use pillion_inject::matching::{Query, Selection, Sources};
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_sidecarset::pod::Pod;

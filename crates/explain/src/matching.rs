@@ -2,7 +2,8 @@
 //! at the first reason.
 
 use pillion_admission::pod_identity;
-use pillion_inject::matching::{self, GivesWay, Query};
+use pillion_inject::matching::precedence::GivesWay;
+use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;

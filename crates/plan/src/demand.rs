@@ -219,7 +219,7 @@ impl<'a> Demands<'a> {
             }
         }
         let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
-        let in_effect = matching::in_effect(&sets);
+        let in_effect = matching::precedence::in_effect(&sets);
         matching.retain(|candidate| in_effect.contains(candidate.set.name));
         Some(matching)
     }

@@ -122,7 +122,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     if let Some(at) = &args.config_map {
         return config_maps(at, &sets, args, terminal);
     }
-    let length: usize = sets.iter().map(|set| set.as_value().to_string().len()).sum();
+    let length: usize = sets.iter().map(|set| set.clone().for_settings().as_value().to_string().len()).sum();
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
     let printed = match args.output {
         Format::Text => format!("{text}\n"),

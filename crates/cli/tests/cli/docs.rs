@@ -68,7 +68,9 @@ fn tests() -> BTreeSet<String> {
 fn named(text: &str) -> Vec<&str> {
     let is_named = |word: &&str| {
         let is_integration =
-            ["identity_", "packaging::", "rendering::", "cluster::"].iter().any(|file| word.starts_with(file));
+            ["identity_", "packaging::", "rendering::", "cluster::", "trust::", "additions::", "limits::"]
+                .iter()
+                .any(|file| word.starts_with(file));
         (word.contains("tests::") || is_integration && word.contains("::")) && !word.contains('…')
     };
     text.split('`').skip(1).step_by(2).filter(is_named).collect()

@@ -26,6 +26,7 @@ spec:
   serviceAccountName: logs
   behaviorWhenServiceAccountInjection: Merge
   serviceAccountPermissions: [{apiGroups: [''], resources: [pods], verbs: [get]}]
+  serviceAccountPartners: [metrics]
 ---
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -36,6 +37,7 @@ spec:
   serviceAccountName: metrics
   behaviorWhenServiceAccountInjection: Merge
   serviceAccountPermissions: [{apiGroups: [''], resources: [nodes], verbs: [get]}]
+  serviceAccountPartners: [logs]
 ---
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet

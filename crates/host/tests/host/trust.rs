@@ -283,7 +283,7 @@ fn e27_trust3_the_settings_win_a_name() {
 }
 
 #[test]
-fn e27_trust5_the_settings_come_first() {
+fn diff34_e27_trust5_the_settings_come_first() {
     let folder = |path: &str| json!([{"name": "shared", "hostPath": {"path": path}}]);
     let mounted = |name: &str| {
         json!([{

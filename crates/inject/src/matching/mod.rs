@@ -2,9 +2,9 @@
 
 pub mod chosen_revision;
 pub mod draw;
+pub mod precedence;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Object};
@@ -20,6 +20,7 @@ use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use serde_json::Value;
 
 use self::chosen_revision::There;
+use self::precedence::LeftOut;
 
 /// The Pod and the request for which `SidecarSet`s are selected.
 #[derive(Clone, Copy, Debug)]
@@ -59,71 +60,6 @@ pub struct Selection {
     pub reasons: Vec<Reason>,
 }
 
-/// A `SidecarSet` of the cluster that matches a Pod and gives way to one of the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The name of the set.
-    pub sidecar_set: String,
-    /// The reason.
-    pub why: GivesWay,
-}
-
-/// Why a `SidecarSet` of the cluster gives way to one of the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GivesWay {
-    /// The set of the settings has the same name (TRUST-3).
-    Name,
-    /// The set of the settings is its base, of which it is a canary (TRUST-4).
-    Base(String),
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.sidecar_set;
-        match &self.why {
-            GivesWay::Name => write!(
-                f,
-                "SidecarSet \"{name}\" of the cluster is left out: the policy's settings have a SidecarSet of this name; \
-                 rename or delete it"
-            ),
-            GivesWay::Base(base) => write!(
-                f,
-                "SidecarSet \"{name}\" of the cluster is left out: its base \"{base}\" is a SidecarSet of the policy's \
-                 settings, which only a canary of the settings replaces"
-            ),
-        }
-    }
-}
-
-/// Whether `canary` takes the place of `base` where both match (MATCH-8). A canary of the cluster never replaces a set of
-/// the settings (TRUST-4).
-pub fn replaces(canary: &CompiledSet<'_>, base: &CompiledSet<'_>) -> bool {
-    canary.canary_of == Some(base.name) && (canary.is_of_settings() || !base.is_of_settings())
-}
-
-/// Returns why a set gives way, if it does. `of_settings` are the names of the sets of the settings that match the Pod.
-fn gives_way(set: &CompiledSet<'_>, of_settings: &BTreeSet<&str>) -> Option<GivesWay> {
-    if set.is_of_settings() {
-        return None;
-    }
-    if of_settings.contains(set.name) {
-        return Some(GivesWay::Name);
-    }
-    set.canary_of.filter(|base| of_settings.contains(base)).map(|base| GivesWay::Base(base.to_owned()))
-}
-
-fn names_of_settings<'s>(matched: &[&CompiledSet<'s>]) -> BTreeSet<&'s str> {
-    matched.iter().filter(|set| set.is_of_settings()).map(|set| set.name).collect()
-}
-
-/// Returns the names of those of the matching sets that are in effect: they neither give way nor have a canary.
-pub fn in_effect<'s>(matched: &[&CompiledSet<'s>]) -> BTreeSet<&'s str> {
-    let of_settings = names_of_settings(matched);
-    let standing = || matched.iter().filter(|set| gives_way(set, &of_settings).is_none());
-    let bases: BTreeSet<&str> = standing().filter_map(|set| set.canary_of).collect();
-    standing().map(|set| set.name).filter(|name| !bases.contains(name)).collect()
-}
-
 /// Selects the `SidecarSet`s in effect: those of the settings before those of the cluster (TRUST-5), in each group those
 /// bound to the namespace before the cluster-wide ones, and these by name. Bases with a matching canary are left out
 /// (MATCH-8).
@@ -143,7 +79,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         }
     }
     matched.sort_by_key(|set| (set.origin, !set.is_bound_to(query.namespace), set.name));
-    let matched = without_those_that_give_way(matched, &mut selection);
+    let matched = precedence::standing(matched, (&mut selection.left_out, &mut selection.reasons));
     if matched.len() > SETS_MAX {
         selection.reasons.push(Reason::forbidden(
             "metadata.labels",
@@ -163,34 +99,6 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         }
     }
     selection
-}
-
-/// Returns the matching sets without those of the cluster that give way to one of the settings. Two sets of one name and
-/// one origin are a reason to refuse the Pod.
-fn without_those_that_give_way<'a, 's>(
-    matched: Vec<&'a CompiledSet<'s>>,
-    selection: &mut Selection,
-) -> Vec<&'a CompiledSet<'s>> {
-    let of_settings = names_of_settings(&matched);
-    let (mut names, mut left) = (BTreeSet::new(), Vec::with_capacity(matched.len()));
-    for set in matched {
-        if let Some(why) = gives_way(set, &of_settings) {
-            selection.left_out.push(LeftOut { sidecar_set: set.name.to_owned(), why });
-            continue;
-        }
-        if !names.insert(set.name) {
-            selection.reasons.push(
-                Reason::forbidden(
-                    "metadata.name",
-                    "two SidecarSets of this name match the Pod".to_owned(),
-                    "remove it from the policy's settings, or rename one of them",
-                )
-                .about(set.name),
-            );
-        }
-        left.push(set);
-    }
-    left
 }
 
 /// Whether a set matches a Pod (MATCH-4 to MATCH-6), regardless of canaries. Checks labels first, because the Namespace

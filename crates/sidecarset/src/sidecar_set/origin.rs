@@ -70,6 +70,17 @@ impl SidecarSet {
         self
     }
 
+    /// Returns the same set without the origin of the settings, which a set in the settings' own bundle has anyway.
+    #[must_use]
+    pub fn for_settings(mut self) -> Self {
+        if self.is_of_settings()
+            && let Some(object) = self.as_value_mut().as_object_mut()
+        {
+            object.retain(|key, _| key != KEY);
+        }
+        self
+    }
+
     /// Returns the same set, which is in the settings: it is one of the settings unless it tells otherwise. Previews
     /// put the SidecarSets of a cluster into settings.
     #[must_use]
@@ -96,6 +107,15 @@ mod tests {
         let set = SidecarSet::from_decoded(object);
         assert_eq!(set.origin(), alone);
         assert_eq!(set.within_settings().origin(), within);
+    }
+
+    #[rstest]
+    #[case::of_the_settings(Origin::Settings)]
+    #[case::of_the_cluster(Origin::Cluster)]
+    fn trust1_settings_keep_the_origin(#[case] origin: Origin) {
+        let set = SidecarSet::from_decoded(json!({})).with_origin(origin).for_settings();
+        assert_eq!(set.as_value().get(KEY).is_some(), origin == Origin::Cluster);
+        assert_eq!(set.within_settings().origin(), origin);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use pillion_admission::settings::{Role, Settings};
 use pillion_bundle::catalog::Catalog;
 use pillion_bundle::source::ConfigMapName;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value};
 
 use self::maps::{Maps, Shortened};
@@ -172,5 +173,6 @@ fn compile(settings: &Settings) -> Option<Catalog> {
     if sets.is_empty() {
         return None;
     }
+    let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::for_settings).collect();
     Catalog::read(pillion_bundle::write(&sets)).ok()
 }
