@@ -350,7 +350,7 @@ fn trust2_a_preview_knows_where_a_sidecar_set_was_written(#[case] is_stored: boo
     let settings = [GATE, BUNDLE_REF, WITH_OWN].concat();
     let (run, images) = inject(&server, &settings, &[&[app()], given].concat(), &[]);
     assert_eq!((run.code, images.len()), (2, 0), "{}", run.err);
-    let line = "add \"logs\" to spec.serviceAccountPartners of SidecarSet \"own\" in the policy's settings";
+    let line = "\"logs\" to spec.serviceAccountPartners of SidecarSet \"own\" in the policy's settings";
     assert!(run.err.contains(line), "{}", run.err);
     // Without a bundleRef, SidecarSets in files belong to the settings.
     if !is_stored {

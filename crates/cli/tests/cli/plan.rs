@@ -174,7 +174,7 @@ fn mistakes_are_said(#[case] args: &[&str], #[case] expected: &str) {
 fn a_sidecar_set_that_is_not_valid_names_its_place() {
     let run = plan(SETTINGS, &MANIFESTS.replace("image: audit:1", "image: 1"), &[]);
     assert_eq!((run.code, run.out.as_str()), (2, ""));
-    assert!(run.err.contains("<stdin>:26: "), "{}", run.err);
+    assert!(run.err.contains("<stdin>:28: "), "{}", run.err);
     assert!(run.err.contains("spec.containers[0].image"), "{}", run.err);
 }
 
@@ -182,7 +182,7 @@ fn a_sidecar_set_that_is_not_valid_names_its_place() {
 fn manifests_that_no_api_server_would_take_name_their_place() {
     let run = plan(SETTINGS, &format!("{MANIFESTS}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: half}}\n"), &[]);
     assert_eq!((run.code, run.out.as_str()), (2, ""));
-    assert_eq!(run.err, "error: <stdin>:40: Pod \"half\": missing field `spec`\n");
+    assert_eq!(run.err, "error: <stdin>:42: Pod \"half\": missing field `spec`\n");
 }
 
 #[test]
