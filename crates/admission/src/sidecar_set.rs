@@ -176,11 +176,11 @@ impl Stored {
         if as_sent.is_some() {
             convert::to_v1beta1(&mut object);
         }
-        let sent = SidecarSet::from_decoded(object);
+        let marked = SidecarSet::from_decoded(object);
         // The author cannot say what only bundles and settings say (TRUST-1). What was sent stays in the answer.
-        let set = sent.clone().without_marks();
-        if as_sent.is_none() && set != sent {
-            as_sent = Some(sent.into_value());
+        let set = marked.clone().without_marks();
+        if as_sent.is_none() && set != marked {
+            as_sent = Some(marked.into_value());
         }
         Self { set, as_sent, is_changed }
     }

@@ -287,21 +287,18 @@ fn own_account(app: App<'_>) -> Option<String> {
 fn conflicting(set: &Asking, shared: &[&Asking], namespace: &str) -> Reason {
     let others = || shared.iter().filter(|other| other.sidecar_set != set.sidecar_set);
     let stranger = others().find(|other| !set.side().trusts(&other.side()));
-    match stranger.filter(|_| shared.iter().all(|set| set.declared.on_conflict == OnConflict::Merge)) {
-        Some(stranger) => {
-            let problem = format!(
-                "{}; they all merge, but SidecarSet \"{}\" and this one do not trust each other",
-                conflict(set, namespace),
-                stranger.sidecar_set
-            );
-            let remedy = partners::remedy(&set.side(), &stranger.side());
-            reason(set, Code::Forbidden, problem, &format!("{remedy}, or give them one account or the mode Isolate"))
-        }
-        None => {
-            let remedy = "give them one account, the behaviour Merge or the mode Isolate";
-            reason(set, Code::Forbidden, conflict(set, namespace), remedy)
-        }
-    }
+    let all_merge = shared.iter().all(|set| set.declared.on_conflict == OnConflict::Merge);
+    let Some(stranger) = stranger.filter(|_| all_merge) else {
+        let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+        return reason(set, Code::Forbidden, conflict(set, namespace), remedy);
+    };
+    let problem = format!(
+        "{}; they all merge, but SidecarSet \"{}\" and this one do not trust each other",
+        conflict(set, namespace),
+        stranger.sidecar_set
+    );
+    let remedy = partners::remedy(&set.side(), &stranger.side());
+    reason(set, Code::Forbidden, problem, &format!("{remedy}, or give them one account or the mode Isolate"))
 }
 
 /// IDP-4: describes the account that a set wants when it conflicts with other sets.

@@ -350,12 +350,12 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
     for (set, wanted) in wanted {
         let mut is_taking = false;
         for Wanted { list, sidecar, taken, .. } in wanted {
-            let copies = if list::is_pair(sidecar, *list) { 2 } else { 1 };
+            let times = if list::is_pair(sidecar, *list) { 2 } else { 1 };
             // Once the limit is exceeded, only whether this sidecar copies anything matters.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;
-            copied = copied.saturating_add(taken.count().saturating_mul(copies));
-            room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
+            copied = copied.saturating_add(taken.count().saturating_mul(times));
+            room = room.and_then(|room| room.checked_sub(length.saturating_mul(times)));
         }
         taking.extend(is_taking.then(|| set.name()));
     }

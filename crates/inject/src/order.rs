@@ -81,7 +81,7 @@ pub fn check(pod: Pod<'_>, sets: &[SidecarSet]) -> Order {
     order
 }
 
-fn containers<'a>(pod: Pod<'a>, list: List) -> &'a [Value] {
+fn containers(pod: Pod<'_>, list: List) -> &[Value] {
     match list {
         List::Init => pod.init_containers(),
         List::Containers => pod.containers(),

@@ -30,10 +30,13 @@ pub struct Targets<'a> {
     amounts: OnceCell<Vec<Amounts<'a>>>,
     /// What policies with the same mode and pattern computed before: there may be dozens of sidecars and thousands of
     /// containers (E18).
-    known: RefCell<BTreeMap<(Option<Mode>, String), Rc<Found>>>,
+    known: RefCell<BTreeMap<Choice, Rc<Found>>>,
     /// The remaining effort for matching ([`EFFORT_MAX`]).
     effort: Cell<usize>,
 }
+
+/// Which containers a policy uses, and how: its mode and its pattern.
+type Choice = (Option<Mode>, String);
 
 /// The containers that a policy uses.
 struct Found {

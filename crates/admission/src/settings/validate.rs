@@ -93,7 +93,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// A cluster without objects: validate_settings looks nothing up.
+/// A cluster without objects: `validate_settings` looks nothing up.
 struct Nowhere;
 
 impl Lookup for Nowhere {

@@ -170,8 +170,8 @@ fn e18_sidecars_copy_so_many_mounts(#[case] mounts: usize, #[case] sets: usize, 
 fn e18_expressions_have_a_length_together() {
     let with = |bytes: usize| {
         edited(set("agent"), |set| {
-            let half = "1".repeat(bytes / 2);
-            let (cpu, memory) = (format!("0*{}", &half[2..]), format!("0*{}", &half[2..]));
+            let half = format!("0*{}", "1".repeat(bytes / 2 - 2));
+            let (cpu, memory) = (half.clone(), half);
             set["spec"]["containers"][0]["resourcesPolicy"] = json!({
                 "targetContainersMode": "sum", "targetContainersNameRegex": ".*",
                 "resourcesExpr": {"limits": {"cpu": cpu, "memory": memory}},

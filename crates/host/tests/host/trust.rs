@@ -260,7 +260,7 @@ fn trust4_a_canary_of_the_settings_replaces_its_base_of_either_origin() {
     let canary = canary_of("a", set("z", json!({"containers": [{"name": "a", "image": "canary:1"}]})));
     let of_settings = Scene::new(&[set("a", json!({})), canary.clone()], &[]);
     assert_eq!(of_settings.injected()["spec"]["containers"][0]["image"], json!("canary:1"));
-    let of_both = Scene::new(&[canary.clone()], &[set("a", json!({}))]);
+    let of_both = Scene::new(std::slice::from_ref(&canary), &[set("a", json!({}))]);
     assert_eq!(of_both.injected()["spec"]["containers"][0]["image"], json!("canary:1"));
     let of_cluster = Scene::new(&[], &[canary, set("a", json!({}))]);
     assert_eq!(of_cluster.injected()["spec"]["containers"][0]["image"], json!("canary:1"));
@@ -320,7 +320,7 @@ fn e27_trust7_the_cluster_does_not_hand_an_identity_of_the_settings_to_the_app()
     let own = set("a", json!({"serviceAccountName": "x"}));
     let theirs = set("b", json!({"serviceAccountName": "x", "serviceAccountMode": "Pod"}));
     let rules = json!({"allowPodMode": true});
-    let after = Scene::new(&[own.clone()], &[theirs.clone()]).under(rules.clone()).injected();
+    let after = Scene::new(std::slice::from_ref(&own), std::slice::from_ref(&theirs)).under(rules.clone()).injected();
     assert_eq!(after["spec"]["automountServiceAccountToken"], json!(false));
     let after = Scene::new(&[own, theirs], &[]).under(rules).injected();
     assert_ne!(after["spec"]["automountServiceAccountToken"], json!(false));
@@ -343,7 +343,7 @@ fn e27_trust9_a_token_of_the_pod_does_not_cost_the_settings_their_identity() {
     let token =
         json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"audience": "v", "path": "t"}}]}}]);
     let theirs = set("b", json!({"volumes": token}));
-    let told = verdict(&Scene::new(&[own.clone()], &[]).write(Value::Null, theirs.clone()));
+    let told = verdict(&Scene::new(std::slice::from_ref(&own), &[]).write(Value::Null, theirs.clone()));
     assert!(told.starts_with("403 ") && told.contains("spec.volumes[0]"), "{told}");
     assert_eq!(verdict(&Scene::new(&[], &[own]).write(Value::Null, theirs.clone())), "accepted");
     let apart = set("a", json!({"serviceAccountName": "x", "selector": {"matchLabels": {"app": "other"}}}));

@@ -228,7 +228,7 @@ fn most<T>(mut too_many: usize, make: impl Fn(usize) -> Option<T>) -> Option<(us
     let mut next = 0;
     while next < too_many {
         match make(next) {
-            Some(made) => fits = Some((next, made)),
+            Some(result) => fits = Some((next, result)),
             None => too_many = next,
         }
         next = fits.as_ref().map_or(too_many, |(count, _)| usize::midpoint(*count, too_many).max(count + 1));

@@ -35,7 +35,7 @@ pub fn check_base(set: &SidecarSet, others: &[SidecarSet], errors: &mut Vec<Fiel
 /// TRUST-4: checks that a new canary of the cluster does not name a base that is in the settings. One that exists may be
 /// changed: it is left out where its base is injected.
 pub fn check_trust(set: &SidecarSet, old: Option<&SidecarSet>, others: &[SidecarSet], errors: &mut Vec<FieldError>) {
-    let Some(base) = set.canary_of().filter(|base| !old.is_some_and(|old| old.canary_of() == Some(base))) else {
+    let Some(base) = set.canary_of().filter(|base| old.is_none_or(|old| old.canary_of() != Some(base))) else {
         return;
     };
     if !set.is_of_settings() && others.iter().any(|other| other.name() == base && other.is_of_settings()) {

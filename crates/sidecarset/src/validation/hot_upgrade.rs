@@ -71,9 +71,10 @@ fn check_names(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         for (index, sidecar) in spec.list(list).iter().enumerate() {
             let name = sidecar.get("name").and_then(Value::as_str).unwrap_or_default();
             let here = Made { list, index, name };
-            let names = match is_pair(sidecar, list == "initContainers") {
-                true => Vec::from(halves(name)),
-                false => vec![name.to_owned()],
+            let names = if is_pair(sidecar, list == "initContainers") {
+                Vec::from(halves(name))
+            } else {
+                vec![name.to_owned()]
             };
             for name in names {
                 if let Some(there) = made.get(&name) {

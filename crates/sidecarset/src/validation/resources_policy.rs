@@ -13,7 +13,7 @@ use crate::sidecar_set::weight;
 /// Checks the policy of every container that has one.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if weight::expressions(spec.value) > weight::EXPRESSIONS_MAX {
-        return errors.add(|| FieldError::new(&spec.place, Cause::TooLong, weight::EXPRESSIONS_TOO_LONG));
+        return errors.add(|| FieldError::new(spec.place, Cause::TooLong, weight::EXPRESSIONS_TOO_LONG));
     }
     for list in super::LISTS {
         for container in spec.items(list) {

@@ -2,6 +2,7 @@
 //!
 //! The inputs are those that attacks have found, and their variations. No growth of a sample reaches them: each needs a
 //! certain text in a certain number of entries.
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use std::collections::BTreeMap;
 
@@ -187,7 +188,7 @@ fn shared_mounts(path: &str, mounts: usize, with_identity: bool) -> Input {
 
 /// Returns the creation of a Pod whose container, or the sidecar, has a name of one repeated character.
 fn named(text: &str, of_sidecar: bool) -> Input {
-    let name = text.repeat(LENGTH as usize * 15 / 16 / (json!(text).to_string().len() - 2));
+    let name = text.repeat(usize::try_from(LENGTH).unwrap() * 15 / 16 / (json!(text).to_string().len() - 2));
     let (app, agent) = if of_sidecar { ("web".to_owned(), name) } else { (name, "agent".to_owned()) };
     let pod = pod(json!([{"name": app, "image": IMAGE}]), json!({}));
     admission(&pod, json!([set("agent", json!([sidecar(&agent, json!({}))]), json!({}))]))
