@@ -509,6 +509,21 @@ no_bundle() {
   look_up v1 ConfigMap pillion-system sets Error "Cannot find v1/ConfigMap named 'sets' inside of namespace 'Some(\"pillion-system\")'"
 }
 
+@test "422: a new SidecarSet of the cluster with the name of one of the settings" {
+  no_bundle '.onBundleUnavailable = "UseSettings"'
+  request sidecarset-create-review.json
+  replay
+  refused 422 "the policy's settings have a SidecarSet of this name"
+}
+
+@test "422: a canary of the cluster for a SidecarSet of the settings" {
+  no_bundle '.onBundleUnavailable = "UseSettings"'
+  request sidecarset-create-review.json '.request.name = "canary" | .request.object |= (.metadata |= (.name = "canary" | .annotations = {
+    "apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "log-agent"}) | .spec.updateStrategy = {type: "NotUpdate"})'
+  replay
+  refused 422 'which only a canary of the settings replaces'
+}
+
 @test "503: the ConfigMap of bundleRef is not there" {
   no_bundle
   replay
@@ -760,6 +775,17 @@ granting() {
   session session-author-may.yml
   replay
   answer .allowed
+}
+
+@test "403: an author whose SidecarSet would get the rights of another one by merging" {
+  granting
+  jq '.sidecarSets[0] |= (.metadata.name = "metrics" | .spec |= (.containers[0] |= {name: "metrics", image}
+    | del(.volumes) | .serviceAccountName = "metrics" | .behaviorWhenServiceAccountInjection = "Merge"))' \
+    "$SETTINGS" > "$BATS_TEST_TMPDIR/merging.json"
+  SETTINGS=$BATS_TEST_TMPDIR/merging.json
+  session session-author-may.yml
+  replay
+  refused 403 'do not trust each other with a merged one'
 }
 
 @test "403: an author who does not hold it" {

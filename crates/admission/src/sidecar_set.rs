@@ -138,7 +138,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
         outcome.warnings.push([path.as_str(), wrong].concat());
     }
-    if operation == Operation::Update && is_in_settings(&name, context.others) {
+    if context.is_watched && operation == Operation::Update && is_in_settings(&name, context.others) {
         outcome.warnings.push(format!(
             "SidecarSet \"{name}\" is left out: the policy's settings have a SidecarSet of this name, which is the one that \
              is injected; rename one of them"
@@ -237,8 +237,12 @@ fn judge(
     let world = World { lookup, ..world };
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
-    canary::check_trust(set, old, others, &mut findings.invalid);
-    if old.is_none() && is_in_settings(set.name(), others) {
+    // A policy that reads no SidecarSets of the cluster injects none of them: the cluster's may be the originals of those
+    // in the settings (docs/migration.md).
+    if is_watched {
+        canary::check_trust(set, old, others, &mut findings.invalid);
+    }
+    if is_watched && old.is_none() && is_in_settings(set.name(), others) {
         let wrong = "the policy's settings have a SidecarSet of this name, which is the one that is injected; choose another \
                      name, or remove that one from the settings";
         findings.invalid.push(FieldError::invalid("metadata.name", set.name(), wrong));

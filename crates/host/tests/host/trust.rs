@@ -16,6 +16,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
+use crate::support::{admit, create_set};
 
 /// SidecarSets of the settings and of the cluster, with the rules for accounts.
 struct Scene {
@@ -280,6 +281,14 @@ fn e27_trust3_the_settings_win_a_name() {
     let changed = edited(theirs.clone(), |set| set["spec"]["selector"] = json!({"matchLabels": {"app": "other"}}));
     let answer = scene.write(theirs, changed);
     assert!(answer.accepted && answer.warnings.unwrap()[0].contains("is left out"));
+}
+
+/// The SidecarSets of the cluster may be the originals of those in the settings, as during a migration from OpenKruise.
+#[test]
+fn trust3_without_a_bundle_of_the_cluster_its_sidecar_sets_may_have_any_name() {
+    let own = set("a", json!({}));
+    let answer = admit(&create_set(&own), &json!({"sidecarSets": [own]}));
+    assert!(answer.accepted && answer.warnings.unwrap_or_default().is_empty());
 }
 
 #[test]
