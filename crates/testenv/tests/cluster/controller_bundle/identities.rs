@@ -15,12 +15,12 @@ use tokio::task::JoinSet;
 use super::{A_WHILE, NEW, SOON, Stage, decoded, impatient, set, with};
 use crate::support::{create, poke};
 
-/// Returns a SidecarSet that merges its account, with this verb on Pods.
+/// Returns the SidecarSet `a` or `b`, which merges its account with the other's, with this verb on Pods.
 fn merging(name: &str, image: &str, verb: &str) -> Value {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
     let fields = json!({
         "serviceAccountName": format!("{name}-account"), "behaviorWhenServiceAccountInjection": "Merge",
-        "serviceAccountPermissions": [rule],
+        "serviceAccountPermissions": [rule], "serviceAccountPartners": [if name == "a" { "b" } else { "a" }],
     });
     with(set(NEW, name, image), &fields)
 }

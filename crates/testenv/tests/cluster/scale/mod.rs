@@ -44,6 +44,7 @@ const SOON: Duration = Duration::from_mins(1);
 pub fn settings() -> Value {
     json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "serviceAccounts": {"mergeClusterSets": true},
         "bundleRef": {"namespace": NAMESPACE, "name": BUNDLE}
     })
 }

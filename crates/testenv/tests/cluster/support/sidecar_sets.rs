@@ -17,8 +17,15 @@ pub fn set(name: &str, fields: &Value) -> Value {
     set
 }
 
-/// Returns a SidecarSet that shares its identity, and may perform this verb on Pods.
+/// Returns a SidecarSet that shares its identity with others of the tests, and may perform this verb on Pods.
 pub fn merging(name: &str, verb: &str) -> Value {
     let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
-    set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]}))
+    let partners: Vec<&str> = ["logs", "metrics", "traces"].into_iter().filter(|partner| *partner != name).collect();
+    set(
+        name,
+        &json!({
+            "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule],
+            "serviceAccountPartners": partners,
+        }),
+    )
 }
