@@ -1,5 +1,7 @@
 //! A ControllerRevision: a stored version of a `SidecarSet` (REV-1 to REV-9).
 
+use std::sync::Arc;
+
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -8,8 +10,9 @@ use crate::names;
 use crate::tables::{self, CONTROLLER_REVISION, REVISION_SPEC, expect_text};
 
 /// A type-checked apps/v1 ControllerRevision. Nulls are removed, except in `data`, which stays as it was stored.
+/// Copies share the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllerRevision(Value);
+pub struct ControllerRevision(Arc<Value>);
 
 impl ControllerRevision {
     /// Decodes a manifest or an object from the cluster.
@@ -24,12 +27,12 @@ impl ControllerRevision {
         if errors.is_empty() {
             tables::decode(&mut object, &CONTROLLER_REVISION, &FieldPath::default(), &mut errors);
         }
-        if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self(Arc::new(object))) } else { Err(errors) }
     }
 
     /// Wraps an object that was decoded before.
     pub fn from_decoded(object: Value) -> Self {
-        Self(object)
+        Self(Arc::new(object))
     }
 
     /// Returns the parts that affect a Pod: the name, the hashes and the data. The result does not tell to which
@@ -101,10 +104,13 @@ fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
     let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
         return Err(vec![FieldError::required(path, "the revision holds no spec of a SidecarSet")]);
     };
-    let mut spec = spec.clone();
-    if let Value::Object(spec) = &mut spec {
-        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
-    }
+    let mut spec = match spec {
+        Value::Object(spec) => {
+            let known = spec.iter().filter(|(key, _)| REVISION_SPEC.field(key).is_some());
+            known.map(|(key, value)| (key.clone(), value.clone())).collect()
+        }
+        other => other.clone(),
+    };
     let mut errors = Vec::new();
     tables::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
     if errors.is_empty() { Ok(spec) } else { Err(errors) }

@@ -166,6 +166,49 @@ fn e18_sidecars_copy_so_many_mounts(#[case] mounts: usize, #[case] sets: usize, 
     assert!(message.starts_with(expected), "{message}");
 }
 
+/// The SidecarSets have so many containers each.
+#[rstest]
+#[case::one_set(&[251], "agent-0")]
+#[case::two_sets(&[125, 126], "agent-1")]
+#[case::as_many_as_allowed(&[125, 125], "")]
+fn e18_a_pod_gets_so_many_sidecars(#[case] counts: &[usize], #[case] refused: &str) {
+    let with = |(index, count): (usize, &usize)| {
+        edited(set(&format!("agent-{index}")), |set| {
+            let containers =
+                (0..*count).map(|number| json!({"name": format!("agent-{index}-{number}"), "image": "a:1"}));
+            set["spec"]["containers"] = containers.collect();
+        })
+    };
+    let sets: Vec<Value> = counts.iter().enumerate().map(with).collect();
+    let expected = if refused.is_empty() {
+        "accepted".to_owned()
+    } else {
+        format!(
+            "403 SidecarSet \"{refused}\": spec.containers: with those of this SidecarSet, the Pod would get more than 250 \
+             containers and init containers of SidecarSets; narrow the selectors of the SidecarSets, or give them fewer \
+             containers"
+        )
+    };
+    assert_eq!(told(&create_pod(&pod(), "u"), &sets), expected);
+}
+
+#[test]
+fn e18_a_sidecar_set_has_no_more_sidecars_than_a_pod_gets() {
+    let with = |containers: usize, init_containers: usize| {
+        edited(set("agent"), |set| {
+            let list = |name: &str, count: usize| -> Value {
+                (0..count).map(|index| json!({"name": format!("{name}-{index}"), "image": "a:1"})).collect()
+            };
+            set["spec"]["containers"] = list("c", containers);
+            set["spec"]["initContainers"] = list("i", init_containers);
+        })
+    };
+    assert_eq!(told(&create_set(&with(125, 125)), &[]), "accepted");
+    let message = told(&create_set(&with(125, 126)), &[]);
+    let expected = "spec.containers: Too many: a Pod gets at most 250 containers and init containers of SidecarSets";
+    assert!(message.starts_with("422 ") && message.contains(expected), "{message}");
+}
+
 #[test]
 fn e18_expressions_have_a_length_together() {
     let with = |bytes: usize| {

@@ -17,6 +17,7 @@ use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::requested_revision::Known;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
+use pillion_sidecarset::sidecar_set::weight::{self, SIDECARS_MAX};
 use serde_json::Value;
 
 use self::chosen_revision::There;
@@ -91,14 +92,37 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     bases.extend(matched.iter().filter_map(|set| set.canary_of));
     let known = Known::of(sources.revisions, sources.system_namespace);
     let there = There::of(query.pod);
+    let mut sidecars = 0_usize;
     for set in matched {
         match chosen_revision::suitable(set.open(), query, (&known, sources.lookup), &there) {
-            Ok(suitable) if !bases.contains(set.name) => selection.sets.push(suitable),
+            Ok(suitable) if !bases.contains(set.name) => {
+                sidecars += weight::sidecars(&suitable);
+                // The sets after it are not even hashed.
+                if sidecars > SIDECARS_MAX {
+                    selection.reasons.push(too_many_sidecars(set.name));
+                    break;
+                }
+                selection.sets.push(suitable);
+            }
             Ok(_) => {}
             Err(reason) => selection.reasons.push(reason),
         }
     }
     selection
+}
+
+/// Returns the reason why a Pod does not get the sidecars of this set, nor those of the sets after it.
+fn too_many_sidecars(set: &str) -> Reason {
+    let problem = format!(
+        "with those of this SidecarSet, the Pod would get more than {SIDECARS_MAX} containers and init containers of \
+         SidecarSets"
+    );
+    Reason::forbidden(
+        "spec.containers",
+        problem,
+        "narrow the selectors of the SidecarSets, or give them fewer containers",
+    )
+    .about(set)
 }
 
 /// Whether a set matches a Pod (MATCH-4 to MATCH-6), regardless of canaries. Checks labels first, because the Namespace

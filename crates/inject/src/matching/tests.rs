@@ -77,6 +77,47 @@ fn e18_a_pod_gets_so_many_sets() {
     );
 }
 
+/// The SidecarSets have so many containers and init containers.
+#[rstest]
+#[case::one_with_all(&[(125, 125)], None)]
+#[case::one_with_more(&[(125, 126)], Some("s0"))]
+#[case::two_with_all(&[(200, 0), (0, 50)], None)]
+#[case::two_with_more(&[(200, 0), (0, 51), (1, 0)], Some("s1"))]
+fn e18_a_pod_gets_so_many_sidecars(#[case] counts: &[(usize, usize)], #[case] refused: Option<&str>) {
+    let list = |count: usize, name: &str| -> Value {
+        (0..count).map(|index| json!({"name": format!("{name}-{index}"), "image": "i:1"})).collect()
+    };
+    let sets: Vec<_> = counts
+        .iter()
+        .enumerate()
+        .map(|(index, (containers, init_containers))| {
+            let lists = json!({
+                "containers": list(*containers, &format!("c{index}")),
+                "initContainers": list(*init_containers, &format!("i{index}")),
+            });
+            set(&format!("s{index}"), &lists)
+        })
+        .collect();
+    let expected = refused.map(|name| {
+        format!(
+            "SidecarSet \"{name}\": spec.containers: with those of this SidecarSet, the Pod would get more than 250 containers \
+             and init containers of SidecarSets; narrow the selectors of the SidecarSets, or give them fewer containers"
+        )
+    });
+    assert_eq!(selected_from(&cluster(), "prod", &pod(), &sets, &[], "u").err(), expected);
+}
+
+#[test]
+fn e18_a_base_that_its_canary_replaces_brings_no_sidecars() {
+    let list = |name: &str| -> Value { (0..200).map(|index| json!({"name": format!("{name}-{index}")})).collect() };
+    let canary = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "a"});
+    let sets = [
+        set("a", &json!({"containers": list("a")})),
+        set("b", &json!({"containers": list("b"), "annotations": canary})),
+    ];
+    assert_eq!(selected("prod", &sets), ["b"]);
+}
+
 #[rstest]
 #[case::labels(json!({}), true)]
 #[case::other_labels(json!({"selector": {"matchLabels": {"app": "y"}}}), false)]

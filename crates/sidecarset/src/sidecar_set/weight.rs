@@ -1,5 +1,5 @@
-//! Limits on SidecarSets together: the number of containers and volumes relative to their length, and the length of
-//! expressions (E18).
+//! Limits on SidecarSets together: the number of containers and volumes relative to their length, the length of
+//! expressions, and the number of sidecars (E18).
 //!
 //! Defaults make a short container several times longer, and then it is hashed twice and validated. For `{}` this takes
 //! as long as for half a kilobyte of JSON. Useful containers and volumes are longer than the limit requires.
@@ -32,6 +32,15 @@ pub fn is_too_dense(sets: &[SidecarSet]) -> bool {
         left = left.saturating_sub(json::length(set.as_value(), left));
         left > 0
     }) && left > 0
+}
+
+/// The most sidecars that one Pod gets, from all SidecarSets. Each is compared with the others and with the Pod, its
+/// expressions are parsed and its pattern is compiled, and a hot-upgrade pair is built and recorded twice.
+pub const SIDECARS_MAX: usize = 250;
+
+/// Returns the number of containers and init containers of a SidecarSet.
+pub fn sidecars(set: &SidecarSet) -> usize {
+    set.init_containers().len() + set.containers().len()
 }
 
 /// The most bytes that the expressions of all SidecarSets may have together: a thousand sidecars with four typical

@@ -23,9 +23,9 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::{SidecarSet, weight};
 use crate::upgrades::{RolloutSettings, Upgrades};
-use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::pod_validation;
@@ -57,6 +57,9 @@ impl LookupErrors {
 
 /// Checks a defaulted `SidecarSet` with all rules that need neither another object nor a lookup (VAL-2 to VAL-13).
 pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
+    if weight::sidecars(set) > weight::SIDECARS_MAX {
+        return vec![too_many_sidecars()];
+    }
     let mut errors = Vec::new();
     let object = Node::root(set.as_value());
     let spec = object.part("spec");
@@ -72,6 +75,15 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     patch_pod_metadata::check(&spec, &mut errors);
     errors.extend(Upgrades::of(set, &RolloutSettings::default()).1);
     errors
+}
+
+/// Returns the error of a SidecarSet that no Pod can get (E18).
+fn too_many_sidecars() -> FieldError {
+    let limit = weight::SIDECARS_MAX;
+    let detail = format!(
+        "a Pod gets at most {limit} containers and init containers of SidecarSets; make several SidecarSets for different Pods"
+    );
+    FieldError::new("spec.containers", Cause::TooMany, detail)
 }
 
 /// The stand-in container for a `SidecarSet` that has only init containers.

@@ -361,6 +361,58 @@ fn long_expressions(term: &str, bytes: usize) -> [Input; 3] {
     ]
 }
 
+/// Returns sidecars with a policy each, whose patterns all differ, and whose commands have so many bytes.
+fn sidecars_of_patterns([sets, sidecars, command]: [usize; 3], upgrade: &Value) -> Input {
+    let sets = list(sets, |set_index| {
+        let sidecars = list(sidecars, |index| {
+            let pattern = format!("^(a|worker-[0-9]+)${set_index}{index}|a");
+            let mut fields = policy("sum", &pattern, ["cpu*2", "memory*2"]);
+            fields["command"] = json!(["a".repeat(command)]);
+            fields["upgradeStrategy"] = upgrade.clone();
+            sidecar(&format!("s{set_index}-{index:04}"), fields)
+        });
+        set(&format!("agent-{set_index}"), sidecars, json!({}))
+    });
+    admission(&pod(sized(1), json!({})), sets)
+}
+
+fn pairs() -> Value {
+    json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "a"})
+}
+
+/// Returns a container with a long `lifecycle`, and pairs whose patterns match no container.
+fn hooks_and_pairs(hooks: usize, pairs_of_set: usize) -> Input {
+    let hook = json!({"exec": {"command": ["/agent", "drain"]}});
+    let lifecycle = map(hooks, |index| (format!("preStop-{index:06}"), hook.clone()));
+    let containers = json!([{"name": "web", "image": IMAGE, "lifecycle": lifecycle}]);
+    let sidecars = list(pairs_of_set, |index| {
+        let cpu = "min(max(cpu*10%, 50m), 2)";
+        let mut fields =
+            policy("sum", &format!("^(web|worker-[0-9]+)$-{index:06}"), [cpu, "min(memory*25%, 256Mi) + 16Mi"]);
+        fields["upgradeStrategy"] = pairs();
+        sidecar(&format!("agent-sized-{index:06}"), fields)
+    });
+    admission(&pod(containers, json!({})), json!([set("agent", sidecars, json!({}))]))
+}
+
+/// Returns pairs with so many variables each.
+fn pairs_and_variables(pairs_of_set: usize, variables: usize) -> Input {
+    let env = list(variables, |index| json!({"name": format!("V{index}"), "value": "a"}));
+    let sidecars =
+        list(pairs_of_set, |index| sidecar(&format!("s{index:03}"), json!({"env": env, "upgradeStrategy": pairs()})));
+    admission(&pod(app(), json!({})), json!([set("agent", sidecars, json!({}))]))
+}
+
+/// Returns the writing of a SidecarSet, and settings, with sidecars whose patterns all differ.
+fn written_patterns(sidecars: usize, command: usize) -> [Input; 2] {
+    let input = sidecars_of_patterns([1, sidecars, command], &json!({}));
+    let set = input.document()["settings"]["sidecarSets"][0].clone();
+    [
+        Input::validate("sidecarset", create(Resource::SIDECAR_SET, &set)).with("settings", json!({})),
+        Input::settings("settings", json!({"sidecarSets": [set]})),
+    ]
+}
+
 /// Returns the writing of a SidecarSet whose annotations are compared with expressions of the whitelist.
 fn whitelisted(keys: usize, length: usize, expression: &str) -> Input {
     let annotations = map(keys, |index| (format!("a.b/{}{index:05}", "a".repeat(length - 9)), json!("1")));
@@ -453,6 +505,18 @@ fn whitelisted(keys: usize, length: usize, expression: &str) -> Input {
 #[case::sidecar_of_quotes(named("\"", true))]
 #[case::sidecar_of_controls(named("\u{1}", true))]
 #[case::container_of_brackets(named("[", false))]
+#[case::hooks_and_pairs(hooks_and_pairs(8_000, 900))]
+#[case::hooks_and_pairs_within_the_limit(hooks_and_pairs(12_000, 250))]
+#[case::sidecars_of_patterns(sidecars_of_patterns([1, 1_000, 600], &json!({})))]
+#[case::sidecars_of_patterns_in_sets(sidecars_of_patterns([4, 600, 0], &json!({})))]
+#[case::sidecars_of_patterns_within_the_limit(sidecars_of_patterns([1, 250, 3_700], &json!({})))]
+#[case::pairs_of_patterns(sidecars_of_patterns([4, 500, 0], &pairs()))]
+#[case::pairs_of_patterns_within_the_limit(sidecars_of_patterns([1, 250, 3_600], &pairs()))]
+#[case::pairs_and_variables(pairs_and_variables(250, 120))]
+#[case::written_patterns(written_patterns(1_000, 100)[0].clone())]
+#[case::written_patterns_within_the_limit(written_patterns(250, 1_700)[0].clone())]
+#[case::patterns_in_settings(written_patterns(1_000, 600)[1].clone())]
+#[case::patterns_in_settings_within_the_limit(written_patterns(250, 3_700)[1].clone())]
 fn e18_products_of_two_objects(#[case] input: Input) {
     let Some((counter, _)) = surveyed() else { return };
     assert!(input.length().unwrap() < LENGTH, "{} bytes", input.length().unwrap());
