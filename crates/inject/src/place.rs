@@ -14,7 +14,8 @@ use super::readmission;
 const TRIED_MAX: usize = 8;
 
 /// Puts sidecars into one of the Pod's lists, before or after all other containers (INJ-25). A sidecar takes the place
-/// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4), but not where it is (ORDER-7).
+/// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4). One that goes before the others
+/// does not stay where it is (ORDER-7).
 pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     if sidecars.is_empty() {
         return;
@@ -43,16 +44,20 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
             place = place.or(Some(index));
         }
         let found = place.and_then(|index| Some((index, existing.get_mut(index)?)));
-        let container = if let Some((index, there)) = found {
-            if let Some(places) = &mut places {
-                places.remove(&index);
-            }
-            taken.insert(index);
-            if is_ours { std::mem::take(there) } else { readmission::replacement(there, container) }
-        } else {
-            container
+        let Some((index, there)) = found else {
+            if goes_before { &mut before } else { &mut after }.push(container);
+            continue;
         };
-        if goes_before { &mut before } else { &mut after }.push(container);
+        if let Some(places) = &mut places {
+            places.remove(&index);
+        }
+        if !is_ours {
+            *there = readmission::replacement(there, container);
+        }
+        if goes_before {
+            before.push(std::mem::take(there));
+            taken.insert(index);
+        }
     }
     let others = std::mem::take(existing).into_iter().enumerate().filter(|(index, _)| !taken.contains(index));
     before.extend(others.map(|(_, container)| container));
