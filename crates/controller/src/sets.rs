@@ -103,9 +103,11 @@ impl Sets {
         all
     }
 
-    /// Whether the contents of this SidecarSet are unknown: its absence then proves nothing.
+    /// Whether the contents of this SidecarSet are unknown: its absence then proves nothing. They are known if the
+    /// settings have a SidecarSet of this name, whatever the cluster has (TRUST-3).
     pub fn is_unknown(&self, name: &str) -> bool {
-        self.problem.is_some() || self.refused.iter().any(|refused| refused.name == name)
+        let is_there = || self.sets.iter().any(|set| set.name() == name);
+        self.problem.is_some() || (self.refused.iter().any(|refused| refused.name == name) && !is_there())
     }
 }
 
@@ -188,6 +190,7 @@ mod tests {
             ]
         );
         assert!(all.is_unknown("c") && !all.is_unknown("a"));
+        assert!(!all.is_unknown("b"), "TRUST-3: the settings have it");
     }
 
     #[test]

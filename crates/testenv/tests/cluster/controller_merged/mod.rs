@@ -39,7 +39,7 @@ pub async fn cluster() -> (&'static Cluster, MutexGuard<'static, ()>) {
     (CLUSTER.get_or_init(async || Cluster::start(Options::new().controller_manager()).await.unwrap()).await, turn)
 }
 
-/// Returns a SidecarSet that merges an account with this verb on Pods.
+/// Returns the SidecarSet `a` or `b`, which merges its account with the other's, with this verb on Pods.
 pub fn set(name: &str, verb: &str) -> Value {
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -48,7 +48,8 @@ pub fn set(name: &str, verb: &str) -> Value {
             "containers": [{"name": name, "image": "agent:1"}],
             "updateStrategy": {"type": "NotUpdate"},
             "serviceAccountName": format!("{name}-account"), "behaviorWhenServiceAccountInjection": "Merge",
-            "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]
+            "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}],
+            "serviceAccountPartners": [if name == "a" { "b" } else { "a" }],
         },
     })
 }
