@@ -36,7 +36,9 @@ pub fn check_claims(
     findings: &mut Findings,
 ) {
     let (set, other) = (claims.set, others.set);
-    check_tokens(claims, (others, theirs), rules, findings);
+    if declared.service_account.is_none() {
+        return check_tokens(claims, (others, theirs), rules, findings);
+    }
     let (Some(account), Some(their_account)) = (shared(declared), shared(theirs)) else { return };
     if account == their_account || are_related(set, other) || !claims.may_meet(others) {
         return;
@@ -81,7 +83,7 @@ fn token_volume<'a>(set: &'a SidecarSet, rules: &Rules) -> Option<(usize, &'a Va
 
 /// TRUST-9: refuses a set of the cluster with a volume that holds a token of the Pod's account, if a set of the settings
 /// gives its account to the same Pods: the Pod would keep its own account (TOK-0), and the sidecars of the settings would
-/// lose their identity.
+/// lose their identity. One such set of the settings is reported, since the volumes are searched for each (E18).
 fn check_tokens(
     claims: &Claims<'_>,
     (others, theirs): (&Claims<'_>, &Declared),
@@ -89,10 +91,12 @@ fn check_tokens(
     findings: &mut Findings,
 ) {
     let (set, other) = (claims.set, others.set);
-    let Some((account, (index, volume))) = shared(theirs).zip(token_volume(set, rules)) else { return };
-    if set.is_of_settings() || !other.is_of_settings() || are_related(set, other) || !claims.may_meet(others) {
+    let is_concerned = !set.is_of_settings() && other.is_of_settings() && findings.refused.is_empty();
+    let Some(account) = shared(theirs).filter(|_| is_concerned) else { return };
+    if are_related(set, other) || !claims.may_meet(others) {
         return;
     }
+    let Some((index, volume)) = token_volume(set, rules) else { return };
     let problem = format!(
         "the volume \"{}\" holds a token of the Pod's ServiceAccount, and SidecarSet \"{}\" of the policy's settings gives \
          the same Pods the ServiceAccount \"{account}\"",
