@@ -8,7 +8,7 @@ use crate::name_validation;
 use crate::node::{Node, lower_case};
 
 /// The size limit of all annotations of an object together, keys and values, in bytes. It is that of the API server.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+pub const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Returns an error if the annotations of an object in a request are longer than the API server allows. It checks that
 /// after the webhooks, so callers check it before they parse an annotation (E18).

@@ -12,6 +12,7 @@ mod windows;
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::annotations::ANNOTATIONS_MAX;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
@@ -24,8 +25,6 @@ use super::list::List;
 
 /// The length of the longest name of a container, in bytes (RFC 1123).
 const NAME_MAX: usize = 63;
-/// The API server's limit for all annotations of an object, keys and values, in bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// The containers that an injection adds to a Pod.
 #[derive(Clone, Copy)]
