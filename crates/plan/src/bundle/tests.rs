@@ -1,7 +1,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 mod back;
+mod settings;
 mod shards;
+mod trust;
 
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_kubernetes::json;
@@ -383,108 +385,6 @@ fn sets_of_the_settings_come_before_those_of_the_cluster() {
 fn of_settings(set: Value) -> SidecarSet {
     let set = pillion_sidecarset::sidecar_set::decode::decode(set).unwrap().into_sidecar_set();
     set.with_origin(Origin::Settings)
-}
-
-#[test]
-fn trust4_a_canary_of_the_cluster_does_not_replace_a_set_of_the_settings() {
-    let canary = edited(
-        set("canary", "canary:1"),
-        "/metadata/annotations",
-        json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "base"}),
-    );
-    // It was there when its base was one of the cluster.
-    let mut world = World::new([set("base", "base:1"), canary]);
-    world.settle();
-    assert_eq!(world.images(), ["base:1", "canary:1"]);
-    world.take("base");
-    world.settings.sidecar_sets = vec![of_settings(set("base", "own"))];
-    let plan = world.settle();
-    let (place, why, message) = said(&plan, "canary");
-    assert_eq!((place, why), (Place::Out, Why::InSettings));
-    assert!(message.contains("its base \"base\" is a SidecarSet of the policy's settings"), "{message}");
-    assert_eq!(world.images(), [""; 0]);
-}
-
-#[test]
-fn trust2_a_set_that_no_longer_merges_stays_and_says_so() {
-    let merging = |name: &str, account: &str| {
-        let set = edited(set(name, name), "/spec/serviceAccountName", json!(account));
-        edited(set, "/spec/behaviorWhenServiceAccountInjection", json!("Merge"))
-    };
-    let mut world = World::new([merging("a", "x"), merging("b", "y"), merging("c", "x")]);
-    world.settings.gates.service_account_injection = true;
-    // An earlier version took them all.
-    world.settings.service_accounts.merge_cluster_sets = true;
-    assert_eq!(said(&world.settle(), "a").2, "Pods are injected with this version");
-    world.settings.service_accounts.merge_cluster_sets = false;
-    let plan = world.settle();
-    assert_eq!(world.images(), ["a", "b", "c"]);
-    assert_eq!(
-        said(&plan, "a").2,
-        "Pods are injected with this version; Pods that SidecarSet \"b\" matches, too, are refused: the two do not trust each \
-         other with a merged ServiceAccount; add \"a\" to spec.serviceAccountPartners of SidecarSet \"b\" and \"b\" to \
-         spec.serviceAccountPartners of SidecarSet \"a\""
-    );
-    // A new version is judged.
-    world.put(edited(merging("b", "y"), "/spec/containers/0/image", json!("b:2")));
-    let plan = world.settle();
-    let (place, why, message) = said(&plan, "b");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
-    assert!(message.contains("do not trust each other with a merged one"), "{message}");
-    assert_eq!(world.images(), ["a", "b", "c"]);
-}
-
-/// The policies of a policy server have no `sidecarSets`, because it copies their settings for each request.
-#[test]
-fn set1_sidecar_sets_of_the_settings_join_the_bundle_if_they_are_asked_to() {
-    let stored_version = json!({"revision": {"customVersion": "v1"}});
-    let own = edited(set("a", "own"), "/spec/injectionStrategy", stored_version);
-    let own = edited(own, "/metadata/managedFields", json!([{"manager": "kubectl"}]));
-    let mut world = World::new([set("a", "cluster"), set("b", "b:1")]);
-    world.settings.sidecar_sets = vec![of_settings(own)];
-    world.settings.controller_revisions = vec![revision("a-1", 1, "own:1")];
-    world.settle();
-    assert_eq!(world.images(), ["b:1"]);
-
-    world.with_settings = true;
-    assert_eq!(said(&world.settle(), "a").1, Why::InSettings);
-    assert_eq!(world.images(), ["own", "b:1"]);
-    let kept = stored(&world.at, &world.config_maps);
-    assert_eq!(kept[0].revision().unwrap().name(), "a-1");
-    assert!(kept[0].as_value()["metadata"].get("managedFields").is_none());
-    // TRUST-1: the policy cannot know otherwise which of them was written where.
-    assert_eq!(kept.iter().map(SidecarSet::origin).collect::<Vec<_>>(), [Origin::Settings, Origin::Cluster]);
-
-    // Later, only the SidecarSet of the cluster is there.
-    world.settings.sidecar_sets.clear();
-    world.settle();
-    assert_eq!(world.images(), ["cluster", "b:1"]);
-}
-
-#[test]
-fn trust10_sidecar_sets_of_the_settings_get_their_room() {
-    let young = edited(set("0-young", "young"), "/metadata/creationTimestamp", json!("2026-01-02T00:00:00Z"));
-    let mut world = World::new([young, set("b", "b:1")]);
-    // A set of the settings also has its origin in the bundle.
-    (world.with_settings, world.max) = (true, world.settle().length + 30);
-    world.settings.sidecar_sets = vec![of_settings(set("a", "own"))];
-    let plan = world.plan();
-    let (place, why, message) = said(&plan, "0-young");
-    assert_eq!((place, why), (Place::Out, Why::TooLong));
-    assert!(message.contains("the SidecarSets of the policy's settings come first"), "{message}");
-    let plan = world.settle();
-    assert_eq!(world.images(), ["own", "b:1"]);
-    assert_eq!(said(&plan, "0-young").1, Why::TooLong, "it does not come back");
-}
-
-#[test]
-fn sidecar_sets_of_the_settings_that_do_not_fit_alone_leave_the_bundle_as_it_is() {
-    let mut world = World::new([set("b", "b:1")]);
-    (world.with_settings, world.max) = (true, world.settle().length);
-    world.settings.sidecar_sets =
-        vec![of_settings(set("a", &"own".repeat(400))), of_settings(set("c", &"o-w-n".repeat(400)))];
-    assert!(matches!(world.plan().obstacle, Some(Obstacle::TooLong(_))));
-    assert_eq!(world.images(), ["b:1"]);
 }
 
 fn revision(name: &str, number: i64, image: &str) -> ControllerRevision {
