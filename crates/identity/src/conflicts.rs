@@ -6,13 +6,13 @@ use pillion_kubernetes::selector::{Possible, Selector};
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::{Claims, are_related};
+use serde_json::Value;
 
 use super::declared::{ACCOUNT, Declared, Mode, OnConflict, PARTNERS, path};
 use super::partners::{self, Side};
 use super::rules::{Otherwise, Rules};
 use super::tokens::volumes;
 use super::validation::{Findings, refusal};
-use serde_json::Value;
 
 /// Checks whether `set` and another SidecarSet want different accounts for one Pod. They do not conflict if both merge
 /// and trust each other (TRUST-2), or if one is a canary of the other.
@@ -46,15 +46,16 @@ pub fn check_claims(
     let both_merge = declared.on_conflict == OnConflict::Merge && theirs.on_conflict == OnConflict::Merge;
     let side = Side { name: set.name(), declared, origin: set.origin() };
     let their_side = Side { name: other.name(), declared: theirs, origin: other.origin() };
-    let (why, remedy) = match both_merge {
-        true if rules.merge_cluster_sets || side.trusts(&their_side) => return,
-        true => {
-            let remedy = partners::remedy(&side, &their_side);
-            let remedy =
-                format!("{remedy}, or give them one account or the mode Isolate (serviceAccounts.mergeClusterSets)");
-            ("the two do not trust each other with a merged one", remedy)
-        }
-        false => ("not both merge", "give them one account, the behaviour Merge or the mode Isolate".to_owned()),
+    if both_merge && (rules.merge_cluster_sets || side.trusts(&their_side)) {
+        return;
+    }
+    let (why, remedy) = if both_merge {
+        let remedy = partners::remedy(&side, &their_side);
+        let remedy =
+            format!("{remedy}, or give them one account or the mode Isolate (serviceAccounts.mergeClusterSets)");
+        ("the two do not trust each other with a merged one", remedy)
+    } else {
+        ("not both merge", "give them one account, the behaviour Merge or the mode Isolate".to_owned())
     };
     let name = other.name();
     let problem =

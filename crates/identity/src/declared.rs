@@ -114,15 +114,22 @@ impl Declared {
     pub fn of(set: &SidecarSet) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let account = text(set, ACCOUNT, &mut errors);
+        let json_of = |annotation: &str| json::parse(annotation.as_bytes()).ok();
+        let read_partners = |names: &Value, at: &FieldPath<'_>| partners::read(names, at, set.name());
         let declared = Self {
             on_conflict: choice(set, CONFLICT, &mut errors),
             mode: choice(set, MODE, &mut errors),
-            permissions: list_of(set, PERMISSIONS, read_rules, &mut errors),
-            tokens: list_of(set, TOKENS, audience::read, &mut errors),
-            partners: list_of(set, PARTNERS, |names, at| partners::read(names, at, set.name()), &mut errors),
+            permissions: list_of(set, PERMISSIONS, json_of, read_rules, &mut errors),
+            tokens: list_of(set, TOKENS, json_of, audience::read, &mut errors),
+            partners: list_of(set, PARTNERS, partners::of_annotation, read_partners, &mut errors),
             service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
         };
         if errors.is_empty() { Ok(declared) } else { Err(errors) }
+    }
+
+    /// Whether the Pods of the set may run under a merged account (IDC-6).
+    pub fn merges(&self) -> bool {
+        self.service_account.is_some() && self.on_conflict == OnConflict::Merge && self.mode != Mode::Isolate
     }
 
     /// Runs the checks that need neither settings nor the cluster: IDV-2, IDV-6, IDV-7, E16. Returns errors and
@@ -138,7 +145,7 @@ impl Declared {
                     CONFLICT.name, PERMISSIONS.name
                 ));
             }
-            if self.on_conflict == OnConflict::Merge && self.mode != Mode::Isolate && !self.tokens.is_empty() {
+            if self.merges() && !self.tokens.is_empty() {
                 warnings.push(format!(
                     "spec.{}: a Pod that runs under a merged ServiceAccount gets none of these tokens; mode Isolate gives them in any case",
                     TOKENS.name
@@ -346,10 +353,11 @@ fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<F
     })
 }
 
-/// Reads a list from its field, or else from its annotation.
+/// Reads a list from its field, or else from its annotation, whose text `parse` turns into a list.
 fn list_of<T>(
     set: &SidecarSet,
     field: Field,
+    parse: impl FnOnce(&str) -> Option<Value>,
     read: impl FnOnce(&Value, &FieldPath<'_>) -> Result<Vec<T>, Vec<FieldError>>,
     errors: &mut Vec<FieldError>,
 ) -> Vec<T> {
@@ -358,10 +366,7 @@ fn list_of<T>(
     let in_annotation = if annotation.is_empty() {
         None
     } else {
-        let list = match field.name {
-            name if name == PARTNERS.name => partners::of_annotation(annotation),
-            _ => json::parse(annotation.as_bytes()).ok(),
-        };
+        let list = parse(annotation);
         if list.is_none() {
             let detail = format!("must be a JSON list, as in spec.{}", field.name);
             errors.push(FieldError::new(annotation_path(field), Cause::Invalid, detail));

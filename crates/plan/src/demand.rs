@@ -10,7 +10,7 @@ use pillion_admission::settings::Settings;
 use pillion_identity::audience::AudienceToken;
 use pillion_identity::decide;
 use pillion_identity::decision::Asking;
-use pillion_identity::declared::{Mode, OnConflict};
+use pillion_identity::declared::Mode;
 use pillion_identity::rules::{Otherwise, Rules};
 use pillion_identity::target::Target;
 use pillion_identity::tokens::Owners;
@@ -201,8 +201,7 @@ impl<'a> Demands<'a> {
 
     fn merges(&self, candidate: &Candidate<'_>) -> bool {
         candidate.asking().is_some_and(|Asking { account, declared, .. }| {
-            declared.on_conflict == OnConflict::Merge
-                && declared.mode != Mode::Isolate
+            declared.merges()
                 && (declared.mode != Mode::Pod || self.rules.allow_pod_mode)
                 && self.rules.allows(self.namespace, account)
         })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
-use pillion_identity::declared::{Declared, Mode, OnConflict};
+use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -174,6 +174,5 @@ pub(super) fn declared(set: &SidecarSet) -> Declared {
 }
 
 fn merges(set: &SidecarSet) -> bool {
-    let declared = declared(set);
-    declared.service_account.is_some() && declared.on_conflict == OnConflict::Merge && declared.mode != Mode::Isolate
+    declared(set).merges()
 }

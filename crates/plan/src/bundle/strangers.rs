@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use pillion_admission::settings::Settings;
-use pillion_identity::declared::{Declared, Mode, OnConflict};
+use pillion_identity::declared::Declared;
 use pillion_identity::partners::{self, Side};
 use pillion_identity::rules::Otherwise;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -56,8 +56,5 @@ pub(super) fn remarks<'a>(all: impl Iterator<Item = &'a SidecarSet>, settings: &
 /// Returns a set that shares a merged account where others of another account match.
 fn merging(set: &SidecarSet) -> Option<(Claims<'_>, Declared)> {
     let declared = Declared::of(set).ok()?;
-    let merges = declared.service_account.is_some()
-        && declared.on_conflict == OnConflict::Merge
-        && declared.mode != Mode::Isolate;
-    merges.then(|| (Claims::of(set), declared))
+    declared.merges().then(|| (Claims::of(set), declared))
 }
