@@ -14,7 +14,7 @@ pub struct Asking {
     pub account: String,
     /// The identity fields of the set.
     pub declared: Declared,
-    /// Where the set was written.
+    /// Whether the set comes from the settings or from the cluster.
     pub origin: Origin,
 }
 

@@ -203,7 +203,7 @@ fn e26_trust2_who_writes_a_set_is_told_which_line_is_missing() {
     let updated = verdict(&scene.write(refusing, humble(&["a"])));
     assert!(updated.starts_with("403 ") && updated.contains(line), "{updated}");
     assert_eq!(verdict(&Scene::new(&[mighty(&["b"])], &[]).write(Value::Null, humble(&["a"]))), "accepted");
-    // Where the two only may meet, the author is warned.
+    // Only some Pods match both SidecarSets: the policy accepts the new one and warns its author.
     let elsewhere = edited(humble(&["a"]), |set| set["spec"]["selector"] = json!({"matchLabels": {"tier": "front"}}));
     let answer = scene.write(Value::Null, elsewhere);
     let warnings = answer.warnings.clone().unwrap_or_default();

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(of_authority(Operation::Update, &replaced, &held, ANN).len(), 1);
     }
 
-    /// Before the guard was there, somebody may have written an immutable one. Its publisher cannot correct it.
+    /// Somebody may have written an immutable ConfigMap before Pillion was installed. Its publisher cannot update it.
     #[test]
     fn e25_an_immutable_authority_can_be_deleted() {
         let frozen = with("/immutable", json!(true));

@@ -67,7 +67,7 @@ pub struct CompiledSet<'a> {
     pub paused: bool,
     /// The name of the base, if the set is a canary.
     pub canary_of: Option<&'a str>,
-    /// Where the set was written.
+    /// Whether the set comes from the settings or from the cluster.
     pub origin: Origin,
     body: Body<'a>,
 }

@@ -236,7 +236,7 @@ fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Fi
     if settings.is_some() && !context.gates.service_account_injection {
         return Vec::new();
     }
-    // Without settings, nobody knows where the SidecarSets will be: tell what holds in the cluster.
+    // Without settings, the SidecarSets count as SidecarSets of the cluster, for which more rules hold.
     let origin = settings.map_or(Origin::Cluster, |judged| origin_beside(&judged.settings));
     let members: Vec<_> = others(subjects, context)
         .map(Member::beside)

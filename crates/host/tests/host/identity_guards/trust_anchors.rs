@@ -129,7 +129,7 @@ fn e25_tok13_no_other_service_is_called_kubernetes() {
     assert_eq!(told(&at_home(written("UPDATE", &moved, &forged))), "accepted");
 }
 
-/// What has another name is left alone, and so is everything without the gate: then no sidecar has a token of its own.
+/// The guard checks no ConfigMap of another name. Without the gate it checks none: then no sidecar has its own token.
 #[test]
 fn e25_other_objects_and_other_clusters_are_left_alone() {
     for name in ["settings", "kube-root-ca.crt.old", "kubernetes-dashboard"] {

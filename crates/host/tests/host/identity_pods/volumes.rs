@@ -87,7 +87,7 @@ fn idc11_two_owners_of_one_account_are_no_partners() {
     assert_eq!(told(&pod(), &sets), "accepted", "one operator wrote the settings");
 }
 
-/// A Pod that keeps its own account gives nobody an identity.
+/// In a Pod that keeps its own account, no SidecarSet gets an identity.
 #[test]
 fn idc11_only_an_identity_makes_a_volume_its_owners() {
     let sets = [with_conf(set("a", "agent"), folder()), with_conf(plain("b"), folder())];
