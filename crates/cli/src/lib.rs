@@ -17,6 +17,7 @@ pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
 pub mod files;
+pub mod installation;
 pub mod module;
 mod policy_fields;
 pub mod preview;

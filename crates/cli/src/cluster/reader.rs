@@ -91,16 +91,26 @@ impl Reader {
         if let Some(found) = lock(&self.found).get(&key) {
             return found.clone();
         }
-        let found = self.wait(self.api(kind, namespace).get_opt(name));
-        let found = match found {
-            Ok(object) => Ok(object.and_then(plain)),
-            Err(error) => {
-                let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-                Err(self.note(Trouble::of(&error, "get", format!("{} {place}{name}", kind.1), kind)))
-            }
-        };
+        let found = self.try_get(kind, namespace, name).map_err(|trouble| self.note(trouble));
         lock(&self.found).insert(key, found.clone());
         found
+    }
+
+    /// Like [`Self::get`], for an object that the command can do without: [`Self::check`] does not tell of the failure, and
+    /// nothing is remembered.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow the request.
+    pub fn try_get(&self, kind: Kind<'_>, namespace: Option<&str>, name: &str) -> Found {
+        match self.wait(self.api(kind, namespace).get(name)) {
+            Ok(object) => Ok(plain(object)),
+            // Where the kind is not served, the answer is no object of Kubernetes but a text.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => {
+                let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+                Err(Trouble::of(&error, "get", format!("{} {place}{name}", kind.1), kind))
+            }
+        }
     }
 
     /// Returns all objects of a kind, or `None` if the API server does not serve the kind. `labels` is a selector in the
@@ -109,6 +119,19 @@ impl Reader {
     /// # Errors
     /// [`Trouble`] if the cluster does not answer, or does not allow the request.
     pub fn list(
+        &self,
+        kind: Kind<'_>,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Option<Vec<Value>>, Trouble> {
+        self.try_list(kind, namespace, labels).map_err(|trouble| self.note(trouble))
+    }
+
+    /// Like [`Self::list`], for objects that the command can do without: [`Self::check`] does not tell of the failure.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow the request.
+    pub fn try_list(
         &self,
         kind: Kind<'_>,
         namespace: Option<&str>,
@@ -126,7 +149,7 @@ impl Reader {
                 Ok(Some(list.items.into_iter().filter_map(of_kind).collect()))
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(self.note(Trouble::of(&error, "list", format!("{}s", kind.1), kind))),
+            Err(error) => Err(Trouble::of(&error, "list", plural(kind), kind)),
         }
     }
 
@@ -169,6 +192,12 @@ impl Reader {
             answer.await
         })
     }
+}
+
+/// Returns how messages name all objects of a kind.
+fn plural(kind: Kind<'_>) -> String {
+    let name = kind.1;
+    name.strip_suffix('y').map_or_else(|| format!("{name}s"), |start| format!("{start}ies"))
 }
 
 /// Returns an object as a value, without the record of who set which field.

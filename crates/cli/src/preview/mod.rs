@@ -28,7 +28,9 @@ pub use self::kept::{now, with_kept};
 pub use self::lookup::{Answers, context, pod_request};
 pub use self::of_cluster::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets, with_cluster};
 pub use self::policy::{Heed, doubts};
-pub use self::settings::{Assembled, Given, Origin, assemble, assemble_beside, of_files, of_text, with_policy};
+pub use self::settings::{
+    Assembled, Given, Origin, assemble, assemble_beside, injecting, of_files, of_text, with_policy,
+};
 use crate::cluster::Reader;
 use crate::module;
 use crate::report::locate;

@@ -79,11 +79,7 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
             && matches!(json::text(&manifest.value, &["kind"]), "ClusterAdmissionPolicy" | "AdmissionPolicy")
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(|manifest| is_policy(manifest)).collect();
-    let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
-    // `pillion manifest` writes an asserting twin with the same settings, which injects nothing.
-    let is_twin = |policy: &&Manifest| json::text(&policy.value, &["spec", "settings", "role"]) == "Assert";
-    let injecting: Vec<&Manifest> = for_pods.iter().copied().filter(|policy| !is_twin(policy)).collect();
-    let candidates = [&injecting, &for_pods].into_iter().find(|some| !some.is_empty()).unwrap_or(&policies);
+    let candidates = injecting(policies, |policy| &policy.value);
     let mounted: Vec<&str> = manifests.iter().filter_map(|manifest| process::settings_in(&manifest.value)).collect();
     if let ([], [text]) = (candidates.as_slice(), mounted.as_slice()) {
         let name = format!("{name} ({})", process::SETTINGS_FILE);
@@ -114,6 +110,15 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
             bail!("{name}: several policies ({}); leave one in the file", names.join(", "))
         }
     }
+}
+
+/// Returns the policies that inject: those for Pods. `pillion manifest` writes an asserting twin with the same settings,
+/// which injects nothing, and counts only if there is no other one. Without a policy for Pods, all count.
+pub fn injecting<'a, T: Copy>(policies: Vec<T>, value: impl Fn(T) -> &'a Value) -> Vec<T> {
+    let for_pods: Vec<T> = policies.iter().copied().filter(|policy| is_for_pods(value(*policy))).collect();
+    let is_twin = |policy: &T| json::text(value(*policy), &["spec", "settings", "role"]) == "Assert";
+    let injecting: Vec<T> = for_pods.iter().copied().filter(|policy| !is_twin(policy)).collect();
+    [injecting, for_pods].into_iter().find(|some| !some.is_empty()).unwrap_or(policies)
 }
 
 fn is_for_pods(policy: &Value) -> bool {
