@@ -21,6 +21,7 @@ use crate::keeper::Keeper;
 use crate::nodes;
 use crate::ports;
 use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
+use crate::services::{self, Proxy, Routes};
 
 /// How long the API server may take to start. It needs some seconds on an idle machine.
 const READY: Duration = Duration::from_mins(3);
@@ -37,6 +38,8 @@ const PORT_TAKEN: &str = "address already in use";
 ///
 /// The cluster ends when it is dropped, and when the process that owns it ends.
 pub struct Cluster {
+    // Ends before the keeper removes its socket.
+    proxy: Option<Proxy>,
     keeper: Keeper,
     binaries: Binaries,
     options: Options,
@@ -73,7 +76,8 @@ impl Cluster {
         let port = ports::free()?;
         let admin = Credentials::Certificate(authority.client("testenv-admin", Some("system:masters"))?);
         let admin = Identity::new(port, &authority.certificate(), &admin);
-        let cluster = Self { keeper, binaries, options, authority, port, admin };
+        let proxy = options.services.then(|| Proxy::start(keeper.folder())).transpose()?;
+        let cluster = Self { proxy, keeper, binaries, options, authority, port, admin };
 
         cluster.write_files()?;
         cluster.run(ETCD_SERVER, &servers::etcd()).await?;
@@ -105,6 +109,7 @@ impl Cluster {
             (file::SCHEDULER, component("system:kube-scheduler")?),
             (file::AUDIT_POLICY, audited.map(servers::audit_policy).unwrap_or_default()),
             (file::STAGES, nodes::STAGES.to_owned()),
+            (file::EGRESS, services::configuration()),
         ];
         for (name, text) in files {
             let path = self.folder().join(name);
@@ -180,6 +185,14 @@ impl Cluster {
     /// If it has ended; the error contains the end of its log.
     pub fn still_runs(&self, name: &str) -> Result<(), Error> {
         self.keeper.still_runs(name)
+    }
+
+    /// Sets which ports of this machine answer for Services, in place of all earlier routes. Has no effect without
+    /// [`Options::services`].
+    pub fn route(&self, routes: Routes) {
+        if let Some(proxy) = &self.proxy {
+            proxy.route(routes);
+        }
     }
 
     /// Returns the URL of the API server: `https://127.0.0.1:<port>`.

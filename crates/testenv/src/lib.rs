@@ -42,6 +42,7 @@ mod nodes;
 mod options;
 mod ports;
 mod servers;
+mod services;
 mod wait;
 mod webhook;
 
@@ -53,5 +54,6 @@ pub use identity::Identity;
 pub use manifest::apply;
 pub use options::Options;
 pub use ports::free as free_port;
+pub use services::Routes;
 pub use wait::until;
 pub use webhook::{Hook, Operations, point_at};

@@ -20,6 +20,7 @@ pub struct Options {
     pub(crate) controller_manager: bool,
     pub(crate) controller_manager_flags: Vec<String>,
     pub(crate) nodes: u8,
+    pub(crate) services: bool,
 }
 
 impl Options {
@@ -86,6 +87,14 @@ impl Options {
     pub fn nodes(mut self, nodes: u8) -> Self {
         self.nodes = nodes;
         self.controller_manager |= nodes > 0;
+        self
+    }
+
+    /// Lets connections of the API server to Services reach ports of this machine: see
+    /// [`Cluster::route`](crate::Cluster::route). Webhook configurations need no change then.
+    #[must_use]
+    pub fn services(mut self) -> Self {
+        self.services = true;
         self
     }
 }

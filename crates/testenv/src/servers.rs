@@ -68,6 +68,7 @@ pub(crate) mod file {
     pub(crate) const AUDIT_POLICY: &str = "audit-policy.json";
     pub(crate) const AUDIT_LOG: &str = "logs/audit.log";
     pub(crate) const STAGES: &str = "stages.yaml";
+    pub(crate) const EGRESS: &str = "egress.json";
 }
 
 fn flags<const N: usize>(flags: [(&str, &str); N]) -> Vec<String> {
@@ -121,6 +122,9 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
             ("audit-log-path", file::AUDIT_LOG),
             ("audit-log-maxsize", "1000"),
         ]));
+    }
+    if options.services {
+        all.extend(flags([("egress-selector-config-file", file::EGRESS)]));
     }
     all.extend(gates(&options.gates));
     all.extend(options.api_server.iter().cloned());

@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use pillion_testenv::{Cluster, until};
+use serde_json::Value;
 
 use super::{SOON, get, program};
 
@@ -27,22 +28,14 @@ pub async fn kubeconfig(cluster: &Cluster, namespace: &str, account: &str) -> Pa
 
 /// Starts the program of a Deployment under the name `process`. `local` are the flags that differ on this machine.
 pub async fn start(cluster: &Cluster, (namespace, deployment): (&str, &str), process: &str, local: &[String]) {
-    let client = cluster.admin().await.unwrap();
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let deployments: Api<Deployment> = Api::namespaced(cluster.admin().await.unwrap(), namespace);
     let deployment = serde_json::to_value(deployments.get(deployment).await.unwrap()).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let rendered =
         pod["containers"][0]["args"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap().to_owned());
     let rendered: Vec<String> = rendered.collect();
 
-    let settings = rendered.iter().find_map(|flag| flag.strip_prefix("--settings=")).unwrap();
-    let key = Path::new(settings).file_name().unwrap().to_str().unwrap();
-    let volumes = pod["volumes"].as_array().unwrap();
-    let source = volumes.iter().find_map(|volume| volume["configMap"]["name"].as_str()).unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let data = maps.get(source).await.unwrap().data.unwrap_or_default();
-    let file = cluster.folder().join(format!("{process}.settings"));
-    write(&file, &data[key]);
+    let file = write_settings(cluster, namespace, &deployment, process).await.unwrap();
 
     let mut local = local.to_vec();
     local.push(format!("--settings={}", file.display()));
@@ -57,6 +50,36 @@ pub async fn start(cluster: &Cluster, (namespace, deployment): (&str, &str), pro
     arguments.extend(kept.collect::<Vec<_>>());
     arguments.extend(local);
     cluster.start_program(process, Path::new("/usr/bin/env"), &arguments).await.unwrap();
+}
+
+/// Writes the settings of a Deployment's ConfigMap for a process that has started, as the kubelet does when they have
+/// changed. An object that is just going changes nothing.
+pub async fn renew_settings(cluster: &Cluster, (namespace, deployment): (&str, &str), process: &str) {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.admin().await.unwrap(), namespace);
+    if let Ok(Some(deployment)) = deployments.get_opt(deployment).await {
+        write_settings(cluster, namespace, &serde_json::to_value(deployment).unwrap(), process).await;
+    }
+}
+
+/// Writes the settings that a Deployment mounts into a file, unless they are there. Returns the file, and `None` if the
+/// ConfigMap does not exist.
+async fn write_settings(cluster: &Cluster, namespace: &str, deployment: &Value, process: &str) -> Option<PathBuf> {
+    let pod = &deployment["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].as_array()?.iter().filter_map(Value::as_str);
+    let settings = arguments.filter_map(|flag| flag.strip_prefix("--settings=")).next()?;
+    let key = Path::new(settings).file_name()?.to_str()?;
+    let source = pod["volumes"].as_array()?.iter().find_map(|volume| volume["configMap"]["name"].as_str())?;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.admin().await.unwrap(), namespace);
+    let text = maps.get_opt(source).await.ok()??.data?.remove(key)?;
+    let file = cluster.folder().join(format!("{process}.settings"));
+    if fs::read_to_string(&file).is_ok_and(|known| known == text) {
+        return Some(file);
+    }
+    // The process reads the file at any time: it must never see half of it.
+    let new = file.with_extension("new");
+    write(&new, &text);
+    fs::rename(new, &file).unwrap();
+    Some(file)
 }
 
 /// Waits until a process is ready, as it says on its port for health checks.

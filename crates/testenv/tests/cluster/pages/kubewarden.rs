@@ -21,6 +21,12 @@ pub fn policies(client: &Client) -> Api<DynamicObject> {
     dynamic(client, "policies.kubewarden.io/v1", "ClusterAdmissionPolicy", "clusteradmissionpolicies")
 }
 
+/// Whether there is a policy, after which Kubewarden's controller starts.
+pub async fn has_policies(cluster: &Cluster) -> bool {
+    let list = policies(&cluster.admin().await.unwrap()).list(&ListParams::default()).await;
+    list.is_ok_and(|list| list.items.iter().any(|policy| policy.metadata.name.as_deref() == Some("pillion-pods")))
+}
+
 /// Creates what Kubewarden's chart creates: its namespace, the account of its policy server, and the definition of
 /// policies, without its schema.
 pub async fn install(cluster: &Cluster) {

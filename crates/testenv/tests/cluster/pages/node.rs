@@ -1,0 +1,162 @@
+//! What a node does for Pillion's Deployments, which kwok only simulates: their programs run as local processes with the
+//! flags, the settings and the rights of the cluster's objects, and the API server reaches them through their Services.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node as ApiNode, Service};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use pillion_testenv::{Cluster, Routes, free_port};
+use serde_json::{Value, json};
+
+use crate::support::{deployments, get};
+
+/// The label of Pillion's Deployments and Services.
+const OURS: &str = "app.kubernetes.io/name=pillion";
+const LOOK: Duration = Duration::from_millis(200);
+/// Seconds that a process gets to end.
+const GRACE: u8 = 10;
+
+/// A process, and the Deployment that it runs for.
+struct Process {
+    namespace: String,
+    deployment: String,
+    /// The Pod template. Another one replaces the process.
+    template: Value,
+    labels: BTreeMap<String, String>,
+    port: u16,
+    health: u16,
+}
+
+/// The only node of a cluster. It takes no Pods until all processes of an installation are ready.
+pub struct Node<'a> {
+    cluster: &'a Cluster,
+    processes: BTreeMap<String, Process>,
+    /// Further flags of the server.
+    server: Vec<String>,
+    takes_pods: bool,
+}
+
+impl<'a> Node<'a> {
+    /// Returns the node of a cluster, which must have [`Options::services`](pillion_testenv::Options::services).
+    pub async fn of(cluster: &'a Cluster) -> Self {
+        let node = Self { cluster, processes: BTreeMap::new(), server: Vec::new(), takes_pods: false };
+        node.set_schedulable(false).await;
+        node
+    }
+
+    /// Gives the server further flags when it starts the next time.
+    pub fn with_server_flags(&mut self, flags: Vec<String>) {
+        self.server = flags;
+    }
+
+    /// Runs until it is dropped. Processes go on without it, but nobody replaces them.
+    pub async fn run(&mut self) {
+        loop {
+            self.look().await;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Returns the names of the running processes, for their logs.
+    pub fn processes(&self) -> impl Iterator<Item = &str> {
+        self.processes.keys().map(String::as_str)
+    }
+
+    async fn look(&mut self) {
+        let client = self.cluster.admin().await.unwrap();
+        // An API server that is busy is asked again.
+        let Ok(list) = Api::<Deployment>::all(client.clone()).list(&ListParams::default().labels(OURS)).await else {
+            return;
+        };
+        let Ok(services) = Api::<Service>::all(client).list(&ListParams::default().labels(OURS)).await else { return };
+        self.run_programs(list.items).await;
+        self.cluster.route(self.routes(&services.items));
+        if !self.takes_pods && !self.processes.is_empty() && self.all_are_ready().await {
+            self.set_schedulable(true).await;
+            self.takes_pods = true;
+        }
+    }
+
+    /// Starts what is new, replaces what changed, and stops what is gone.
+    async fn run_programs(&mut self, wanted: Vec<Deployment>) {
+        let wanted: BTreeMap<String, Deployment> =
+            wanted.into_iter().map(|deployment| (deployment.metadata.name.clone().unwrap(), deployment)).collect();
+        let gone: Vec<String> = self.processes.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.cluster.stop_program(&name, GRACE).await.unwrap();
+            self.processes.remove(&name);
+        }
+        for (name, deployment) in wanted {
+            let value = serde_json::to_value(&deployment).unwrap();
+            let template = value["spec"]["template"].clone();
+            match self.processes.get(&name) {
+                Some(process) if process.template == template => {
+                    let place = (process.namespace.as_str(), process.deployment.as_str());
+                    deployments::renew_settings(self.cluster, place, &name).await;
+                }
+                known => {
+                    if known.is_some() {
+                        self.cluster.stop_program(&name, GRACE).await.unwrap();
+                    }
+                    let process = Process {
+                        namespace: deployment.metadata.namespace.unwrap(),
+                        deployment: name.clone(),
+                        labels: serde_json::from_value(template["metadata"]["labels"].clone()).unwrap(),
+                        template,
+                        port: free_port().unwrap(),
+                        health: free_port().unwrap(),
+                    };
+                    self.start(&name, &process).await;
+                    self.processes.insert(name, process);
+                }
+            }
+        }
+    }
+
+    async fn start(&self, name: &str, process: &Process) {
+        let mut local = vec![format!("--health-listen=127.0.0.1:{}", process.health)];
+        if process.template["spec"]["containers"][0]["args"][0] == "serve" {
+            local.extend([format!("--listen=127.0.0.1:{}", process.port), "--drain-delay=0s".to_owned()]);
+            local.extend(self.server.iter().cloned());
+        }
+        deployments::start(self.cluster, (&process.namespace, &process.deployment), name, &local).await;
+    }
+
+    /// Returns the way to the process behind each Service.
+    fn routes(&self, services: &[Service]) -> Routes {
+        let mut routes = Routes::new();
+        for spec in services.iter().filter_map(|service| service.spec.as_ref()) {
+            let selector = spec.selector.clone().unwrap_or_default();
+            let selected = |process: &&Process| {
+                selector.iter().all(|(key, value)| process.labels.get(key).is_some_and(|label| label == value))
+            };
+            let Some(process) = self.processes.values().find(selected) else { continue };
+            let Some(address) = &spec.cluster_ip else { continue };
+            for port in spec.ports.iter().flatten().filter(|port| port.name.as_deref() == Some("https")) {
+                routes.insert(format!("{address}:{}", port.port), process.port);
+            }
+        }
+        routes
+    }
+
+    async fn all_are_ready(&self) -> bool {
+        for process in self.processes.values() {
+            let answer = get(process.health, "/readyz").await;
+            if !answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn set_schedulable(&self, is_schedulable: bool) {
+        let nodes: Api<ApiNode> = Api::all(self.cluster.admin().await.unwrap());
+        let patch = Patch::Merge(json!({"spec": {"unschedulable": !is_schedulable}}));
+        for node in nodes.list(&ListParams::default()).await.unwrap() {
+            nodes.patch(&node.metadata.name.unwrap(), &PatchParams::default(), &patch).await.unwrap();
+        }
+    }
+}
