@@ -1,6 +1,8 @@
 //! Runs the pages of the documentation on a test cluster, with what ships: from the installation to the removal, and then
 //! nothing is left. A [`Node`](node::Node) runs the programs of Pillion's Deployments.
 
+mod deploying;
+mod guides;
 mod kubewarden;
 mod node;
 mod quick_starts;

@@ -1,0 +1,81 @@
+//! A stranger's path without Helm: docs/deploying.md with each way to install Pillion, the controllers, the guides, and
+//! the removal.
+
+use pillion_testenv::until;
+
+use super::node::Node;
+use super::{INSTALLED, Reader, cluster, kubewarden};
+
+const PAGE: &str = "docs/deploying.md";
+const UNINSTALL: &str = "docs/guides/uninstall.md";
+
+/// Leaves the blocks for other ways to install out.
+fn without<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    names.iter().flat_map(|name| ["--without", name]).collect()
+}
+
+#[tokio::test]
+async fn manifests_install_a_server_that_the_guides_work_with_and_the_removal_leaves_nothing_behind() {
+    let cluster = cluster().await;
+    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let others = without(&["helm", "kustomize", "kubewarden"]);
+    let part = |from: &'static str, until: &'static str| [&["--from", from, "--until", until], &others[..]].concat();
+    let settings = part("Settings first", "With Kubewarden");
+    reader.read(PAGE, &settings, node.run()).await;
+    reader.read(PAGE, &part("Standalone", "With Helm"), node.run()).await;
+    reader.read("docs/controller.md", &part("Installing", "Preview"), node.run()).await;
+
+    // The guide has settings of its own.
+    reader.read("docs/guides/own-identity.md", &others, node.run()).await;
+    reader.read(PAGE, &settings, node.run()).await;
+    reader.read("docs/controller.md", &part("Preview", "Watching it"), node.run()).await;
+
+    let rollouts = [&["--from", "Installing, and what it may do"], &others[..]].concat();
+    reader.read("docs/rollouts.md", &rollouts, node.run()).await;
+    reader.read("docs/guides/roll-out.md", &others, node.run()).await;
+
+    reader.read(PAGE, &part("Changing settings", "Removing"), node.run()).await;
+    reader.read("docs/serve.md", &part("When Pods are refused", "Options"), node.run()).await;
+
+    reader.type_in("kubectl delete namespace shop --timeout 2m", node.run()).await;
+    reader.read(UNINSTALL, &part("With manifests or Kustomize", "With Argo CD or Flux"), node.run()).await;
+    reader.read(UNINSTALL, &[&["--from", "What stays"], &others[..]].concat(), node.run()).await;
+    reader.leaves_nothing().await;
+}
+
+#[tokio::test]
+async fn a_kustomization_installs_a_server_and_the_removal_leaves_nothing_behind() {
+    let cluster = cluster().await;
+    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let others = without(&["helm", "manifests", "kubewarden"]);
+    reader.read(PAGE, &[&["--from", "Kustomize"], &others[..]].concat(), node.run()).await;
+    let ready = "kubectl --namespace pillion-system rollout status deployment/pillion --timeout 5m";
+    reader.type_in(ready, node.run()).await;
+    let guide = [&without(&["network"]), &others[..]].concat();
+    reader.read("docs/guides/roll-out.md", &[&["--until", "2. Look"], &guide[..]].concat(), node.run()).await;
+    reader.read("docs/guides/roll-out.md", &[&["--from", "The way back"], &guide[..]].concat(), node.run()).await;
+
+    reader.read(UNINSTALL, &[&["--from", "With manifests or Kustomize"], &others[..]].concat(), node.run()).await;
+    reader.leaves_nothing().await;
+}
+
+#[tokio::test]
+async fn manifests_install_policies_for_kubewarden_and_the_removal_leaves_nothing_behind() {
+    let cluster = cluster().await;
+    kubewarden::install(&cluster).await;
+    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let others = without(&["helm", "kustomize", "manifests"]);
+    let part = |from: &'static str, until: &'static str| [&["--from", from, "--until", until], &others[..]].concat();
+    reader.read(PAGE, &part("Settings first", "With Kubewarden"), node.run()).await;
+    reader.read(PAGE, &part("With Kubewarden", "A module of your own"), node.run()).await;
+    let policies = async || kubewarden::has_policies(&cluster).await.then_some(());
+    until("the policies", INSTALLED, policies).await.unwrap();
+    kubewarden::serve(&cluster).await;
+    reader.read("docs/controller.md", &part("Installing", "Preview"), node.run()).await;
+    reader.read("docs/guides/own-identity.md", &others, node.run()).await;
+
+    reader.type_in("kubectl delete namespace shop --timeout 2m", node.run()).await;
+    reader.read(UNINSTALL, &part("With manifests or Kustomize", "With Argo CD or Flux"), node.run()).await;
+    reader.read(UNINSTALL, &[&["--from", "What stays"], &others[..]].concat(), node.run()).await;
+    reader.leaves_nothing().await;
+}
