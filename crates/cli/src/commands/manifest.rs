@@ -1,5 +1,6 @@
 //! `pillion manifest`: renders the objects that a cluster needs from one file of settings.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -255,7 +256,8 @@ fn write(
         }
         Some(folder) => {
             let written = write_files(documents, folder, output.format)?;
-            let _ = writeln!(terminal.err(), "{} files in {}", written.len(), folder.display());
+            let (objects, files) = (documents.len(), written.len());
+            let _ = writeln!(terminal.err(), "{objects} objects in {files} files in {}", folder.display());
             for stale in stale(folder, &written, documents, is_own)? {
                 fs::remove_file(&stale).with_context(|| stale.display().to_string())?;
                 let _ = writeln!(
@@ -299,7 +301,8 @@ fn stale(
 
 /// Returns the installation that rendered objects belong to.
 fn instance(documents: &[Document]) -> String {
-    documents.first().map_or("", |document| label(&document.object, INSTANCE)).to_owned()
+    let instance = documents.first().map_or("", |document| label(&document.object, INSTANCE));
+    controller::installation(instance).to_owned()
 }
 
 /// Returns the installation that all objects of a file belong to, or `None` if the file is missing or has other
@@ -307,13 +310,34 @@ fn instance(documents: &[Document]) -> String {
 fn instance_in(path: &Path) -> Option<String> {
     let source = Source::new(path.display().to_string(), fs::read_to_string(path).ok()?);
     let objects = manifest::parse(&Arc::new(source)).ok()?;
-    let instance = label(&objects.first()?.value, INSTANCE);
-    let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && label(object, INSTANCE) == instance;
-    objects.iter().all(|object| is_of_it(&object.value)).then(|| instance.to_owned())
+    let instance_of = |object: &Value| controller::installation(label(object, INSTANCE)).to_owned();
+    let instance = instance_of(&objects.first()?.value);
+    let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && instance_of(object) == instance;
+    objects.iter().all(|object| is_of_it(&object.value)).then_some(instance)
 }
 
 fn label<'a>(object: &'a Value, key: &str) -> &'a str {
     json::text(object, &["metadata", "labels", key])
+}
+
+/// Returns the objects of each file, both in the order of application.
+///
+/// # Errors
+/// If two objects are the same one of the cluster, which is a bug in this program: the second would replace the first.
+fn by_file(documents: &[Document]) -> anyhow::Result<Vec<(&'static str, Vec<Document>)>> {
+    let mut files: Vec<(&str, Vec<Document>)> = Vec::new();
+    let mut known = BTreeSet::new();
+    for document in documents {
+        let title = document.title();
+        if !known.insert(title.clone()) {
+            bail!("{title} is there twice");
+        }
+        match files.iter_mut().find(|(file, _)| *file == document.file) {
+            Some((_, group)) => group.push(document.clone()),
+            None => files.push((document.file, vec![document.clone()])),
+        }
+    }
+    Ok(files)
 }
 
 /// Writes a file for each group of objects and returns the paths.
@@ -321,9 +345,8 @@ fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow:
     let extension = if format == Format::Json { "json" } else { "yaml" };
     // Render all texts first, so that little can fail between writing the first file and the last.
     let mut texts = Vec::new();
-    for group in documents.chunk_by(|one, other| one.file == other.file) {
-        let file = group.first().map_or("", |document| document.file);
-        texts.push((folder.join(format!("{file}.{extension}")), shown(group, format)?));
+    for (file, group) in by_file(documents)? {
+        texts.push((folder.join(format!("{file}.{extension}")), shown(&group, format)?));
     }
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let own = instance(documents);

@@ -34,6 +34,12 @@ use self::options::{Common, FailurePolicy};
 
 /// The setting by which authors of SidecarSets must be allowed to create Pods.
 const REQUIRE_CREATE_PODS: [&str; 2] = ["serviceAccounts", "requireCreatePods"];
+/// The setting that names the ConfigMap with the cluster's SidecarSets.
+const BUNDLE_REF: &str = "bundleRef";
+/// The name of that ConfigMap, unless the settings name it. The chart has the same default.
+const BUNDLE: &str = "pillion-bundle";
+/// The settings that have SidecarSets of their own.
+const OWN_SETS: [&str; 2] = ["sidecarSets", "bundle"];
 /// The size limit of a ConfigMap, in bytes.
 const CONFIG_MAP: usize = 1 << 20;
 
@@ -52,14 +58,40 @@ struct Input {
     needs: Needs,
     /// `serviceAccounts.protectedNamespaces`.
     protected: Vec<String>,
+    /// How the cluster's SidecarSets reach the policy.
+    sets_of_cluster: SetsOfCluster,
+}
+
+/// How the SidecarSets of the cluster reach the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetsOfCluster {
+    /// Through the ConfigMap that `bundleRef` of the settings names.
+    InBundle,
+    /// The same, and the rendering has chosen the ConfigMap: the settings have no SidecarSets, and without a bundle they
+    /// would inject nothing.
+    InDefaultBundle,
+    /// Not at all: only the SidecarSets of the settings are injected.
+    Never,
 }
 
 impl Input {
     /// Decodes settings. `any`: also include the needs of any other SidecarSets. `without`: the parts to leave out.
     ///
     /// A rendering is a new installation: `requireCreatePods` is on unless the settings say otherwise. The module's own
-    /// default is off, as in OpenKruise.
-    fn of(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
+    /// default is off, as in OpenKruise. Settings that have neither SidecarSets nor `bundleRef` get the `bundleRef` of a
+    /// ConfigMap in the namespace `home`, where the controller `bundle` writes it. `bundleRef: null` keeps it out.
+    fn read(settings: &Value, home: &str, any: bool, without: &[Part]) -> anyhow::Result<Self> {
+        let sets_of_cluster = match settings.get(BUNDLE_REF) {
+            Some(Value::Null) => SetsOfCluster::Never,
+            Some(_) => SetsOfCluster::InBundle,
+            None if has_own_sets(settings) => SetsOfCluster::Never,
+            None => SetsOfCluster::InDefaultBundle,
+        };
+        let mut settings = settings.clone();
+        if sets_of_cluster == SetsOfCluster::InDefaultBundle {
+            insert(&mut settings, BUNDLE_REF, json!({"namespace": home, "name": BUNDLE}));
+        }
+        let settings = &settings;
         let mut decoded = match Settings::decode(settings.clone()) {
             Ok(decoded) => decoded,
             Err(errors) => {
@@ -80,7 +112,8 @@ impl Input {
             decoded.service_accounts.require_create_pods = true;
         }
         let needs = Needs::of(settings, &decoded, any)?.without(without);
-        Ok(Self { raw, needs, protected: decoded.service_accounts.protected_namespaces })
+        let protected = decoded.service_accounts.protected_namespaces;
+        Ok(Self { raw, needs, protected, sets_of_cluster })
     }
 
     /// Returns the settings of a part: the ones that the part reads.
@@ -124,16 +157,36 @@ impl Input {
         Ok(text)
     }
 
-    /// Returns the notes that do not depend on how Pillion runs.
-    fn notes(&self, common: &Common) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// Returns the note about SidecarSets that are applied to the cluster, if there is something to know.
+    fn note_about_sets(&self) -> Option<String> {
+        match self.sets_of_cluster {
+            SetsOfCluster::InBundle => None,
+            SetsOfCluster::InDefaultBundle => Some(format!(
+                "the settings have no SidecarSets, so bundleRef names the ConfigMap \"{}\", which the controller \
+                 `bundle` keeps (`pillion manifest controller`): until it is there, Pods are refused; bundleRef: null in \
+                 the settings leaves it out",
+                self.needs.bundle.as_ref().map(|bundle| format!("{}/{}", bundle.namespace, bundle.name)).unwrap_or_default()
+            )),
+            SetsOfCluster::Never => Some(
+                "SidecarSets that are applied to the cluster are not injected, only those of the settings: bundleRef in \
+                 the settings changes that, with the controller `bundle` (`pillion manifest controller`)"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// Returns the notes that do not depend on how Pillion runs. `home` is a namespace that the rendering creates.
+    fn notes(&self, common: &Common, home: Option<&str>) -> Vec<String> {
+        let mut notes = Vec::from_iter(self.note_about_sets());
         let mut note = |is_so: bool, text: String| {
             if is_so {
                 notes.push(text);
             }
         };
         let needs = &self.needs;
-        let has_system_role = !common.no_system_role && !access::in_system_namespace(needs).is_empty();
+        let has_system_role = !common.no_system_role
+            && home != Some(needs.system_namespace.as_str())
+            && !access::in_system_namespace(needs).is_empty();
         note(
             has_system_role,
             format!(
@@ -176,6 +229,15 @@ impl Input {
         }
         notes
     }
+}
+
+/// Whether settings have SidecarSets, compiled or not.
+fn has_own_sets(settings: &Value) -> bool {
+    OWN_SETS.iter().any(|key| match settings.get(key) {
+        Some(Value::Array(sets)) => !sets.is_empty(),
+        Some(Value::String(bundle)) => !bundle.is_empty(),
+        _ => false,
+    })
 }
 
 /// Selects every namespace except these.

@@ -10,7 +10,7 @@ use crate::support::shell;
 use crate::support::tree::{files, root};
 
 /// The programs that documents call, besides scripts of the repository. A new one is a decision: readers need it.
-const PROGRAMS: [&str; 36] = [
+const PROGRAMS: [&str; 37] = [
     "argocd",
     "base64",
     "cargo",
@@ -46,6 +46,7 @@ const PROGRAMS: [&str; 36] = [
     "tee",
     "timeout",
     "tr",
+    "true",
     "xargs",
 ];
 

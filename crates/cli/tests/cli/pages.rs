@@ -149,7 +149,22 @@ fn mistakes_in_a_page_exit_with_2(#[case] page: &str, #[case] says: &str) {
 
 /// The words that a page may use behind `needs=`: what the workflow and the test on the cluster know. Pages that run here
 /// say `cluster` where they need one.
-const NEEDS: [&str; 5] = ["kind", "k3d", "kubelet", "network", "cluster"];
+const NEEDS: [&str; 14] = [
+    "kind",
+    "k3d",
+    "kubelet",
+    "network",
+    "cluster",
+    "helm",
+    "manifests",
+    "kustomize",
+    "kubewarden",
+    "kubewarden-chart",
+    "registry",
+    "cert-manager",
+    "argocd",
+    "flux",
+];
 
 /// These pages do not need a cluster for all of their blocks. The other blocks run here, with this build's `pillion`.
 #[rstest]

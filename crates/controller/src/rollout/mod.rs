@@ -250,7 +250,9 @@ impl Controller for SidecarSetRollout {
         let dry_runs = "Whether new Pods get a sidecar: a ValidatingAdmissionPolicy allows dry runs alone.";
         let workloads = "What creates evicted Pods anew, and how many.";
         let bundle = "The version of a SidecarSet that new Pods get.";
-        let lease = "Whether OpenKruise's manager rolls out SidecarSets: two must not upgrade the same Pods.";
+        // OpenKruise's namespace may not exist, and a Role in it would fail the installation.
+        let lease = "Whether OpenKruise's manager rolls out SidecarSets: two must not upgrade the same Pods. Its \
+                     namespace may not exist, or may be created later.";
         vec![
             rights::namespaces(),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets"], WATCH, "The SidecarSets."),
@@ -263,7 +265,7 @@ impl Controller for SidecarSetRollout {
             Right::new(Scope::Cluster, "apps", &["daemonsets", "replicasets", "statefulsets"], &["get"], ""),
             Right::new(Scope::Cluster, "apps.kruise.io", &["clonesets", "daemonsets", "statefulsets"], &["get"], ""),
             Right::new(Scope::System, "apps", &["controllerrevisions"], KEEP, revisions),
-            Right::new(Scope::System, "coordination.k8s.io", &["leases"], WATCH, lease),
+            Right::new(Scope::Cluster, "coordination.k8s.io", &["leases"], WATCH, lease).of(&[rival::LEASE]),
             Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
         ]
     }

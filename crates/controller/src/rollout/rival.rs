@@ -16,6 +16,9 @@ use crate::store::{Facets, Projection, Watch, Watched};
 /// How long the Lease must not have been renewed before rollouts start, in seconds.
 const GONE_AFTER: i64 = 5 * 60;
 
+/// The name of the Lease of an installation by OpenKruise's chart.
+pub(super) const LEASE: &str = "kruise-manager";
+
 /// The Lease of OpenKruise's manager: `<namespace>/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseName {
@@ -28,7 +31,7 @@ pub struct LeaseName {
 impl Default for LeaseName {
     /// The Lease of an installation by OpenKruise's chart.
     fn default() -> Self {
-        Self { namespace: "kruise-system".to_owned(), name: "kruise-manager".to_owned() }
+        Self { namespace: "kruise-system".to_owned(), name: LEASE.to_owned() }
     }
 }
 

@@ -211,6 +211,12 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
              with `pillion manifest kubewarden`, which compiles them",
         );
     }
+    if settings.iter().any(lint::lacks_bundle_ref) {
+        notes.push(
+            "SidecarSets that are applied to the cluster are not injected under settings without bundleRef; the chart and \
+             `pillion manifest` add it to settings without SidecarSets, unless it is null",
+        );
+    }
     if of(Role::Shoot).next().is_some() && !settings.is_empty() && !shoots::are_on(&settings) {
         notes.push("Shoots are judged as if shoots.enabled were true; these settings do not turn it on");
     }

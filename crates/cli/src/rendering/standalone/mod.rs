@@ -20,7 +20,8 @@ use super::{Input, Rendered};
 /// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
-    let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;
+    let home = options.deployment.namespace.as_str();
+    let input = Input::read(settings, home, common.any_sidecar_sets, &common.without)?;
     let text = input.text()?;
     let process = server::process(options);
     let annotations = certificates::annotations(options);
@@ -56,7 +57,8 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     documents.extend(webhooks::mutating(options, &input.needs, &annotations));
     documents.extend(webhooks::validating(options, &input.needs, &annotations));
 
-    let mut notes = input.notes(common);
+    let created = (!options.deployment.no_namespace).then_some(home);
+    let mut notes = input.notes(common, created);
     notes.extend(options.deployment.note());
     if options.certificates == Certificates::Files && options.ca_bundle.is_none() {
         notes.push("without --ca-bundle the API server trusts only what its own system trusts".to_owned());

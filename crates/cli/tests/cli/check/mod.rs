@@ -221,7 +221,16 @@ fn settings_are_read_as_such_where_that_is_asked_for() {
     assert_eq!(check(here.path(), &["--settings", "empty.yaml"], "").code, 0);
     // A file that is given twice counts once.
     let answer = check(here.path(), &["a.yaml", "--settings", "a.yaml"], "");
-    assert!(answer.err.starts_with("2 errors, 0 warnings in 1 settings file"), "{}", answer.err);
+    assert!(answer.err.contains("\n2 errors, 0 warnings in 1 settings file\n"), "{}", answer.err);
+    // These settings inject nothing.
+    let says = |settings: &str| {
+        fs::write(here.path().join("b.yaml"), settings).unwrap();
+        check(here.path(), &["--settings", "b.yaml"], "").err.contains("settings without bundleRef")
+    };
+    assert!(says("featureGates: {SidecarSetServiceAccountInjection: true}\n"));
+    assert!(says("bundleRef: null\n"));
+    assert!(!says("bundleRef: {namespace: a, name: b}\n"));
+    assert!(!says("shoots: {enabled: true}\n"));
     let answer = check(here.path(), &["--settings", "list.yaml"], "");
     assert_eq!(answer.code, 1);
     assert!(answer.out.contains("settings are an object, this is a list"), "{}", answer.out);

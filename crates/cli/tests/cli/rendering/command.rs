@@ -23,14 +23,17 @@ fn run(args: &[&str], stdin: &str) -> (i32, String, String) {
 fn stdout_is_data_and_stderr_says_what_it_is() {
     let (code, out, err) = run(&["kubewarden", "--settings", "-"], "sidecarSets: []\n");
     assert_eq!(code, 0);
-    assert_eq!(super::objects("out", &out).len(), 6);
+    assert_eq!(super::objects("out", &out).len(), 8);
     insta::assert_snapshot!(err, @r#"
       ClusterRole pillion
       ClusterRoleBinding pillion
       Role kruise-system/pillion
       RoleBinding kruise-system/pillion
+      Role pillion-system/pillion-bundle
+      RoleBinding pillion-system/pillion-bundle
       ClusterAdmissionPolicy pillion-pods
       ClusterAdmissionPolicy pillion-sidecarsets
+    note: the settings have no SidecarSets, so bundleRef names the ConfigMap "pillion-system/pillion-bundle", which the controller `bundle` keeps (`pillion manifest controller`): until it is there, Pods are refused; bundleRef: null in the settings leaves it out
     note: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, use --no-system-role, or set systemNamespace in the settings
     note: the module registry://ghcr.io/pillion/policies/pillion:v0.1.0 is a placeholder and is not published yet; push the module to a registry of yours and name it with --module
     "#);
@@ -220,7 +223,7 @@ fn files_are_written_one_for_each_object_and_one_for_all_rights() {
     let (code, printed, err) =
         run(&["standalone", "--settings", "deploy/policy-pods.yaml", "--output-dir", out.to_str().unwrap()], "");
     assert_eq!((code, printed.as_str()), (0, ""));
-    assert!(err.starts_with(&format!("10 files in {}\n", out.display())), "{err}");
+    assert!(err.starts_with(&format!("18 objects in 10 files in {}\n", out.display())), "{err}");
     let mut names: Vec<String> =
         fs::read_dir(&out).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -238,6 +241,52 @@ fn files_are_written_one_for_each_object_and_one_for_all_rights() {
     ");
     let rights = fs::read_to_string(out.join("02-rbac.yaml")).unwrap();
     assert_eq!(super::objects("rights", &rights).len(), 9);
+}
+
+/// Every form with every controller: the folder has the objects of stdout, and the message counts them.
+#[rstest]
+#[case::policies(&["kubewarden", "--crd"])]
+#[case::a_server(&["standalone"])]
+#[case::controllers(&["controller", "--controllers", "*,sidecarset-rollout", "--token-namespaces", "shop"])]
+#[case::the_definition(&["crd"])]
+fn a_folder_has_every_object(#[case] form: &[&str]) {
+    let settings = ["--settings", "-"];
+    let form = if form == ["crd"] { form.to_vec() } else { [form, &settings].concat() };
+    let text = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
+    let (code, out, err) = run(&form, text);
+    assert_eq!(code, 0, "{err}");
+    let wanted = super::objects("out", &out);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (code, _, err) = run(&[&form[..], &["--output-dir", path]].concat(), text);
+    assert_eq!(code, 0, "{err}");
+    let mut files: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let found: Vec<_> =
+        files.iter().flat_map(|file| super::objects("file", &fs::read_to_string(file).unwrap())).collect();
+    assert!(err.starts_with(&format!("{} objects in {} files in {path}\n", wanted.len(), files.len())), "{err}");
+    assert_eq!(found.len(), wanted.len());
+    assert!(wanted.iter().all(|object| found.contains(object)));
+}
+
+/// Without rollouts, the files of rollouts go, and the file of both controllers is written anew.
+#[test]
+fn files_of_rollouts_belong_to_the_installation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let controllers = |names: &str| {
+        let args = ["controller", "--settings", "-", "--controllers", names, "--output-dir", path];
+        let (code, _, err) = run(&args, "{}\n");
+        assert_eq!(code, 0, "{err}");
+        err
+    };
+    controllers("*,sidecarset-rollout");
+    let guard = folder.path().join("03-rollout-guard.yaml");
+    assert!(guard.exists());
+    let said = controllers("*");
+    assert!(said.contains(&format!("removed {}: ", guard.display())), "{said}");
+    let rights = fs::read_to_string(folder.path().join("02-rbac.yaml")).unwrap();
+    assert!(!rights.contains("pillion-controller-rollout"), "{rights}");
 }
 
 #[test]

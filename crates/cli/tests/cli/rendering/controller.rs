@@ -50,6 +50,22 @@ fn what_has_nothing_to_do_does_not_run(#[case] settings: Value, #[case] flags: &
     assert_eq!(arguments(&rendered)[1], format!("--controllers={running}"));
 }
 
+/// OpenKruise's namespace need not exist: no Role is in it, and its Lease is read by name.
+#[test]
+fn rollouts_read_the_lease_of_openkruise_wherever_pillion_is() {
+    let settings = json!({"systemNamespace": "pillion-system"});
+    let rendered = controller(&settings, &["--controllers", "*,sidecarset-rollout"]);
+    let title = "ClusterRole pillion-controller-rollout";
+    let rules = object(&rendered, title)["rules"].as_array().unwrap();
+    let lease = rules.iter().find(|rule| rule["resources"] == json!(["leases"])).unwrap();
+    assert_eq!(lease["resourceNames"], json!(["kruise-manager"]));
+    assert_eq!(lease["verbs"], json!(["list", "watch"]));
+    let namespaces: std::collections::BTreeSet<&str> =
+        rendered.documents.iter().filter_map(|it| it.object["metadata"]["namespace"].as_str()).collect();
+    assert_eq!(namespaces, ["pillion-system"].into());
+    assert!(rendered.notes.iter().all(|note| !note.contains("to exist")), "{:?}", rendered.notes);
+}
+
 /// A holder of these verbs can grant any permission to anyone.
 #[test]
 fn e15_esc6_no_role_escalates_or_binds() {

@@ -395,7 +395,7 @@ fn options_reach_the_policies() {
     assert!(guards.get("objectSelector").is_none() && guards.get("namespaceSelector").is_none());
     let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
-    assert_eq!(rendered.notes.len(), 6, "{:?}", rendered.notes);
+    assert_eq!(rendered.notes.len(), 7, "{:?}", rendered.notes);
 }
 
 /// `pillion check` has no findings in the rendered manifests.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use clap::FromArgMatches;
 use pillion::rendering::document::Document;
-use pillion::rendering::options::{Kubewarden, Standalone};
+use pillion::rendering::options::{self, Kubewarden, Standalone};
 use pillion::rendering::{self, Rendered};
 use pillion_identity::rules::SYSTEM_NAMESPACES;
 use serde_json::{Value, json};
@@ -31,6 +31,36 @@ fn for_kubewarden(settings: &Value, flags: &[&str]) -> Rendered {
 
 fn standalone(settings: &Value, flags: &[&str]) -> Rendered {
     rendering::standalone::render(settings, &options::<Standalone>(flags)).unwrap()
+}
+
+/// The settings of a rendering name the ConfigMap of the cluster's SidecarSets, unless they have SidecarSets or say no.
+#[rstest::rstest]
+#[case::the_gate_alone(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}), Some("pillion-system/pillion-bundle"))]
+#[case::nothing(json!({}), Some("pillion-system/pillion-bundle"))]
+#[case::another_one(json!({"bundleRef": {"namespace": "bundles", "name": "sets"}}), Some("bundles/sets"))]
+#[case::turned_off(json!({"bundleRef": null}), None)]
+#[case::sidecar_sets_of_the_settings(plain(), None)]
+fn the_cluster_s_sidecar_sets_are_injected_by_default(#[case] settings: Value, #[case] bundle: Option<&str>) {
+    let of_processes = |rendered: &Rendered| {
+        let maps = rendered.documents.iter().filter(|document| document.object["kind"] == "ConfigMap");
+        let text = maps.filter_map(|map| map.object["data"]["settings.yaml"].as_str()).next().unwrap().to_owned();
+        serde_saphyr::from_str::<Value>(&text).unwrap()
+    };
+    let controllers = rendering::controller::render(&settings, &options::<options::Controller>(&[])).unwrap();
+    let policies = for_kubewarden(&settings, &[]);
+    let server = standalone(&settings, &[]);
+    let pods = object(&policies, "ClusterAdmissionPolicy pillion-pods")["spec"]["settings"].clone();
+    for settings in [pods, of_processes(&server), of_processes(&controllers)] {
+        let found = settings
+            .get("bundleRef")
+            .map(|it| format!("{}/{}", it["namespace"].as_str().unwrap(), it["name"].as_str().unwrap()));
+        assert_eq!(found.as_deref(), bundle, "{settings}");
+    }
+    for rendered in [&controllers, &policies, &server] {
+        let says =
+            rendered.notes.iter().any(|note| note.starts_with("SidecarSets that are applied to the cluster are not"));
+        assert_eq!(says, bundle.is_none(), "{:?}", rendered.notes);
+    }
 }
 
 fn titles(rendered: &Rendered) -> Vec<String> {

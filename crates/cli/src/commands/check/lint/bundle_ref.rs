@@ -8,11 +8,25 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use serde_json::Value;
 
+use pillion_admission::settings::Role;
+
 use super::super::documents::Document;
 use super::super::settings::Judged;
 use super::super::subject::Spot;
+use super::policy;
 use crate::preview;
 use crate::report::Finding;
+
+/// Whether these settings inject nothing: they have no SidecarSets, and no `bundleRef` that brings those of the cluster.
+/// Settings for Shoots or token Secrets alone have other work.
+pub fn is_missing(judged: &Judged<'_>) -> bool {
+    let settings = &judged.settings;
+    let has_sets =
+        settings.bundle_source.config_map.is_some() || !judged.subjects.is_empty() || !judged.items.is_empty();
+    let has_other_work =
+        settings.shoots.enabled || json::at(judged.spot.raw, &["serviceAccounts", "legacyTokenSecrets"]).is_some();
+    !has_sets && !has_other_work && settings.role == Role::Inject && policy::is_about_pods(judged)
+}
 
 /// Returns the faults that the policy would find in the ConfigMap and its shards. Ignores objects that are not given:
 /// the cluster may have them.

@@ -15,6 +15,7 @@ mod volumes;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
+pub use self::bundle_ref::is_missing as lacks_bundle_ref;
 pub use self::cost::is_costly_in_a_policy;
 pub use self::policy::admits_sets;
 use super::documents::{Document, Role};

@@ -96,6 +96,11 @@ pub fn admits_sets(judged: &Judged<'_>) -> bool {
     Policy::of(judged).is_some_and(|policy| policy.acts() && policy.asks.sets())
 }
 
+/// Whether the settings decide about Pods: settings outside a policy do, and those of a policy that is asked about them.
+pub fn is_about_pods(judged: &Judged<'_>) -> bool {
+    !judged.are_of_policy() || Policy::of(judged).is_some_and(|policy| policy.asks.pods())
+}
+
 /// Returns warnings about each policy, and about all policies together.
 pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
     let policies: Vec<Policy<'_>> = settings.iter().filter_map(Policy::of).collect();
