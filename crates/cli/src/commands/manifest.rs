@@ -1,22 +1,21 @@
 //! `pillion manifest`: renders the objects that a cluster needs from one file of settings.
 
-use std::collections::BTreeSet;
+mod output;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use clap::{Subcommand, ValueEnum};
-use pillion_documents::manifest::{self, Source};
+use clap::Subcommand;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use crate::files;
+use self::output::{Installation, Output};
 use crate::preview;
 use crate::rendering::crd::{self, Conversion};
-use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
+use crate::rendering::document::PILLION;
 use crate::rendering::options::{Controller, Kubewarden, Standalone, module_reference};
 use crate::rendering::{Rendered, controller, kubewarden, standalone};
 use crate::status::Status;
@@ -137,26 +136,6 @@ struct Settings {
     path: PathBuf,
 }
 
-#[derive(Debug, clap::Args)]
-struct Output {
-    /// How to print it.
-    #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
-    /// Write files into this folder instead of stdout; created if missing. Files of an earlier run for the same
-    /// installation that are no longer needed are removed, and stderr lists them. Other files stay.
-    #[arg(long = "output-dir", value_name = "DIR")]
-    folder: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// With comments that say what each part is for.
-    #[default]
-    Yaml,
-    /// One List.
-    Json,
-}
-
 /// Runs `pillion manifest`.
 ///
 /// # Errors
@@ -168,21 +147,25 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             let module =
                 args.options.module.clone().map_or_else(|| module_of(policy.as_ref()), |named| Ok(Some(named)));
             let options = Kubewarden { module: module?, ..args.options.clone() };
-            write(&kubewarden::render(&settings, &options)?, &args.output, is_for_kubewarden, terminal)
+            let own = Installation { name: &options.common.name, has_file: is_for_kubewarden };
+            args.output.write(&kubewarden::render(&settings, &options)?, own, terminal)
         }
         What::Standalone(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
             let ca_bundle = args.ca_bundle.as_deref().map(read_ca).transpose()?;
             let options = Standalone { ca_bundle, ..args.options.clone() };
-            write(&standalone::render(&settings, &options)?, &args.output, is_of_process, terminal)
+            let own = Installation { name: &options.common.name, has_file: is_of_process };
+            args.output.write(&standalone::render(&settings, &options)?, own, terminal)
         }
         What::Controller(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
-            write(&controller::render(&settings, &args.options)?, &args.output, is_of_process, terminal)
+            let own = Installation { name: &args.options.name, has_file: is_of_process };
+            args.output.write(&controller::render(&settings, &args.options)?, own, terminal)
         }
         What::Crd(args) => {
-            let definition = crd::document("pillion", &Conversion::None, &Value::Null);
-            write(&Rendered { documents: vec![definition], notes: Vec::new() }, &args.output, |_| false, terminal)
+            let definition = crd::document(PILLION, &Conversion::None, &Value::Null);
+            let own = Installation { name: PILLION, has_file: |_| false };
+            args.output.write(&Rendered { documents: vec![definition], notes: Vec::new() }, own, terminal)
         }
     }
 }
@@ -238,135 +221,4 @@ fn read_ca(path: &Path) -> anyhow::Result<String> {
         return Err(anyhow!("{}: no certificate in PEM; a caBundle is made of those", path.display()));
     }
     Ok(BASE64.encode(pem))
-}
-
-/// Prints rendered objects or writes them into files. `is_own` accepts the file stems of this kind of rendering.
-fn write(
-    rendered: &Rendered,
-    output: &Output,
-    is_own: fn(&str) -> bool,
-    terminal: &mut Terminal,
-) -> anyhow::Result<Status> {
-    let documents = &rendered.documents;
-    match &output.folder {
-        None => {
-            let text = shown(documents, output.format)?;
-            write!(terminal.out(), "{text}")?;
-            terminal.finish()?;
-        }
-        Some(folder) => {
-            let written = write_files(documents, folder, output.format)?;
-            let (objects, files) = (documents.len(), written.len());
-            let _ = writeln!(terminal.err(), "{objects} objects in {files} files in {}", folder.display());
-            for stale in stale(folder, &written, documents, is_own)? {
-                fs::remove_file(&stale).with_context(|| stale.display().to_string())?;
-                let _ = writeln!(
-                    terminal.err(),
-                    "removed {}: an earlier run wrote it, and these settings and options do not need it",
-                    stale.display()
-                );
-            }
-        }
-    }
-    for document in documents {
-        let _ = writeln!(terminal.err(), "  {}", document.title());
-    }
-    for note in &rendered.notes {
-        let _ = writeln!(terminal.err(), "note: {note}");
-    }
-    Ok(Status::Done)
-}
-
-/// Returns files of earlier runs that this run did not write: files with an accepted stem whose objects all belong to
-/// the same installation.
-fn stale(
-    folder: &Path,
-    written: &[PathBuf],
-    documents: &[Document],
-    is_own: fn(&str) -> bool,
-) -> anyhow::Result<Vec<PathBuf>> {
-    let own = instance(documents);
-    let is_ours = |path: &Path| instance_in(path).is_some_and(|found| found == own);
-    let entries: Result<Vec<fs::DirEntry>, _> = fs::read_dir(folder).and_then(Iterator::collect);
-    let mut paths: Vec<PathBuf> =
-        entries.with_context(|| folder.display().to_string())?.iter().map(fs::DirEntry::path).collect();
-    paths.retain(|path| {
-        let is_manifest = path.extension().is_some_and(|extension| extension == "yaml" || extension == "json");
-        let has_name = path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_own);
-        is_manifest && has_name && !written.contains(path) && is_ours(path)
-    });
-    paths.sort();
-    Ok(paths)
-}
-
-/// Returns the installation that rendered objects belong to.
-fn instance(documents: &[Document]) -> String {
-    let instance = documents.first().map_or("", |document| label(&document.object, INSTANCE));
-    controller::installation(instance).to_owned()
-}
-
-/// Returns the installation that all objects of a file belong to, or `None` if the file is missing or has other
-/// content.
-fn instance_in(path: &Path) -> Option<String> {
-    let source = Source::new(path.display().to_string(), fs::read_to_string(path).ok()?);
-    let objects = manifest::parse(&Arc::new(source)).ok()?;
-    let instance_of = |object: &Value| controller::installation(label(object, INSTANCE)).to_owned();
-    let instance = instance_of(&objects.first()?.value);
-    let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && instance_of(object) == instance;
-    objects.iter().all(|object| is_of_it(&object.value)).then_some(instance)
-}
-
-fn label<'a>(object: &'a Value, key: &str) -> &'a str {
-    json::text(object, &["metadata", "labels", key])
-}
-
-/// Returns the objects of each file, both in the order of application.
-///
-/// # Errors
-/// If two objects are the same one of the cluster, which is a bug in this program: the second would replace the first.
-fn by_file(documents: &[Document]) -> anyhow::Result<Vec<(&'static str, Vec<Document>)>> {
-    let mut files: Vec<(&str, Vec<Document>)> = Vec::new();
-    let mut known = BTreeSet::new();
-    for document in documents {
-        let title = document.title();
-        if !known.insert(title.clone()) {
-            bail!("{title} is there twice");
-        }
-        match files.iter_mut().find(|(file, _)| *file == document.file) {
-            Some((_, group)) => group.push(document.clone()),
-            None => files.push((document.file, vec![document.clone()])),
-        }
-    }
-    Ok(files)
-}
-
-/// Writes a file for each group of objects and returns the paths.
-fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow::Result<Vec<PathBuf>> {
-    let extension = if format == Format::Json { "json" } else { "yaml" };
-    // Render all texts first, so that little can fail between writing the first file and the last.
-    let mut texts = Vec::new();
-    for (file, group) in by_file(documents)? {
-        texts.push((folder.join(format!("{file}.{extension}")), shown(&group, format)?));
-    }
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let own = instance(documents);
-    for (path, _) in &texts {
-        if let Some(other) = instance_in(path).filter(|other| *other != own) {
-            bail!(
-                "{}: belongs to the installation {other:?}, and this is {own:?}; write into another folder",
-                path.display()
-            );
-        }
-    }
-    for (path, text) in &texts {
-        files::write(path, text.as_bytes())?;
-    }
-    Ok(texts.into_iter().map(|(path, _)| path).collect())
-}
-
-fn shown(documents: &[Document], format: Format) -> anyhow::Result<String> {
-    match format {
-        Format::Yaml => document::to_yaml(documents),
-        Format::Json => document::to_json(documents),
-    }
 }

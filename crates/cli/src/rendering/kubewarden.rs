@@ -1,7 +1,6 @@
 //! Renders Kubewarden policies, which all run the same module, and the roles of their policy server.
 
 use anyhow::bail;
-use pillion_admission::settings::Settings;
 use pillion_identity::names::SIDECAR_SETS;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -13,7 +12,7 @@ use super::crd::{self, Conversion};
 use super::document::{Document, metadata};
 use super::needs::Read;
 use super::options::{Enforcement, Kubewarden, SidecarSets};
-use super::{Input, Rendered};
+use super::{Input, Rendered, namespaces};
 use crate::bundling::{Bundled, bundled};
 
 /// The time that the API server waits for an answer, in seconds.
@@ -34,15 +33,6 @@ struct Given {
     notes: Vec<String>,
 }
 
-/// The beginning of the names of ServiceAccounts as users.
-const ACCOUNTS: &str = "system:serviceaccount:";
-
-/// Returns the namespace of the controllers, from the user that they are: `serviceAccounts.controllerUser`.
-fn home(controller: &str) -> &str {
-    let account = controller.strip_prefix(ACCOUNTS).and_then(|account| account.split_once(':'));
-    account.map_or("pillion-system", |(namespace, _)| namespace)
-}
-
 /// Returns the objects for these settings.
 ///
 /// # Errors
@@ -50,9 +40,7 @@ fn home(controller: &str) -> &str {
 pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let given = given(settings, options.sidecar_sets)?;
-    let decoded = Settings::decode(given.settings.clone()).unwrap_or_default();
-    let home = home(&decoded.service_accounts.controller_user);
-    let input = Input::read(&given.settings, home, common.any_sidecar_sets, &common.without)?;
+    let input = Input::read(&given.settings, common.any_sidecar_sets, &common.without)?;
     let reader = Reader {
         instance: &common.name,
         subject: (&options.namespace, &options.service_account),
@@ -65,7 +53,8 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
     }
     documents.extend(input.needs.parts.keys().map(|part| policy(*part, &input, &given.names, options)));
 
-    let mut notes = input.notes(common, None);
+    let mut notes = input.notes(common);
+    notes.extend(namespaces::notes(&documents, &[], &input.needs));
     notes.extend(given.notes);
     notes.extend(options.note());
     if options.mode == Enforcement::Monitor {

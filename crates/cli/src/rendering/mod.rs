@@ -12,6 +12,7 @@ pub mod controller;
 pub mod crd;
 pub mod document;
 pub mod kubewarden;
+mod namespaces;
 pub mod needs;
 pub mod options;
 pub mod process;
@@ -38,6 +39,8 @@ const REQUIRE_CREATE_PODS: [&str; 2] = ["serviceAccounts", "requireCreatePods"];
 const BUNDLE_REF: &str = "bundleRef";
 /// The name of that ConfigMap, unless the settings name it. The chart has the same default.
 const BUNDLE: &str = "pillion-bundle";
+/// The beginning of the names of ServiceAccounts as users.
+const ACCOUNTS: &str = "system:serviceaccount:";
 /// The settings that have SidecarSets of their own.
 const OWN_SETS: [&str; 2] = ["sidecarSets", "bundle"];
 /// The size limit of a ConfigMap, in bytes.
@@ -79,8 +82,9 @@ impl Input {
     ///
     /// A rendering is a new installation: `requireCreatePods` is on unless the settings say otherwise. The module's own
     /// default is off, as in OpenKruise. Settings that have neither SidecarSets nor `bundleRef` get the `bundleRef` of a
-    /// ConfigMap in the namespace `home`, where the controller `bundle` writes it. `bundleRef: null` keeps it out.
-    fn read(settings: &Value, home: &str, any: bool, without: &[Part]) -> anyhow::Result<Self> {
+    /// ConfigMap in the namespace of the controllers, where the controller `bundle` writes it: server, policies and
+    /// controllers are rendered apart, and have to name the same one. `bundleRef: null` keeps it out.
+    fn read(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
         let sets_of_cluster = match settings.get(BUNDLE_REF) {
             Some(Value::Null) => SetsOfCluster::Never,
             Some(_) => SetsOfCluster::InBundle,
@@ -89,7 +93,8 @@ impl Input {
         };
         let mut settings = settings.clone();
         if sets_of_cluster == SetsOfCluster::InDefaultBundle {
-            insert(&mut settings, BUNDLE_REF, json!({"namespace": home, "name": BUNDLE}));
+            let controllers = controllers_namespace(&settings);
+            insert(&mut settings, BUNDLE_REF, json!({"namespace": controllers, "name": BUNDLE}));
         }
         let settings = &settings;
         let mut decoded = match Settings::decode(settings.clone()) {
@@ -105,7 +110,8 @@ impl Input {
             );
         }
         let mut raw = settings.as_object().cloned().unwrap_or_default();
-        raw.retain(|key, value| key != "role" && !value.is_null());
+        // Without the null, another rendering of these settings would have a bundle.
+        raw.retain(|key, value| key != "role" && (!value.is_null() || key == BUNDLE_REF));
         if json::at(settings, &REQUIRE_CREATE_PODS).is_none_or(Value::is_null) {
             let [rules, key] = REQUIRE_CREATE_PODS;
             insert(raw.entry(rules).or_insert_with(|| json!({})), key, json!(true));
@@ -175,8 +181,8 @@ impl Input {
         }
     }
 
-    /// Returns the notes that do not depend on how Pillion runs. `home` is a namespace that the rendering creates.
-    fn notes(&self, common: &Common, home: Option<&str>) -> Vec<String> {
+    /// Returns the notes that do not depend on how Pillion runs.
+    fn notes(&self, common: &Common) -> Vec<String> {
         let mut notes = Vec::from_iter(self.note_about_sets());
         let mut note = |is_so: bool, text: String| {
             if is_so {
@@ -184,17 +190,6 @@ impl Input {
             }
         };
         let needs = &self.needs;
-        let has_system_role = !common.no_system_role
-            && home != Some(needs.system_namespace.as_str())
-            && !access::in_system_namespace(needs).is_empty();
-        note(
-            has_system_role,
-            format!(
-                "the Role in namespace \"{}\" needs this namespace to exist; where it does not, use --no-system-role, or \
-                 set systemNamespace in the settings",
-                needs.system_namespace
-            ),
-        );
         for part in [Part::Guards, Part::Assert, Part::TokenSecrets] {
             note(
                 needs.has_identities && common.without.contains(&part),
@@ -229,6 +224,14 @@ impl Input {
         }
         notes
     }
+}
+
+/// Returns the namespace of the controllers: that of `serviceAccounts.controllerUser`.
+fn controllers_namespace(settings: &Value) -> String {
+    let defaults = Settings::default().service_accounts;
+    let namespace_of = |user: &str| Some(user.strip_prefix(ACCOUNTS)?.split_once(':')?.0.to_owned());
+    let named = namespace_of(json::text(settings, &["serviceAccounts", "controllerUser"]));
+    named.or_else(|| namespace_of(&defaults.controller_user)).unwrap_or_default()
 }
 
 /// Whether settings have SidecarSets, compiled or not.

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use pillion_admission::settings::Settings;
 use pillion_controller::registry::{self, Name};
-use pillion_controller::rights::{Right, Scope};
 use pillion_identity::declared::{Declared, OnConflict};
 use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{self, PolicyRule};
@@ -17,7 +16,7 @@ use super::document::Document;
 use super::needs::declared;
 use super::options::Controller;
 use super::process::{Container, Process, mounted_settings};
-use super::{Input, Rendered, SetsOfCluster};
+use super::{Input, Rendered, SetsOfCluster, namespaces};
 
 /// The component, for the labels.
 const COMPONENT: &str = "controller";
@@ -26,12 +25,9 @@ const HEALTH_PORT: u16 = 8081;
 /// The seconds to release the Lease after SIGTERM.
 const GRACE: u32 = 15;
 
-/// What the names of the objects for rollouts have behind the name of the installation.
-const ROLLOUT: &str = "-rollout";
-
-/// Returns the installation that objects of this instance belong to: those for rollouts have an instance of their own.
-pub fn installation(instance: &str) -> &str {
-    instance.strip_suffix(ROLLOUT).unwrap_or(instance)
+/// Returns the name of the rollout controller's objects, beside controllers with objects of this name.
+pub fn rollout_name(name: &str) -> String {
+    format!("{name}-rollout")
 }
 
 /// Returns the objects for these settings.
@@ -40,7 +36,7 @@ pub fn installation(instance: &str) -> &str {
 /// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered> {
     let home = options.deployment.namespace.as_str();
-    let input = Input::read(settings, home, true, &[])?;
+    let input = Input::read(settings, true, &[])?;
     let text = input.text()?;
     let (running, mut notes) = running(&input, options);
     let mut documents = Vec::new();
@@ -61,7 +57,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
         documents.extend(of(options, &others));
     }
     if !rollout.is_empty() {
-        let own = Controller { name: format!("{}{ROLLOUT}", options.name), ..options.clone() };
+        let own = Controller { name: rollout_name(&options.name), ..options.clone() };
         documents.extend(of(&own, &rollout));
         documents.extend(guard::documents(guard::Limited {
             name: &own.name,
@@ -82,15 +78,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
         ));
     }
     notes.extend(input.sets_of_cluster.eq(&SetsOfCluster::Never).then(|| input.note_about_sets()).flatten());
-    let creates_system = !options.deployment.no_namespace && input.needs.system_namespace == home;
-    let is_in_system = |right: &Right| right.scope == Scope::System;
-    if !creates_system && rights::rights(&input.needs, &running).iter().any(is_in_system) {
-        notes.push(format!(
-            "the Role in namespace \"{}\" needs this namespace to exist; where it does not, set systemNamespace in the \
-             settings",
-            input.needs.system_namespace
-        ));
-    }
+    notes.extend(namespaces::notes(&documents, &[home], &input.needs));
     notes.extend(options.deployment.note());
     Ok(Rendered { documents, notes })
 }

@@ -12,7 +12,7 @@ use super::access::{self, Reader};
 use super::crd::{self, Conversion};
 use super::options::{Certificates, Standalone};
 use super::process;
-use super::{Input, Rendered};
+use super::{Input, Rendered, namespaces};
 
 /// Returns the objects for these settings.
 ///
@@ -21,7 +21,7 @@ use super::{Input, Rendered};
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let home = options.deployment.namespace.as_str();
-    let input = Input::read(settings, home, common.any_sidecar_sets, &common.without)?;
+    let input = Input::read(settings, common.any_sidecar_sets, &common.without)?;
     let text = input.text()?;
     let process = server::process(options);
     let annotations = certificates::annotations(options);
@@ -57,8 +57,8 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     documents.extend(webhooks::mutating(options, &input.needs, &annotations));
     documents.extend(webhooks::validating(options, &input.needs, &annotations));
 
-    let created = (!options.deployment.no_namespace).then_some(home);
-    let mut notes = input.notes(common, created);
+    let mut notes = input.notes(common);
+    notes.extend(namespaces::notes(&documents, &[home], &input.needs));
     notes.extend(options.deployment.note());
     if options.certificates == Certificates::Files && options.ca_bundle.is_none() {
         notes.push("without --ca-bundle the API server trusts only what its own system trusts".to_owned());

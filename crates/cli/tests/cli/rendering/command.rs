@@ -34,7 +34,8 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
       ClusterAdmissionPolicy pillion-pods
       ClusterAdmissionPolicy pillion-sidecarsets
     note: the settings have no SidecarSets, so bundleRef names the ConfigMap "pillion-system/pillion-bundle", which the controller `bundle` keeps (`pillion manifest controller`): until it is there, Pods are refused; bundleRef: null in the settings leaves it out
-    note: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, use --no-system-role, or set systemNamespace in the settings
+    note: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, set systemNamespace in the settings
+    note: the Role in namespace "pillion-system" needs this namespace to exist; where it does not, name another one in bundleRef of the settings
     note: the module registry://ghcr.io/pillion/policies/pillion:v0.1.0 is a placeholder and is not published yet; push the module to a registry of yours and name it with --module
     "#);
 }
@@ -264,7 +265,9 @@ fn a_folder_has_every_object(#[case] form: &[&str]) {
     files.sort();
     let found: Vec<_> =
         files.iter().flat_map(|file| super::objects("file", &fs::read_to_string(file).unwrap())).collect();
-    assert!(err.starts_with(&format!("{} objects in {} files in {path}\n", wanted.len(), files.len())), "{err}");
+    let counted = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+    let says = format!("{} in {} in {path}\n", counted(wanted.len(), "object"), counted(files.len(), "file"));
+    assert!(err.starts_with(&says), "{err}");
     assert_eq!(found.len(), wanted.len());
     assert!(wanted.iter().all(|object| found.contains(object)));
 }

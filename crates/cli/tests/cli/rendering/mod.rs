@@ -53,6 +53,7 @@ fn the_cluster_s_sidecar_sets_are_injected_by_default(#[case] settings: Value, #
     for settings in [pods, of_processes(&server), of_processes(&controllers)] {
         let found = settings
             .get("bundleRef")
+            .filter(|it| !it.is_null())
             .map(|it| format!("{}/{}", it["namespace"].as_str().unwrap(), it["name"].as_str().unwrap()));
         assert_eq!(found.as_deref(), bundle, "{settings}");
     }
@@ -60,6 +61,48 @@ fn the_cluster_s_sidecar_sets_are_injected_by_default(#[case] settings: Value, #
         let says =
             rendered.notes.iter().any(|note| note.starts_with("SidecarSets that are applied to the cluster are not"));
         assert_eq!(says, bundle.is_none(), "{:?}", rendered.notes);
+    }
+}
+
+/// Returns the resource of a kind, as kubectl names it.
+fn plural(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.strip_suffix('y') {
+        Some(start) => format!("{start}ies"),
+        None => format!("{lower}s"),
+    }
+}
+
+/// The guide deletes by labels, so each object has one of them. The namespace and the definition stay on purpose.
+#[test]
+fn the_guide_for_the_removal_deletes_every_rendered_object() {
+    let guide = text("docs/guides/uninstall.md");
+    let (_, section) = guide.split_once("## With manifests or Kustomize").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let deletions: Vec<(&str, Vec<&str>)> = section
+        .lines()
+        .filter_map(|line| {
+            let (kinds, rest) = line.strip_prefix("kubectl delete ")?.split_once(' ')?;
+            let (_, instances) = rest.split_once("'app.kubernetes.io/instance in (")?;
+            Some((kinds, instances.trim_end_matches(")'").split(',').collect()))
+        })
+        .collect();
+    let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "shoots": {"enabled": true}});
+    let every = "*,sidecarset-rollout,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
+    let flags = ["--controllers", every, "--token-namespaces", "shop"];
+    let controllers = rendering::controller::render(&settings, &options::<options::Controller>(&flags)).unwrap();
+    for rendered in [controllers, for_kubewarden(&settings, &["--crd"]), standalone(&settings, &[])] {
+        for document in &rendered.documents {
+            let (kind, instance) = (
+                document.object["kind"].as_str().unwrap(),
+                document.object["metadata"]["labels"]["app.kubernetes.io/instance"].as_str().unwrap(),
+            );
+            let is_deleted = deletions.iter().any(|(kinds, instances)| {
+                kinds.split(',').any(|it| it == plural(kind)) && instances.contains(&instance)
+            });
+            let stays = ["Namespace", "CustomResourceDefinition"].contains(&kind);
+            assert_eq!(is_deleted, !stays, "{}", document.title());
+        }
     }
 }
 

@@ -1,10 +1,8 @@
 //! A stranger's path without Helm: docs/deploying.md with each way to install Pillion, the controllers, the guides, and
 //! the removal.
 
-use pillion_testenv::until;
-
 use super::node::Node;
-use super::{INSTALLED, Reader, cluster, kubewarden};
+use super::{Reader, cluster, kubewarden};
 
 const PAGE: &str = "docs/deploying.md";
 const UNINSTALL: &str = "docs/guides/uninstall.md";
@@ -36,10 +34,15 @@ async fn manifests_install_a_server_that_the_guides_work_with_and_the_removal_le
 
     reader.read(PAGE, &part("Changing settings", "Removing"), node.run()).await;
     reader.read("docs/serve.md", &part("When Pods are refused", "Options"), node.run()).await;
-
     reader.type_in("kubectl delete namespace shop --timeout 2m", node.run()).await;
-    reader.read(UNINSTALL, &part("With manifests or Kustomize", "With Argo CD or Flux"), node.run()).await;
-    reader.read(UNINSTALL, &[&["--from", "What stays"], &others[..]].concat(), node.run()).await;
+    remove(&reader, &mut node, &others).await;
+}
+
+/// Removes Pillion as the page says, and checks that nothing is left.
+async fn remove(reader: &Reader<'_>, node: &mut Node<'_>, others: &[&str]) {
+    let part = ["--from", "With manifests or Kustomize", "--until", "With Argo CD or Flux"];
+    reader.read(UNINSTALL, &[&part, others].concat(), node.run()).await;
+    reader.read(UNINSTALL, &[&["--from", "What stays"], others].concat(), node.run()).await;
     reader.leaves_nothing().await;
 }
 
@@ -49,14 +52,13 @@ async fn a_kustomization_installs_a_server_and_the_removal_leaves_nothing_behind
     let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
     let others = without(&["helm", "manifests", "kubewarden"]);
     reader.read(PAGE, &[&["--from", "Kustomize"], &others[..]].concat(), node.run()).await;
+    // The overlay has the webhooks too, so Pods wait for the server.
     let ready = "kubectl --namespace pillion-system rollout status deployment/pillion --timeout 5m";
     reader.type_in(ready, node.run()).await;
-    let guide = [&without(&["network"]), &others[..]].concat();
-    reader.read("docs/guides/roll-out.md", &[&["--until", "2. Look"], &guide[..]].concat(), node.run()).await;
-    reader.read("docs/guides/roll-out.md", &[&["--from", "The way back"], &guide[..]].concat(), node.run()).await;
-
-    reader.read(UNINSTALL, &[&["--from", "With manifests or Kustomize"], &others[..]].concat(), node.run()).await;
-    reader.leaves_nothing().await;
+    let guide = "docs/guides/roll-out.md";
+    reader.read(guide, &[&["--until", "2. Look"], &others[..]].concat(), node.run()).await;
+    reader.read(guide, &[&["--from", "The way back"], &others[..]].concat(), node.run()).await;
+    remove(&reader, &mut node, &others).await;
 }
 
 #[tokio::test]
@@ -68,14 +70,9 @@ async fn manifests_install_policies_for_kubewarden_and_the_removal_leaves_nothin
     let part = |from: &'static str, until: &'static str| [&["--from", from, "--until", until], &others[..]].concat();
     reader.read(PAGE, &part("Settings first", "With Kubewarden"), node.run()).await;
     reader.read(PAGE, &part("With Kubewarden", "A module of your own"), node.run()).await;
-    let policies = async || kubewarden::has_policies(&cluster).await.then_some(());
-    until("the policies", INSTALLED, policies).await.unwrap();
-    kubewarden::serve(&cluster).await;
     reader.read("docs/controller.md", &part("Installing", "Preview"), node.run()).await;
+    kubewarden::serve(&cluster).await;
     reader.read("docs/guides/own-identity.md", &others, node.run()).await;
-
     reader.type_in("kubectl delete namespace shop --timeout 2m", node.run()).await;
-    reader.read(UNINSTALL, &part("With manifests or Kustomize", "With Argo CD or Flux"), node.run()).await;
-    reader.read(UNINSTALL, &[&["--from", "What stays"], &others[..]].concat(), node.run()).await;
-    reader.leaves_nothing().await;
+    remove(&reader, &mut node, &others).await;
 }
