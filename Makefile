@@ -174,6 +174,7 @@ fuzz: policy.wasm
 servers:
 	@tools/setup cluster
 	@testenv/build
+	@testenv/earlier
 
 # Whether pillion compiles for Windows, without the commands for clusters. Needs the target of rustup and MinGW-w64.
 windows: policy.wasm

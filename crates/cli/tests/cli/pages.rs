@@ -187,6 +187,51 @@ fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: 
     assert!(stdout(&output).contains(&format!(": {blocks} blocks ran, ")), "{}", stdout(&output));
 }
 
+/// The pages with commands that a reader follows. A test on the cluster runs what ships by them.
+const FOLLOWED: [&str; 13] = [
+    "README.md",
+    "docs/quickstart.md",
+    "docs/quickstart-standalone.md",
+    "docs/try.md",
+    "docs/from-source.md",
+    "docs/deploying.md",
+    "docs/rollouts.md",
+    "docs/guides/ci.md",
+    "docs/guides/cloud-identities.md",
+    "docs/guides/own-identity.md",
+    "docs/guides/refused.md",
+    "docs/guides/roll-out.md",
+    "docs/guides/uninstall.md",
+];
+
+/// A block in the language `sh` runs on the cluster, unless the comment before it names what a test cluster lacks. In a
+/// block in the language `console`, `pillion` runs in the tests of the documents; other commands need a reason.
+#[test]
+fn commands_that_do_not_run_say_why() {
+    let mut silent = Vec::new();
+    for page in FOLLOWED {
+        let text = text(page);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (number, line) in lines.iter().enumerate().filter(|(_, line)| **line == "```console") {
+            let block = lines[number + 1..].iter().take_while(|line| **line != "```");
+            let runs = |line: &&str| line.trim_start_matches("$ ").starts_with("pillion ");
+            let says_why = number > 0 && lines[number - 1].starts_with("<!-- not run: ");
+            if !says_why && !block.clone().all(runs) {
+                silent.push(format!("{page}:{}: {line}", number + 1));
+            }
+        }
+    }
+    assert_eq!(silent, [""; 0]);
+}
+
+#[test]
+fn a_test_on_the_cluster_follows_each_page() {
+    let journeys = tree::files(&root().join("crates/testenv/tests/cluster/pages"), "rs");
+    let journeys: String = journeys.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let lonely: Vec<_> = FOLLOWED.iter().filter(|page| !journeys.contains(&format!("\"{page}\""))).collect();
+    assert_eq!(lonely, [&""; 0]);
+}
+
 #[rstest]
 fn the_pages_can_be_run(
     #[values(
@@ -196,6 +241,11 @@ fn the_pages_can_be_run(
         "try",
         "guides/own-identity",
         "guides/refused",
+        "guides/roll-out",
+        "guides/ci",
+        "guides/cloud-identities",
+        "deploying",
+        "rollouts",
         "guides/uninstall"
     )]
     name: &str,

@@ -5,7 +5,7 @@ mod cluster;
 mod options;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     };
     let files = certificates::Wanted::of(&options)?;
     logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
-    let module = Module::load_bounded(module::BYTES, CodeCache::Use, limits.bounds()).context("the built-in module")?;
+    let module = load(options.module.as_deref(), &limits)?;
     let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
     let checked = settings.load();
     if args.check {
@@ -107,6 +107,16 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     // Do not wait for evaluations whose requests have ended.
     runtime.shutdown_background();
     status
+}
+
+/// Loads the module of a file, or the built-in one.
+fn load(file: Option<&Path>, limits: &Limits) -> anyhow::Result<Module> {
+    let Some(path) = file else {
+        return Module::load_bounded(module::BYTES, CodeCache::Use, limits.bounds()).context("the built-in module");
+    };
+    let name = || format!("--module {}", path.display());
+    let bytes = std::fs::read(path).with_context(name)?;
+    Module::load_bounded(&bytes, CodeCache::Use, limits.bounds()).with_context(name)
 }
 
 /// Returns the settings file; `module` validates its content.

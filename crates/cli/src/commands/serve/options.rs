@@ -42,6 +42,9 @@ pub struct Options {
     /// The policy's settings: a file of them, or a Kubewarden policy that has them. Read again when it changes.
     #[arg(long, value_name = "FILE", env = "PILLION_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
+    /// A module of the policy to serve in place of the built-in one, such as that of another version.
+    #[arg(long, value_name = "FILE", env = "PILLION_MODULE_FILE", hide_env_values = true)]
+    pub module: Option<PathBuf>,
     /// Where to serve HTTPS [default: 0.0.0.0:8443].
     #[arg(long, value_name = "ADDRESS", env = "PILLION_LISTEN", hide_env_values = true)]
     pub listen: Option<SocketAddr>,
@@ -153,6 +156,7 @@ impl Options {
         // Destructure `other`, so that the compiler reports a forgotten field.
         let Self {
             settings,
+            module,
             listen,
             health_listen,
             certificates,
@@ -184,6 +188,7 @@ impl Options {
         let list = |mine: Vec<String>, other: Vec<String>| if mine.is_empty() { other } else { mine };
         Self {
             settings: self.settings.or(settings),
+            module: self.module.or(module),
             listen: self.listen.or(listen),
             health_listen: self.health_listen.or(health_listen),
             certificates: self.certificates.or(certificates),

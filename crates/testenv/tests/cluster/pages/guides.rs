@@ -44,6 +44,8 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     // The commands that look at a cluster find it.
     reader.read("docs/try.md", &[], node.run()).await;
     reader.read("docs/guides/refused.md", &[], node.run()).await;
+    reader.read("docs/guides/cloud-identities.md", &[], node.run()).await;
+    reader.read("docs/guides/ci.md", &[], node.run()).await;
 
     reader.read("docs/guides/roll-out.md", &["--until", "The way back"], node.run()).await;
     let store = pod(&cluster, "store", "app=store").await;

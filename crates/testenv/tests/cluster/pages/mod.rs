@@ -6,6 +6,7 @@ mod guides;
 mod kubewarden;
 mod node;
 mod quick_starts;
+mod upgrade;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::os::unix::fs::symlink;
@@ -22,8 +23,6 @@ use tokio::task::spawn_blocking;
 use crate::chart_life::everything;
 use crate::support::program;
 
-/// The namespace of the installation.
-pub const NAMESPACE: &str = "pillion-system";
 /// The heading behind which the quick starts remove everything.
 pub const WAY_BACK: &str = "The way back";
 /// The chart in the registry, in place of which the pages install that of the repository.

@@ -60,11 +60,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the names of the running processes, for their logs.
-    pub fn processes(&self) -> impl Iterator<Item = &str> {
-        self.processes.keys().map(String::as_str)
-    }
-
     async fn look(&mut self) {
         let client = self.cluster.admin().await.unwrap();
         // An API server that is busy is asked again.

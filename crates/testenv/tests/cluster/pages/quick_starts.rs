@@ -98,3 +98,17 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
     reader.read(page, &["--from", WAY_BACK], node.run()).await;
     reader.leaves_nothing().await;
 }
+
+/// From a clone, the chart takes the place of the released one, and the quick start goes on.
+#[tokio::test]
+async fn the_chart_of_a_clone_takes_the_place_of_the_released_one() {
+    let cluster = cluster().await;
+    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let clone = ["--from", "Quick start without Kubewarden", "--until", "Quick start with Kubewarden"];
+    reader.read("docs/from-source.md", &clone, node.run()).await;
+    let page = "docs/quickstart-standalone.md";
+    reader.read(page, &["--from", "3. A log agent", "--until", "5. The proof"], node.run()).await;
+    assert!(mounted(&web(&cluster).await, "log-agent")["projected"].is_object());
+    reader.read(page, &["--from", WAY_BACK], node.run()).await;
+    reader.leaves_nothing().await;
+}
