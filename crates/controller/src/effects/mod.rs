@@ -33,6 +33,25 @@ pub trait Recorder: Send + Sync {
     fn later(&self, controller: &'static str, namespace: Option<&str>, text: String);
     /// Something stays as it is for as long as nothing changes.
     fn never(&self, controller: &'static str, namespace: Option<&str>, text: String);
+    /// A round of a rollout is complete.
+    fn rolled_out(&self, rolled_out: RolledOut<'_>);
+}
+
+/// A round of the rollout of a SidecarSet.
+#[derive(Clone, Copy, Debug)]
+pub struct RolledOut<'a> {
+    /// The SidecarSet.
+    pub sidecar_set: &'a str,
+    /// The number of its Pods.
+    pub pods: usize,
+    /// The number of Pods that had the version before the round.
+    pub updated: usize,
+    /// The number of Pods that keep their version for as long as nothing changes.
+    pub kept: usize,
+    /// The Pods that the round chose, by namespace and name.
+    pub chosen: &'a [(&'a str, &'a str)],
+    /// The progress before the round.
+    pub message: &'a str,
 }
 
 /// The effects of one controller on the cluster. Cloning it is cheap.
@@ -132,6 +151,13 @@ impl Effects {
     pub fn never(&self, namespace: Option<&str>, text: impl Into<String>) {
         if let Some(recorder) = &self.recorder {
             recorder.never(self.controller, namespace, text.into());
+        }
+    }
+
+    /// Reports a round of a rollout to a preview.
+    pub fn rolled_out(&self, rolled_out: RolledOut<'_>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.rolled_out(rolled_out);
         }
     }
 

@@ -4,6 +4,7 @@
 //! the cluster, the objects in manifests, or the cluster as it would be with them; it records the writes and applies
 //! them in memory. Nothing is ever written to the cluster.
 
+mod bundle;
 mod difference;
 mod kubelets;
 mod rounds;
@@ -26,9 +27,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use self::bundle::Found;
 use self::rounds::{Rounds, recording};
 use self::tape::Tape;
 use crate::context::{Clock, Context};
+use crate::effects::Recorder as _;
 use crate::registry::{Name, Options};
 use crate::sets::Sets;
 use crate::simulation::{Simulation, Situation};
@@ -58,6 +61,9 @@ pub struct Question<'a> {
     pub waves: u32,
     /// The SidecarSet whose keys are reconciled; `None` for all keys.
     pub sidecar_set: Option<&'a str>,
+    /// Whether the cluster has a controller of its own that keeps the bundle. The others then find the bundle as that
+    /// controller would leave it, even if `bundle` is not among `names`.
+    pub bundle_is_kept: bool,
 }
 
 /// What the controllers would do.
@@ -82,10 +88,29 @@ pub struct Wave {
     pub problems: Vec<Remark>,
     /// Work that is due later if nothing changes until then.
     pub later: Vec<Remark>,
+    /// How far the rollouts are, in the order in which they were looked at.
+    pub rollouts: Vec<Rollout>,
     /// What stays as it is, and why.
     never: Vec<Remark>,
     /// Whether a token was requested that is not written yet.
     has_token: bool,
+}
+
+/// How far the rollout of a SidecarSet is, and what a round does for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    /// The SidecarSet.
+    pub sidecar_set: String,
+    /// All its Pods.
+    pub pods: usize,
+    /// The Pods that had the version before the round.
+    pub updated: usize,
+    /// The Pods that get the version in the round.
+    pub now: usize,
+    /// The Pods that keep their version for as long as nothing else changes.
+    pub kept: usize,
+    /// The progress before the round, as the status of the SidecarSet says it.
+    pub message: String,
 }
 
 /// One write.
@@ -192,7 +217,7 @@ pub fn named(situation: &Situation, settings: &Settings) -> BTreeSet<String> {
 /// # Errors
 /// [`PreviewError`].
 pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<Preview, PreviewError> {
-    let Question { names, options, settings, clock, waves, sidecar_set } = question;
+    let Question { names, options, settings, clock, waves, sidecar_set, bundle_is_kept } = question;
     // These settings never change, because the sender is dropped.
     let settings = watch::channel(settings).1;
     let tape = Arc::new(Tape::new(simulation.clone()));
@@ -203,7 +228,12 @@ pub async fn preview(simulation: Simulation, question: Question<'_>) -> Result<P
     let store = Arc::clone(&context.store);
     let rounds = async {
         let mut rounds = Rounds::new(&context, &tape, sidecar_set);
-        rounds.first(names, &options).await;
+        let is_followed = bundle_is_kept && !names.contains(&Name::Bundle);
+        let bundle = if is_followed { bundle::found(&context).await } else { Found::None };
+        if let Found::Old(text) = &bundle {
+            tape.problem(Name::Bundle.as_str(), None, text.clone());
+        }
+        rounds.first(names, matches!(bundle, Found::Kept), &options).await;
         let first = tape.take();
         let mut preview = Preview { never: first.never.clone(), first, waves: Vec::new() };
         for _ in 0..waves {

@@ -19,6 +19,8 @@ pub(super) struct Rounds<'a> {
     tape: &'a Tape,
     /// The SidecarSet whose keys are reconciled; `None` for all keys.
     sidecar_set: Option<&'a str>,
+    /// A controller that runs and is not part of the preview.
+    hidden: Option<Name>,
     started: Vec<Box<dyn Round + 'a>>,
 }
 
@@ -30,6 +32,8 @@ trait Round: Send {
 
 struct Started<C: Controller> {
     controller: C,
+    /// Whether its writes are part of the preview.
+    is_shown: bool,
     states: BTreeMap<C::Key, C::State>,
     /// Controllers hold it weakly.
     _wakes: Wakes<C::Key>,
@@ -38,7 +42,8 @@ struct Started<C: Controller> {
 impl<C: Controller> Round for Started<C> {
     fn run<'a>(&'a mut self, tape: &'a Tape, sidecar_set: Option<&'a str>) -> BoxFuture<'a, ()> {
         async move {
-            let Self { controller, states, .. } = self;
+            let Self { controller, states, is_shown, .. } = self;
+            tape.show(*is_shown);
             let keys: BTreeSet<C::Key> = controller.keys().into_iter().collect();
             for key in keys {
                 if sidecar_set.is_some_and(|name| !controller.concerns(&key, name)) {
@@ -52,6 +57,7 @@ impl<C: Controller> Round for Started<C> {
                     tape.problem(C::NAME, None, format!("{key}: {failure}"));
                 }
             }
+            tape.show(true);
         }
         .boxed()
     }
@@ -59,11 +65,16 @@ impl<C: Controller> Round for Started<C> {
 
 impl<'a> Rounds<'a> {
     pub(super) fn new(context: &'a Context, tape: &'a Tape, sidecar_set: Option<&'a str>) -> Self {
-        Self { context, tape, sidecar_set, started: Vec::new() }
+        Self { context, tape, sidecar_set, hidden: None, started: Vec::new() }
     }
 
-    /// Starts these controllers and runs the first round: those on which the others depend come first.
-    pub(super) async fn first(&mut self, names: &BTreeSet<Name>, options: &Options) {
+    /// Starts these controllers and runs the first round: those on which the others depend come first. If
+    /// `follows_bundle`, the controller `bundle` runs as well, and its writes are not part of the preview.
+    pub(super) async fn first(&mut self, names: &BTreeSet<Name>, follows_bundle: bool, options: &Options) {
+        let mut names = names.clone();
+        if follows_bundle && names.insert(Name::Bundle) {
+            self.hidden = Some(Name::Bundle);
+        }
         if names.contains(&Name::Bundle) {
             self.context.bundled.await_it();
         }
@@ -82,13 +93,14 @@ impl<'a> Rounds<'a> {
 impl Visitor for Rounds<'_> {
     type Error = Infallible;
 
-    async fn visit<C: Controller>(&mut self, _: Name, options: C::Options) -> Result<(), Infallible> {
+    async fn visit<C: Controller>(&mut self, name: Name, options: C::Options) -> Result<(), Infallible> {
         let controller = C::start(self.context.clone(), options).await;
         let (wakes, keys) = Wakes::new();
         // Nothing is queued: each round reconciles every key.
         drop(keys);
         controller.wakes(&wakes);
-        let mut started = Box::new(Started { controller, states: BTreeMap::new(), _wakes: wakes });
+        let is_shown = self.hidden != Some(name);
+        let mut started = Box::new(Started { controller, is_shown, states: BTreeMap::new(), _wakes: wakes });
         started.run(self.tape, self.sidecar_set).await;
         self.started.push(started);
         Ok(())

@@ -1,12 +1,14 @@
 //! Records what the controllers do in a simulation.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use super::{Change, Event, Remark, Verb, Wave};
-use crate::effects::Recorder;
+use super::{Change, Event, Remark, Rollout, Verb, Wave};
+use crate::effects::{Recorder, RolledOut};
 use crate::registry::{ALL, Name};
 use crate::simulation::{self, Simulation, Write};
 
@@ -14,11 +16,13 @@ use crate::simulation::{self, Simulation, Write};
 pub(super) struct Tape {
     simulation: Simulation,
     wave: Mutex<Wave>,
+    /// Whether the controller at work is not part of the preview. Its problems are: they may be why others do nothing.
+    is_hidden: AtomicBool,
 }
 
 impl Tape {
     pub(super) fn new(simulation: Simulation) -> Self {
-        Self { simulation, wave: Mutex::default() }
+        Self { simulation, wave: Mutex::default(), is_hidden: AtomicBool::new(false) }
     }
 
     /// Returns what was recorded since the last call.
@@ -32,6 +36,13 @@ impl Tape {
         drop(self.simulation.take_writes());
     }
 
+    /// Says whether the controller that works next is part of the preview. Events that are not recorded yet belong to the
+    /// one before.
+    pub(super) fn show(&self, is_shown: bool) {
+        self.record(None, "");
+        self.is_hidden.store(!is_shown, Relaxed);
+    }
+
     /// Returns the number of problems since the last [`Tape::take`].
     pub(super) fn problems(&self) -> usize {
         self.lock().problems.len()
@@ -39,7 +50,11 @@ impl Tape {
 
     /// Takes the writes that the simulation has seen. Events need no controller and no reason.
     fn record(&self, controller: Option<Name>, why: &str) {
-        for write in self.simulation.take_writes() {
+        let writes = self.simulation.take_writes();
+        if self.is_hidden.load(Relaxed) {
+            return;
+        }
+        for write in writes {
             let mut wave = self.lock();
             if write.object.kind == "Event" {
                 wave.events.extend(write.after.as_deref().map(event));
@@ -66,12 +81,38 @@ impl Recorder for Tape {
     }
 
     fn later(&self, controller: &'static str, namespace: Option<&str>, text: String) {
-        self.lock().later.extend(remark(controller, namespace, text));
+        if !self.is_hidden.load(Relaxed) {
+            self.lock().later.extend(remark(controller, namespace, text));
+        }
     }
 
     fn never(&self, controller: &'static str, namespace: Option<&str>, text: String) {
         self.lock().never.extend(remark(controller, namespace, text));
     }
+
+    fn rolled_out(&self, rolled_out: RolledOut<'_>) {
+        let RolledOut { sidecar_set, pods, updated, kept, chosen, message } = rolled_out;
+        let mut wave = self.lock();
+        let upgraded: BTreeSet<(&str, &str)> =
+            wave.changes.iter().filter(|change| is_upgrade(change)).map(place).collect();
+        let now = chosen.iter().filter(|pod| upgraded.contains(*pod)).count();
+        let (sidecar_set, message) = (sidecar_set.to_owned(), message.to_owned());
+        wave.rollouts.push(Rollout { sidecar_set, pods, updated, now, kept, message });
+    }
+}
+
+/// Whether a write gives a Pod another version, and is not only a record in its status.
+fn is_upgrade(change: &Change) -> bool {
+    let parts = |object: &Option<Arc<Value>>| {
+        let part = |path: &[&str]| object.as_ref().and_then(|object| json::at(object, path).cloned());
+        [part(&["spec"]), part(&["metadata", "annotations"])]
+    };
+    change.object.kind == "Pod"
+        && (change.verb == Verb::Evict || (change.verb == Verb::Change && parts(&change.before) != parts(&change.after)))
+}
+
+fn place(change: &Change) -> (&str, &str) {
+    (change.object.namespace.as_deref().unwrap_or_default(), &change.object.name)
 }
 
 fn named(controller: &str) -> Option<Name> {

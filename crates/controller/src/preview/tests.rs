@@ -80,7 +80,7 @@ async fn simulated(situation: &Situation) -> Simulation {
 async fn of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
     let names: BTreeSet<Name> = names.iter().copied().collect();
     let (options, clock) = (Options::default(), Clock::new(|| NOW));
-    let question = Question { names: &names, options, settings, clock, waves: 0, sidecar_set: None };
+    let question = Question { names: &names, options, settings, clock, waves: 0, sidecar_set: None, bundle_is_kept: true };
     preview(simulation, question).await.expect("a preview").first
 }
 
@@ -344,6 +344,7 @@ async fn what_follows_is_shown_if_somebody_asks() {
         clock: Clock::new(hours),
         waves: 5,
         sidecar_set: None,
+        bundle_is_kept: false,
     };
     let preview = preview(simulated(&situation(&manifests)).await, question).await.expect("a preview");
     let secret = pillion_identity::names::token_secret("c");

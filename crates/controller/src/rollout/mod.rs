@@ -60,7 +60,7 @@ pub use self::rival::{LeaseName, NoLeaseName};
 use self::sources::{Place, Sources, Version, of_settings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
-use crate::effects::{Effects, Journal};
+use crate::effects::{Effects, Journal, RolledOut};
 use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
 use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
 use crate::wakes::{Keys, Wakes};
@@ -404,25 +404,41 @@ impl SidecarSetRollout {
             Fate::GoesOn(Some(clock)) => deadline.and_then(|deadline| clock.left(deadline, self.context.clock.now())),
             _ => None,
         };
-        self.foresee(&rollout.target, &seen, &judged);
+        let kept = self.foresee(&rollout.target, &seen, &judged);
+        let (upgraded, evicted) = by_way(&next);
+        let pod = |chosen: &Chosen| seen.get(chosen.pod).map(|pod| &pod.metadata);
+        let chosen = upgraded.iter().chain(&evicted).filter_map(pod);
+        let chosen: Vec<(&str, &str)> = chosen.map(|pod| (pod.namespace.as_str(), pod.name.as_str())).collect();
         let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
         let done = match fate {
-            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), sources, state).await?,
-            Fate::Stopped(_) | Fate::Again(_) => Done::Settled,
+            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), sources, state).await,
+            Fate::Stopped(_) | Fate::Again(_) => Ok(Done::Settled),
         };
+        self.effects.rolled_out(RolledOut {
+            sidecar_set: rollout.resource.name(),
+            pods: seen.len(),
+            updated: judged.iter().filter(|judged| judged.is_updated).count(),
+            kept,
+            chosen: &chosen,
+            message: &progress.message,
+        });
+        let done = done?;
         Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
     }
 
-    /// Tells a preview which Pods keep their version (ROLL-69).
-    fn foresee(&self, target: &Target<'_>, seen: &[&Pod], judged: &[Judged]) {
+    /// Tells a preview which Pods keep their version (ROLL-69). Returns how many there are.
+    fn foresee(&self, target: &Target<'_>, seen: &[&Pod], judged: &[Judged]) -> usize {
         if !self.effects.is_preview() {
-            return;
+            return 0;
         }
-        for (position, why) in left(target, seen, judged) {
+        let left = left(target, seen, judged);
+        let kept = left.len();
+        for (position, why) in left {
             let Some(Metadata { namespace, name, .. }) = seen.get(position).map(|pod| &pod.metadata) else { continue };
             let text = format!("Pod \"{name}\" keeps its version of SidecarSet \"{}\": {why}", target.name());
             self.effects.never(Some(namespace), text);
         }
+        kept
     }
 
     /// Does what a round decided.

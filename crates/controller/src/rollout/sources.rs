@@ -98,6 +98,8 @@ pub(super) struct Sources {
     config_maps: Option<Watched<ConfigMap>>,
     pub(super) revisions: Watched<StoredRevision>,
     clock: Clock,
+    /// Whether policy servers may have a former bundle for a while. A preview shows what follows when that has passed.
+    waits_for_caches: bool,
     /// The SidecarSets of the bundle, and the count of changes for which they were read.
     bundled: Mutex<Option<(u64, SidecarSets)>>,
 }
@@ -127,7 +129,9 @@ impl Sources {
             let groups = change.before.iter().chain(&change.after).flat_map(|revision| revision.groups());
             Keys::Many(groups.collect())
         });
-        Self { place, config_maps, revisions, clock: context.clock.clone(), bundled: Mutex::default() }
+        let waits_for_caches = place.is_cached && context.recorder.is_none();
+        let clock = context.clock.clone();
+        Self { place, config_maps, revisions, clock, waits_for_caches, bundled: Mutex::default() }
     }
 
     /// Waits until everything was listed.
@@ -143,7 +147,7 @@ impl Sources {
     pub(super) fn version(&self, resource: &SidecarSet) -> Version {
         let Some(bundled) = self.bundled() else { return Version::Known(prepared(resource)) };
         let Some((set, since)) = bundled.get(resource.name()) else { return Version::NotInBundle };
-        let left = unsettled(self.place.is_cached, *since, self.clock.now());
+        let left = unsettled(self.waits_for_caches, *since, self.clock.now());
         left.map_or_else(|| Version::Known(set.clone()), Version::Unsettled)
     }
 

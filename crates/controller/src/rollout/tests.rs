@@ -375,6 +375,7 @@ async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded() {
         clock: Clock::new(|| NOW),
         waves: 9,
         sidecar_set: Some("logs"),
+        bundle_is_kept: false,
     };
     let preview = preview(simulation, question).await.expect("a preview");
     let upgraded = |wave: &Wave| -> Vec<String> {

@@ -14,7 +14,7 @@ use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
-use pillion_controller::registry::Name;
+use pillion_controller::registry::{Item, Name};
 use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::{self, Manifest};
 use pillion_documents::yaml::{self, Tree};
@@ -146,6 +146,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             clock: clock.clone(),
             waves: args.waves,
             sidecar_set: args.sidecar_set.as_deref(),
+            bundle_is_kept: !args.choice.controllers.contains(&Item::Off(Name::Bundle)),
         };
         let look = async {
             let simulation = Simulation::new(&situation, cluster, move || clock.now()).await?;

@@ -496,6 +496,7 @@ async fn roll61_a_preview_shows_a_rollout_that_has_failed() {
         clock: Clock::new(|| NOW),
         waves: 3,
         sidecar_set: Some("logs"),
+        bundle_is_kept: false,
     };
     let preview = preview(simulation, question).await.expect("a preview");
     let pods = |wave: &Wave| wave.changes.iter().filter(|change| change.object.kind == "Pod").count();

@@ -190,6 +190,7 @@ async fn roll65_a_preview_shows_the_steps_of_a_resize_wave_by_wave() {
         clock: Clock::new(|| NOW),
         waves: 9,
         sidecar_set: Some("logs"),
+        bundle_is_kept: false,
     };
     let preview = preview(simulation, question).await.expect("a preview");
     let of_pods = |wave: &Wave| -> Vec<String> {
