@@ -3,6 +3,7 @@
 //! The engine is the provider's, with its own configuration. Each instance takes a slot of a pool; whenever a slot is
 //! taken, its memory is reset to what the module defines. A clock interrupts evaluations that run too long.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -46,6 +47,13 @@ pub enum CodeCache {
     Use,
     /// Do not keep it.
     Off,
+}
+
+impl CodeCache {
+    /// Returns the folder in which compiled code is kept, or `None` if there is none that can be used.
+    pub fn folder() -> Option<PathBuf> {
+        Cache::from_file(None).ok().map(|cache| cache.directory().clone())
+    }
 }
 
 impl Default for Bounds {

@@ -9,9 +9,7 @@ mod of_cluster;
 mod policy;
 mod settings;
 
-use std::io::IsTerminal as _;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_documents::kinds;
@@ -161,29 +159,12 @@ impl Preview {
     }
 }
 
-/// Time without output before a progress message.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Returns the built-in module. Compiling takes a while unless an earlier run cached the result; in that case prints a
-/// message if `stderr` is a terminal.
+/// Returns the built-in module. If that takes a while, since no earlier run has kept the compiled code, says so.
 ///
 /// # Errors
 /// If it cannot be loaded.
 pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
-    if !std::io::stderr().is_terminal() {
-        return module::load();
-    }
-    let (done, loaded) = mpsc::channel();
-    let loading = std::thread::spawn(move || {
-        let module = module::load();
-        // The receiver may have timed out and stopped waiting.
-        let _ = done.send(());
-        module
-    });
-    if loaded.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        writeln!(terminal.err(), "compiling the policy, which is kept for the next time")?;
-    }
-    loading.join().map_err(|_| anyhow::anyhow!("the built-in module cannot be loaded"))?
+    module::with_notice(terminal.err(), module::load)?
 }
 
 /// Whether the manifests that describe the situation are valid: all those beside the input, and each intended

@@ -108,7 +108,8 @@ fn is_upgrade(change: &Change) -> bool {
         [part(&["spec"]), part(&["metadata", "annotations"])]
     };
     change.object.kind == "Pod"
-        && (change.verb == Verb::Evict || (change.verb == Verb::Change && parts(&change.before) != parts(&change.after)))
+        && (change.verb == Verb::Evict
+            || (change.verb == Verb::Change && parts(&change.before) != parts(&change.after)))
 }
 
 fn place(change: &Change) -> (&str, &str) {

@@ -80,7 +80,8 @@ async fn simulated(situation: &Situation) -> Simulation {
 async fn of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
     let names: BTreeSet<Name> = names.iter().copied().collect();
     let (options, clock) = (Options::default(), Clock::new(|| NOW));
-    let question = Question { names: &names, options, settings, clock, waves: 0, sidecar_set: None, bundle_is_kept: true };
+    let question =
+        Question { names: &names, options, settings, clock, waves: 0, sidecar_set: None, bundle_is_kept: true };
     preview(simulation, question).await.expect("a preview").first
 }
 

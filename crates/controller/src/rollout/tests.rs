@@ -13,6 +13,7 @@ use pillion_bundle::config_map;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use rstest::rstest;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tower::service_fn;
@@ -402,6 +403,54 @@ async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded() {
     let status = last.filter(|change| change.object.kind == "SidecarSet").find_map(|change| change.after.clone());
     let status = status.expect("a status")["status"].clone();
     assert_eq!((&status["updatedPods"], &status["updatedReadyPods"]), (&json!(3), &json!(3)), "{status}");
+}
+
+/// The bundle of the cluster has the version before. A plan for a new manifest shows what happens once the cluster's
+/// controller has written the new version into the bundle, with the bundle cached or not.
+#[rstest]
+#[case::kept(true, 100, json!({}), &["web-0"], "", 0)]
+#[case::kept_and_cached(true, 100, json!({"bundleCache": true}), &["web-0"], "", 0)]
+#[case::not_kept(false, 100, json!({}), &[], "", 0)]
+#[case::kept_no_longer(true, 1000, json!({}), &[], "no controller keeps it", 1)]
+#[tokio::test]
+async fn a_preview_follows_the_bundle_of_the_cluster(
+    #[case] bundle_is_kept: bool,
+    #[case] age: i64,
+    #[case] more: Value,
+    #[case] upgraded: &[&str],
+    #[case] problem: &str,
+    #[case] problems: usize,
+) {
+    let (new, old) = (set("agent:v2", &json!({})), set("agent:v1", &json!({})));
+    let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sidecarsets".to_owned() };
+    let maps = config_map::write(&at, &[old.clone()], Timestamp(NOW.0 - age), 1_000_000).expect("a bundle");
+    let mut running = pod(&old, 0);
+    running["metadata"]["annotations"]["kruise.io/sidecarset-hash"] =
+        json!({"logs": {"hash": old.annotation("kruise.io/sidecarset-hash")}}).to_string().into();
+    let mut settings = json!({"bundleRef": {"namespace": at.namespace, "name": at.name}});
+    settings.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let manifests = [vec![new.as_value().clone(), running], maps].concat();
+    let situation = Situation { manifests, namespace: "default".to_owned(), ..Situation::default() };
+    let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
+    let names = [Name::SidecarSetRollout].into();
+    let question = Question {
+        names: &names,
+        options: registry::Options::default(),
+        settings: Arc::new(Settings::decode(settings).expect("settings")),
+        clock: Clock::new(|| NOW),
+        waves: 0,
+        sidecar_set: Some("logs"),
+        bundle_is_kept,
+    };
+    let seen = preview(simulation, question).await.expect("a preview").first;
+    let pods =
+        seen.changes.iter().filter(|change| change.why == "new images").map(|change| change.object.name.as_str());
+    assert_eq!(pods.collect::<Vec<_>>(), upgraded, "{seen:?}");
+    assert!(seen.changes.iter().all(|change| change.controller == Name::SidecarSetRollout), "{seen:?}");
+    assert_eq!(seen.problems.len(), problems, "{:?}", seen.problems);
+    assert!(seen.problems.iter().all(|told| told.text.contains(problem)), "{:?}", seen.problems);
+    let now: Vec<_> = seen.rollouts.iter().map(|rollout| (rollout.now, rollout.pods)).collect();
+    assert_eq!(now, [(upgraded.len(), 1)]);
 }
 
 fn lease(renewed: &str) -> Value {

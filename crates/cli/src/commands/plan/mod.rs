@@ -1,7 +1,9 @@
 //! `pillion plan`: shows what `pillion controller` would do.
 
+mod lines;
 mod structured;
 mod text;
+mod words;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,12 +34,14 @@ Show what `pillion controller` would do, without doing it.
 
 Given manifests, the plan is for a cluster that contains only them. It lists the merged ServiceAccounts, Roles and \
 RoleBindings, the Secrets with tokens and the ConfigMaps with the bundle to be made, and the problems that prevent some. \
-Below an object to be changed are the fields that differ; values of Secrets are not shown. With --cluster, the \
+It says in words what changes; --diff shows the difference of each object, and -o json everything. Values of Secrets are \
+not shown. With --cluster, the \
 plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this shows the effect of a new \
 SidecarSet. Nothing is ever written.
 
 Each controller reconciles each of its keys once, as it would after a start, on a simulation of the cluster that takes \
-the writes. --waves shows what would follow.
+the writes. --waves shows what would follow. The bundle is taken as the cluster's controller would leave it, also if \
+`bundle` is not among the chosen controllers; turn that off with --controllers=-bundle,<name>.
 
 SidecarSets among the manifests are added to the policy's own, as elsewhere; if the settings have a bundleRef, they \
 count as objects of the cluster. The plan does not know which requests the API server would refuse, such as grants of \

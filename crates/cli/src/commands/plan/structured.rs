@@ -1,12 +1,13 @@
 //! A plan in a machine-readable form.
 
-use pillion_controller::preview::{Change, Event, Preview, Remark, Wave};
+use pillion_controller::preview::{Change, Event, Preview, Remark, Rollout, Wave};
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::{Map, Value, json};
 
-/// Returns an object with `changes`, `events`, `problems` and `later`; `waves`, a list of the same for each further
-/// round; and `never`, what stays as it is after the last round. A change has `verb`, `object`, `why` and `after`, the whole object as it will be; that of an existing object
-/// also has `fields`, a line for each field that differs.
+/// Returns an object with `changes`, `events`, `problems`, `later` and, if there are any, `rollouts`; `waves`, a list of
+/// the same for each further round; and `never`, what stays as it is after the last round. A change has `verb`, `object`,
+/// `why` and `after`, the whole object as it will be; that of an existing object also has `fields`, a line for each field
+/// that differs.
 pub(super) fn of(preview: &Preview) -> Value {
     let mut all = wave(&preview.first);
     if !preview.waves.is_empty() {
@@ -24,7 +25,17 @@ fn wave(wave: &Wave) -> Map<String, Value> {
     all.insert("events".to_owned(), wave.events.iter().map(event).collect());
     all.insert("problems".to_owned(), wave.problems.iter().map(remark).collect());
     all.insert("later".to_owned(), wave.later.iter().map(remark).collect());
+    if !wave.rollouts.is_empty() {
+        all.insert("rollouts".to_owned(), wave.rollouts.iter().map(rollout).collect());
+    }
     all
+}
+
+fn rollout(rollout: &Rollout) -> Value {
+    let Rollout { sidecar_set, pods, updated, now, kept, message } = rollout;
+    json!({
+        "sidecarSet": sidecar_set, "pods": pods, "updated": updated, "now": now, "kept": kept, "message": message,
+    })
 }
 
 fn change(change: &Change) -> Value {

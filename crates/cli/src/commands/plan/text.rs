@@ -4,20 +4,21 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
-use pillion_controller::preview::{Change, Event, Preview, Remark, Verb, Wave};
+use pillion_controller::preview::{Event, Preview, Remark, Rollout, Verb, Wave};
+use pillion_controller::registry::Name;
 use pillion_documents::diff;
 use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::Value;
 
+use super::lines::{Sum, lines, sums};
 use crate::terminal::{ERROR, WARNING};
 
 const MADE: Style = AnsiColor::Green.on_default();
 const HEAD: Style = Style::new().bold();
 
 /// Prints the changes by controller, then the problems, the later changes and the totals; the same for each further
-/// round. Below each change stand the fields that differ, or with `has_diff` the difference of the whole object.
+/// round. A change says in words what it changes; with `has_diff`, the difference of the whole object stands below.
 pub(super) fn print(preview: &Preview, has_diff: bool, out: &mut dyn Write) -> io::Result<()> {
     wave(&preview.first, has_diff, out)?;
     for (index, it) in preview.waves.iter().enumerate() {
@@ -31,27 +32,28 @@ pub(super) fn print(preview: &Preview, has_diff: bool, out: &mut dyn Write) -> i
 }
 
 fn wave(wave: &Wave, has_diff: bool, out: &mut dyn Write) -> io::Result<()> {
-    let Wave { changes, events, problems, later, .. } = wave;
-    let width = changes.iter().map(|change| object(change).len()).max().unwrap_or_default();
-    let mut controller = None;
-    for change in changes {
-        if controller != Some(change.controller) {
-            writeln!(out, "{HEAD}{}{HEAD:#}", change.controller)?;
-            controller = Some(change.controller);
+    let Wave { changes, events, problems, later, rollouts, .. } = wave;
+    let sums = sums(changes);
+    let lines = lines(&sums);
+    let mut controllers: Vec<Name> = sums.iter().map(|sum| sum.controller).collect();
+    controllers.dedup();
+    if !rollouts.is_empty() && !controllers.contains(&Name::SidecarSetRollout) {
+        controllers.push(Name::SidecarSetRollout);
+    }
+    for controller in controllers {
+        writeln!(out, "{HEAD}{controller}{HEAD:#}")?;
+        for rollout in rollouts.iter().filter(|_| controller == Name::SidecarSetRollout) {
+            writeln!(out, "  SidecarSet {}: {}", rollout.sidecar_set, progress(rollout))?;
         }
-        let style = match change.verb {
-            Verb::Create | Verb::Mint => MADE,
-            Verb::Change => WARNING,
-            Verb::Delete | Verb::Evict => ERROR,
-        };
-        let (verb, object) = (change.verb.as_str(), object(change));
-        writeln!(out, "  {style}{verb:6}{style:#}  {object:width$}  {}", change.why)?;
         if has_diff {
-            difference(change, &object, out)?;
-            continue;
-        }
-        for field in change.differences() {
-            writeln!(out, "          {field}")?;
+            for sum in sums.iter().filter(|sum| sum.controller == controller) {
+                change(sum.verb, &sum.title(), &sum.words(), out)?;
+                difference(sum, out)?;
+            }
+        } else {
+            for line in lines.iter().filter(|line| line.controller == controller) {
+                change(line.verb, &line.title(), &line.words, out)?;
+            }
         }
     }
     if !events.is_empty() {
@@ -65,12 +67,41 @@ fn wave(wave: &Wave, has_diff: bool, out: &mut dyn Write) -> io::Result<()> {
     }
     remarks("problems", ERROR, problems, out)?;
     remarks("later", HEAD, later, out)?;
-    totals(changes, problems.len(), out)
+    totals(&sums, problems.len(), out)
 }
 
-fn totals(changes: &[Change], problems: usize, out: &mut dyn Write) -> io::Result<()> {
-    let count = |verb| changes.iter().filter(|change| change.verb == verb).count();
-    if changes.is_empty() {
+fn change(verb: Verb, title: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+    let style = match verb {
+        Verb::Create | Verb::Mint => MADE,
+        Verb::Change => WARNING,
+        Verb::Delete | Verb::Evict => ERROR,
+    };
+    writeln!(out, "  {style}{:6}{style:#}  {title}: {words}", verb.as_str())
+}
+
+/// Says how many Pods of a rollout get the version now, and when the others do.
+fn progress(rollout: &Rollout) -> String {
+    let Rollout { pods, updated, now, kept, message, .. } = rollout;
+    if *now == 0 {
+        return message.clone();
+    }
+    let rest = pods.saturating_sub(updated.saturating_add(*now).saturating_add(*kept));
+    let mut parts = vec![format!("{now} of {pods} Pods now")];
+    if rest > 0 {
+        parts.push(format!("{rest} more as Pods become available"));
+    }
+    if *updated > 0 {
+        parts.push(format!("{updated} have the version already"));
+    }
+    if *kept > 0 {
+        parts.push(format!("{kept} keep their version"));
+    }
+    parts.join(", ")
+}
+
+fn totals(sums: &[Sum<'_>], problems: usize, out: &mut dyn Write) -> io::Result<()> {
+    let count = |verb| sums.iter().filter(|sum| sum.verb == verb).count();
+    if sums.is_empty() {
         write!(out, "nothing to do")?;
     } else {
         let verbs = [
@@ -92,20 +123,12 @@ fn totals(changes: &[Change], problems: usize, out: &mut dyn Write) -> io::Resul
 }
 
 /// Prints the difference between the object before and after, as YAML.
-fn difference(change: &Change, object: &str, out: &mut dyn Write) -> io::Result<()> {
-    let text = |object: &Option<Arc<Value>>| {
-        object.as_ref().map(|object| yaml::document(&Tree::conventional(object))).unwrap_or_default()
+fn difference(sum: &Sum<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let text = |object: Option<&Arc<Value>>| {
+        object.map(|object| yaml::document(&Tree::conventional(object))).unwrap_or_default()
     };
-    diff::write(out, object, &format!("{object} (planned)"), &text(&change.before), &text(&change.after))
-}
-
-/// Names an object as kubectl does.
-fn object(change: &Change) -> String {
-    let ObjectRef { kind, namespace, name, .. } = &change.object;
-    match namespace {
-        Some(namespace) => format!("{kind} {namespace}/{name}"),
-        None => format!("{kind} {name}"),
-    }
+    let title = sum.title();
+    diff::write(out, &title, &format!("{title} (planned)"), &text(sum.before), &text(sum.after))
 }
 
 fn remarks(head: &str, style: Style, remarks: &[Remark], out: &mut dyn Write) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod policy;
 mod request;
 mod session;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 use self::policy::Policy;
 use self::request::Request;
 use self::session::Session;
+use crate::module;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -253,8 +255,14 @@ fn load(path: &std::path::Path, cache: CodeCache) -> anyhow::Result<(Module, Opt
     if let Some(metadata) = &metadata {
         metadata.runs_here().with_context(shown)?;
     }
-    let module = Module::load_with(&bytes, cache).with_context(shown)?;
-    Ok((module, metadata))
+    let load = || Module::load_with(&bytes, cache);
+    // Programs that were written for kwctl read both streams as one.
+    let loaded = if std::io::stderr().is_terminal() && cache == CodeCache::Use {
+        module::with_notice(&mut std::io::stderr(), load)?
+    } else {
+        load()
+    };
+    Ok((loaded.with_context(shown)?, metadata))
 }
 
 #[cfg(test)]

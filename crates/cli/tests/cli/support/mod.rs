@@ -10,6 +10,7 @@ pub mod tree;
 pub mod writable;
 
 use std::path::Path;
+use std::sync::Once;
 
 use serde_json::Value;
 
@@ -32,8 +33,19 @@ impl Run {
     }
 }
 
+/// Compiles the policy module, once for all tests: a run that compiles it says so.
+fn compile() {
+    static COMPILED: Once = Once::new();
+    COMPILED.call_once(|| {
+        pillion::module::load().unwrap();
+    });
+}
+
 /// Runs `pillion` in a folder. A command need not read `stdin`.
 pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    if args.first().is_some_and(|command| ["inject", "explain"].contains(command)) {
+        compile();
+    }
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
         .current_dir(folder)
         .args(args)
