@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Run, pillion};
 
@@ -154,6 +154,66 @@ fn formats_say_the_same() {
     let verbs: Vec<&str> = yaml["changes"].as_array().unwrap().iter().map(|it| it["verb"].as_str().unwrap()).collect();
     assert_eq!(verbs, ["create", "create", "create"]);
     assert_eq!(yaml["problems"][0]["controller"], "sidecar-tokens");
+}
+
+const AGENT: &str = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: log-agent, uid: u}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: log-agent, image: fluent/fluent-bit:3.1}]
+";
+
+/// Returns running Pods with the sidecar of [`AGENT`].
+fn running(count: usize) -> String {
+    let pod = |number: usize| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web-{number}, namespace: shop, labels: {{app: web}}}}\n\
+             spec: {{containers: [{{name: web, image: web:1}}]}}\n"
+        )
+    };
+    let pods: Vec<String> = (0..count).map(pod).collect();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("set.yaml"), AGENT).unwrap();
+    let run = pillion(folder.path(), &["inject", "-", "--sidecar-sets", "set.yaml", "-o", "json"], &pods.join("---\n"));
+    let mut pods = run.json()["items"].clone();
+    for (number, pod) in pods.as_array_mut().unwrap().iter_mut().enumerate() {
+        pod["metadata"]["uid"] = format!("p{number}").into();
+        let status =
+            |(name, image): (&str, &str)| json!({"name": name, "image": image, "imageID": image, "ready": true});
+        let containers = [("log-agent", "fluent/fluent-bit:3.1"), ("web", "web:1")].map(status);
+        pod["status"] = json!({
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": containers,
+        });
+    }
+    pods.as_array().unwrap().iter().map(|pod| format!("---\n{pod}\n")).collect()
+}
+
+#[test]
+fn a_rollout_is_told_in_words() {
+    let manifests = AGENT.replace(":3.1", ":3.2") + &running(5);
+    let rollout = ["--controllers", "sidecarset-rollout"];
+    let run = plan(OF_CLUSTER, &manifests, &[&rollout[..], &["--waves", "2"]].concat());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    insta::assert_snapshot!(run.out);
+    let json = plan(OF_CLUSTER, &manifests, &[&rollout[..], &["-o", "json"]].concat()).json();
+    let told = &json["rollouts"][0];
+    assert_eq!([&told["now"], &told["pods"], &told["updated"]], [1, 5, 0], "{told}");
+    let fields = json["changes"].to_string();
+    assert!(fields.contains("kruise.io/sidecarset-hash"), "JSON is complete: {json:#}");
+}
+
+/// A rollout with nothing to do says how far it is.
+#[rstest]
+#[case::complete("", ":3.1", "SidecarSet log-agent: 2 of 2 Pods are updated, 2 of them are ready\n")]
+#[case::paused("  updateStrategy: {paused: true}\n", ":3.2", "SidecarSet log-agent: updateStrategy.paused is true; ")]
+fn a_rollout_that_rests_says_why(#[case] strategy: &str, #[case] version: &str, #[case] expected: &str) {
+    let manifests = AGENT.replace(":3.1", version) + strategy + &running(2);
+    let run = plan(OF_CLUSTER, &manifests, &["--controllers", "sidecarset-rollout"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    assert!(run.out.contains(expected) && !run.out.contains("Pod shop/"), "{}", run.out);
 }
 
 #[rstest]

@@ -13,6 +13,8 @@ use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 
+use crate::rollout::{NEW, Place, prepare};
+use crate::support::controllers::NAMESPACE;
 use crate::support::sidecar_sets::{merging, set};
 use crate::support::{SOON, create, program};
 
@@ -148,4 +150,60 @@ async fn the_controller_does_what_the_plan_says() {
         let found = serde_json::to_value(api.get(text("name")).await.unwrap()).unwrap();
         assert!(is_in(&after, &found), "planned:\n{after:#}\nfound:\n{found:#}");
     }
+}
+
+/// The bundle in the cluster has the version before, until a new manifest is applied. The plan of the rollout alone says
+/// which Pod gets the new version first, in words, and that is what then happens.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() {
+    let cluster: &'static Cluster = Box::leak(Box::new(prepare(|_| {}).await));
+    let settings = json!({"bundleRef": {"namespace": NAMESPACE, "name": "sidecarsets"}});
+    let file = cluster.folder().join("settings.json");
+    fs::write(&file, settings.to_string()).unwrap();
+    let arguments = [
+        format!("KUBECONFIG={}", cluster.admin_kubeconfig_file().display()),
+        program().display().to_string(),
+        "controller".to_owned(),
+        "--no-leader-election".to_owned(),
+        "--controllers=bundle,sidecarset-rollout".to_owned(),
+        format!("--settings={}", file.display()),
+        format!("--health-listen=127.0.0.1:{}", free_port().unwrap()),
+    ];
+    let place = Place::of(cluster).await;
+    let set = place.set("agent", &json!({}));
+    place.fill(std::slice::from_ref(&set), 3, |_, _| {}).await;
+    cluster.start_program("controller", Path::new("/usr/bin/env"), &arguments).await.unwrap();
+    place.complete("agent", 3).await;
+
+    let mut new = set;
+    new["spec"]["containers"][0]["image"] = NEW.into();
+    fs::write(cluster.folder().join("new.json"), new.to_string()).unwrap();
+    let only = ["new.json", "--controllers=sidecarset-rollout"];
+    let (planned, is_hindered) = plan(cluster, &only);
+    assert!(!is_hindered, "{planned:#}");
+    let lines = changes(&planned);
+    assert!(lines.iter().all(|line| !line.contains("ConfigMap")), "{lines:?}");
+    let pods: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("change Pod ")).collect();
+    let first = pods.last().unwrap().split(' ').next_back().unwrap().to_owned();
+    let output = Command::new(program())
+        .current_dir(cluster.folder())
+        .env("KUBECONFIG", cluster.admin_kubeconfig_file())
+        .args(["plan", "--cluster", "--settings", "settings.json"])
+        .args(only)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let progress =
+        format!("SidecarSet {}: 1 of 3 Pods now, 2 more as Pods become available\n", place.set_name("agent"));
+    assert!(text.contains(&progress), "{text}");
+    assert!(text.contains(&format!("change  Pod {}/{first}: agent v1 → v2\n", place.name)), "{text}");
+    // Without the controller that keeps it, the bundle stays as it is.
+    let (alone, _) = plan(cluster, &["new.json", "--controllers=sidecarset-rollout,-bundle"]);
+    assert!(!changes(&alone).iter().any(|line| line.starts_with("change Pod")), "{alone:#}");
+
+    apply(&place.client, &new.to_string(), "manifests").await.unwrap();
+    place.complete("agent", 3).await;
+    assert_eq!(place.images("agent").await, [NEW; 3]);
+    let upgrades = place.all_upgrades().await;
+    assert_eq!(upgrades.first().map(|upgrade| upgrade.pod.as_str()), Some(first.as_str()), "{upgrades:?}");
 }

@@ -91,10 +91,10 @@ fn progress(rollout: &Rollout) -> String {
         parts.push(format!("{rest} more as Pods become available"));
     }
     if *updated > 0 {
-        parts.push(format!("{updated} have the version already"));
+        parts.push(format!("{updated} {} updated already", if *updated == 1 { "is" } else { "are" }));
     }
     if *kept > 0 {
-        parts.push(format!("{kept} keep their version"));
+        parts.push(format!("{kept} {} version", if *kept == 1 { "keeps its" } else { "keep their" }));
     }
     parts.join(", ")
 }

@@ -142,28 +142,34 @@ fn upgradable(before: &Value, after: &Value) -> Vec<String> {
     news.chain(gone.map(|name| format!("its condition no longer names SidecarSet {name}"))).collect()
 }
 
-/// The conditions. The message of a rollout is the purpose of its write.
+/// The messages of the conditions that change, each once, with the conditions whose status changes. A condition that
+/// was not there was false.
 fn sidecar_set(why: &str, before: &Value, after: &Value) -> String {
-    let said = |condition: &Value| ["type", "status", "reason", "message"].map(|key| condition.get(key).cloned());
-    let known: Vec<_> = json::items(before, &["status", "conditions"]).iter().map(said).collect();
-    let news =
-        json::items(after, &["status", "conditions"]).iter().filter(|condition| !known.contains(&said(condition)));
-    let mut told: Vec<(Vec<String>, &str)> = Vec::new();
-    for condition in news {
-        let text = |key: &str| json::text(condition, &[key]);
-        let is = format!("{} is {}", text("type"), text("status"));
-        match told.iter_mut().find(|(_, message)| *message == text("message")) {
-            Some((conditions, _)) => conditions.push(is),
-            None => told.push((vec![is], text("message"))),
+    let text = |condition: &Value, key: &str| json::text(condition, &[key]).to_owned();
+    let said = |condition: &Value| ["status", "reason", "message"].map(|key| text(condition, key));
+    let known = json::items(before, &["status", "conditions"]).iter();
+    let known: BTreeMap<String, [String; 3]> = known.map(|known| (text(known, "type"), said(known))).collect();
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for condition in json::items(after, &["status", "conditions"]) {
+        let (type_, now) = (text(condition, "type"), said(condition));
+        let former = known.get(&type_);
+        if former == Some(&now) {
+            continue;
+        }
+        let [status, _, message] = now;
+        let is_new = former.map_or("False", |[status, ..]| status.as_str()) != status;
+        let news = is_new.then(|| format!("{type_} is {status}"));
+        match told.iter_mut().find(|(known, _)| *known == message) {
+            Some((_, conditions)) => conditions.extend(news),
+            None => told.push((message, news.into_iter().collect())),
         }
     }
     if told.is_empty() {
         let fields = fields(before, after);
-        return if fields.is_empty() { format!("its status: {why}") } else { with_details(why, &fields) };
+        return if fields.is_empty() { format!("its status says: {why}") } else { with_details(why, &fields) };
     }
-    let told: Vec<String> =
-        told.into_iter().map(|(conditions, message)| format!("{}: {message}", conditions.join(", "))).collect();
-    told.join("; ")
+    let told: Vec<String> = told.into_iter().map(|(message, conditions)| with_details(&message, &conditions)).collect();
+    format!("its status says: {}", told.join("; "))
 }
 
 /// Says which SidecarSets of a bundle change; `None` if the ConfigMap holds no bundle.
@@ -309,9 +315,9 @@ mod tests {
         ]));
         assert_eq!(
             words("SidecarSet", "why", &before, &after),
-            "Ready is False, Reconciling is True: 0 of 5 Pods; InBundle is True: current"
+            "its status says: 0 of 5 Pods (Reconciling is True); current (InBundle is True)"
         );
-        assert_eq!(words("SidecarSet", "why", &after, &after), "its status: why");
+        assert_eq!(words("SidecarSet", "why", &after, &after), "its status says: why");
     }
 
     #[test]

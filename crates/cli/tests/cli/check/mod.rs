@@ -289,3 +289,17 @@ fn colour_is_for_terminals() {
     assert!(!check(here.path(), &["a.yaml"], "").out.contains('\u{1b}'));
     assert!(check(here.path(), &["a.yaml", "--color", "always"], "").out.contains('\u{1b}'));
 }
+
+/// The action and the hooks need no cache of compiled code (docs/guides/ci.md).
+#[test]
+fn the_policy_module_is_not_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(root())
+        .env("XDG_CACHE_HOME", folder.path())
+        .args(["check", "-R", "examples/log-agent"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
