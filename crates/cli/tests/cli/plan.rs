@@ -188,7 +188,8 @@ fn running(count: usize) -> String {
             "containerStatuses": containers,
         });
     }
-    pods.as_array().unwrap().iter().map(|pod| format!("---\n{pod}\n")).collect()
+    let pods: Vec<String> = pods.as_array().unwrap().iter().map(Value::to_string).collect();
+    format!("---\n{}\n", pods.join("\n---\n"))
 }
 
 #[test]

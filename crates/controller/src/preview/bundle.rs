@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) enum Found {
     /// A controller keeps it: a change of a SidecarSet gets into it.
     Kept,
-    /// Nobody has renewed it for longer than policies accept, for this reason it stays as it is.
+    /// Nobody has renewed it for longer than policies accept, so it stays as it is. The text says so.
     Old(String),
     /// There is none, or it cannot be read.
     None,
@@ -30,14 +30,16 @@ pub(super) async fn found(context: &Context) -> Found {
     // A controller that reads the bundle reports by itself that it cannot.
     let Ok(Some(index)) = api.get_opt(&at.name).await else { return Found::None };
     let written = index.metadata.annotations.as_ref().and_then(|annotations| annotations.get(TIME));
-    let age = written.and_then(|time| Timestamp::parse(time)).map(|time| context.clock.now().0.saturating_sub(time.0));
-    if age.is_some_and(|age| age <= i64::try_from(source.max_age.0.unsigned_abs() / SECOND).unwrap_or(i64::MAX)) {
+    // A controller that creates the ConfigMap fills it in the next moment.
+    let Some(written) = written else { return Found::Kept };
+    let longest = i64::try_from(source.max_age.0.unsigned_abs() / SECOND).unwrap_or(i64::MAX);
+    let age = Timestamp::parse(written).map(|time| context.clock.now().0.saturating_sub(time.0));
+    if age.is_some_and(|age| age <= longest) {
         return Found::Kept;
     }
-    let written = written.map_or("has no time".to_owned(), |time| format!("was last renewed at {time}"));
     Found::Old(format!(
-        "ConfigMap \"{}/{}\" with the bundle {written}, so no controller keeps it and a changed SidecarSet does not get \
-         into it; run the controller \"bundle\"",
+        "ConfigMap \"{}/{}\" with the bundle was last renewed at {written}, so no controller keeps it and a changed \
+         SidecarSet does not get into it; run the controller \"bundle\"",
         at.namespace, at.name
     ))
 }

@@ -174,6 +174,13 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     place.fill(std::slice::from_ref(&set), 3, |_, _| {}).await;
     cluster.start_program("controller", Path::new("/usr/bin/env"), &arguments).await.unwrap();
     place.complete("agent", 3).await;
+    let is_in_bundle = async || {
+        let stored = place.stored("agent").await;
+        let mut conditions = stored["status"]["conditions"].as_array()?.iter();
+        conditions.any(|known| known["type"] == "InBundle" && known["status"] == "True").then_some(())
+    };
+    until("the SidecarSet being in the bundle", SOON, is_in_bundle).await.unwrap();
+    place.complete("agent", 3).await;
 
     let mut new = set;
     new["spec"]["containers"][0]["image"] = NEW.into();
@@ -201,7 +208,7 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     let (alone, _) = plan(cluster, &["new.json", "--controllers=sidecarset-rollout,-bundle"]);
     assert!(!changes(&alone).iter().any(|line| line.starts_with("change Pod")), "{alone:#}");
 
-    apply(&place.client, &new.to_string(), "manifests").await.unwrap();
+    place.release("agent", NEW).await;
     place.complete("agent", 3).await;
     assert_eq!(place.images("agent").await, [NEW; 3]);
     let upgrades = place.all_upgrades().await;

@@ -132,12 +132,10 @@ pub(super) fn lines<'a>(sums: &[Sum<'a>]) -> Vec<Line<'a>> {
                         && (&object.namespace, &object.name) == (&sum.object.namespace, &sum.object.name)
                 })
         };
-        match lines.iter_mut().find(is_with) {
-            Some(line) => line.objects.push(sum.object),
-            None => {
-                let objects = vec![sum.object];
-                lines.push(Line { controller: sum.controller, verb: sum.verb, objects, words });
-            }
+        if let Some(line) = lines.iter_mut().find(is_with) {
+            line.objects.push(sum.object);
+        } else {
+            lines.push(Line { controller: sum.controller, verb: sum.verb, objects: vec![sum.object], words });
         }
     }
     shortened(lines)

@@ -18,6 +18,8 @@ use std::fs;
 use rstest::rstest;
 use serde_json::json;
 
+use crate::support::tree::root;
+
 use self::support::{agent, check, folder, found, json_set, lines, set};
 
 #[test]
