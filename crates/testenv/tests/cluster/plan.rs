@@ -13,8 +13,8 @@ use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, Place, prepare};
-use crate::support::controllers::NAMESPACE;
+use crate::rollout::{NEW, Place, REPLICAS, prepare};
+use crate::support::controllers::{Controllers, NAMESPACE};
 use crate::support::sidecar_sets::{merging, set};
 use crate::support::{SOON, create, program};
 
@@ -165,7 +165,7 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
         program().display().to_string(),
         "controller".to_owned(),
         "--no-leader-election".to_owned(),
-        "--controllers=bundle,sidecarset-rollout".to_owned(),
+        "--controllers=bundle".to_owned(),
         format!("--settings={}", file.display()),
         format!("--health-listen=127.0.0.1:{}", free_port().unwrap()),
     ];
@@ -173,7 +173,9 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     let set = place.set("agent", &json!({}));
     place.fill(std::slice::from_ref(&set), 3, |_, _| {}).await;
     cluster.start_program("controller", Path::new("/usr/bin/env"), &arguments).await.unwrap();
-    place.complete("agent", 3).await;
+    let flags = ["--controllers", "sidecarset-rollout"];
+    let rollouts = Controllers::install(cluster, &program(), &settings, &flags).await;
+    rollouts.start(REPLICAS[0], free_port().unwrap()).await;
     let is_in_bundle = async || {
         let stored = place.stored("agent").await;
         let mut conditions = stored["status"]["conditions"].as_array()?.iter();
@@ -209,7 +211,7 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     assert!(!changes(&alone).iter().any(|line| line.starts_with("change Pod")), "{alone:#}");
 
     place.release("agent", NEW).await;
-    place.complete("agent", 3).await;
+    place.upgraded(3).await;
     assert_eq!(place.images("agent").await, [NEW; 3]);
     let upgrades = place.all_upgrades().await;
     assert_eq!(upgrades.first().map(|upgrade| upgrade.pod.as_str()), Some(first.as_str()), "{upgrades:?}");
