@@ -65,6 +65,8 @@ pub struct Installation {
     admission: Vec<Part>,
     /// The controllers.
     controllers: Vec<Part>,
+    /// The command lines of all controllers, without `pillion`.
+    command_lines: Vec<Vec<String>>,
 }
 
 /// A Deployment of Pillion and the place of its settings.
@@ -113,10 +115,18 @@ impl Installation {
 
     fn add(&mut self, part: Part) {
         let is_controller = part.arguments.first().is_some_and(|command| command == "controller");
+        if is_controller {
+            self.command_lines.push(part.arguments.clone());
+        }
         let parts = if is_controller { &mut self.controllers } else { &mut self.admission };
         if !parts.iter().any(|known| known.settings == part.settings) {
             parts.push(part);
         }
+    }
+
+    /// Returns the command lines of all controllers, without `pillion`.
+    pub fn command_lines(&self) -> &[Vec<String>] {
+        &self.command_lines
     }
 
     /// Returns the part whose settings decide on new Pods: the server or the policy, and the controllers if there is

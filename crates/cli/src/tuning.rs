@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::{CommandFactory as _, Parser as _};
 use kube::Config;
 use pillion_controller::authority::Authority;
 use pillion_controller::registry::{self, Item, Name, Options};
@@ -20,9 +22,10 @@ pub struct Choice {
     /// The policy's settings: a file of them, or a Kubewarden policy that has them. Read again when it changes.
     #[arg(long, value_name = "FILE", env = "PILLION_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
-    /// Which controllers run: `*` for those that are on by default, `<name>` for one more, `-<name>` for one less.
+    /// Which controllers run: `*` for those that are on by default, `<name>` for one more, `-<name>` for one less
+    /// [default: *].
     #[arg(long, value_name = "NAME,...", env = "PILLION_CONTROLLERS", hide_env_values = true)]
-    #[arg(value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    #[arg(value_delimiter = ',', allow_hyphen_values = true)]
     pub controllers: Vec<Item>,
 }
 
@@ -39,12 +42,12 @@ pub struct Tuning {
         value_delimiter = ','
     )]
     pub token_namespaces: Vec<String>,
-    /// sidecar-tokens: how long a token lives, at least 10m; the API server may shorten it.
-    #[arg(long, value_name = "DURATION", env = "PILLION_TOKEN_LIFETIME", hide_env_values = true, default_value = "1h")]
-    pub token_lifetime: Span,
-    /// merged-serviceaccounts: how long a merged account is not needed before it is collected.
-    #[arg(long, value_name = "DURATION", env = "PILLION_COLLECT_AFTER", hide_env_values = true, default_value = "10m")]
-    pub collect_after: Span,
+    /// sidecar-tokens: how long a token lives, at least 10m; the API server may shorten it [default: 1h].
+    #[arg(long, value_name = "DURATION", env = "PILLION_TOKEN_LIFETIME", hide_env_values = true)]
+    pub token_lifetime: Option<Span>,
+    /// merged-serviceaccounts: how long a merged account is not needed before it is collected [default: 10m].
+    #[arg(long, value_name = "DURATION", env = "PILLION_COLLECT_AFTER", hide_env_values = true)]
+    pub collect_after: Option<Span>,
     /// bundle: also keep the SidecarSets of the settings in the ConfigMap of bundleRef, for policies whose own settings
     /// lack them.
     #[arg(long, env = "PILLION_BUNDLE_SETTINGS", hide_env_values = true)]
@@ -56,14 +59,53 @@ pub struct Tuning {
     /// of the Pod].
     #[arg(long, value_name = "FILE", env = "PILLION_ROOT_CA_FILE", hide_env_values = true)]
     pub root_ca_file: Option<PathBuf>,
-    /// legacy-token-cleaner: how long a token has to be unused before it becomes invalid, and invalid before it goes.
+    /// legacy-token-cleaner: how long a token has to be unused before it becomes invalid, and invalid before it goes
+    /// [default: 8760h].
     #[arg(long, value_name = "DURATION", env = "PILLION_LEGACY_TOKEN_PERIOD", hide_env_values = true)]
-    #[arg(default_value = "8760h")]
-    pub legacy_token_period: Span,
-    /// sidecarset-rollout: the Lease of OpenKruise's manager; nothing is rolled out while it is renewed.
+    pub legacy_token_period: Option<Span>,
+    /// sidecarset-rollout: the Lease of OpenKruise's manager; nothing is rolled out while it is renewed [default:
+    /// kruise-system/kruise-manager].
     #[arg(long, value_name = "NAMESPACE/NAME", env = "PILLION_OPENKRUISE_LEASE", hide_env_values = true)]
-    #[arg(default_value_t)]
-    pub openkruise_lease: LeaseName,
+    pub openkruise_lease: Option<LeaseName>,
+}
+
+/// How long a token lives.
+const TOKEN_LIFETIME: Span = Span(Duration::from_hours(1));
+/// How long a merged account is not needed before it is collected.
+const COLLECT_AFTER: Span = Span(Duration::from_mins(10));
+/// How long a token has to be unused: a year.
+const LEGACY_TOKEN_PERIOD: Span = Span(Duration::from_hours(8760));
+
+/// The controllers of a process and their options.
+#[derive(Clone, Debug, clap::Parser)]
+pub struct Running {
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+}
+
+impl Running {
+    /// Reads the command line of a process, whose first word is the command. Passes over its other options.
+    ///
+    /// # Errors
+    /// A value is not valid.
+    pub fn of_process(words: &[String]) -> Result<Self, clap::Error> {
+        let command = Self::command();
+        let is_known = |word: &str| {
+            let name = word.strip_prefix("--").map(|word| word.split_once('=').map_or(word, |(name, _)| name));
+            name.is_some_and(|name| command.get_arguments().any(|argument| argument.get_long() == Some(name)))
+        };
+        let (mut known, mut is_value) = (Vec::new(), false);
+        for word in words.iter().skip(1) {
+            let is_option = word.starts_with("--");
+            if is_option && is_known(word) || !is_option && is_value {
+                known.push(word.as_str());
+            }
+            is_value = is_option && is_known(word) && !word.contains('=');
+        }
+        Self::try_parse_from(std::iter::once("pillion").chain(known))
+    }
 }
 
 impl Choice {
@@ -92,6 +134,26 @@ impl Choice {
 }
 
 impl Tuning {
+    /// Returns these options, and for those that are not given the options of `other`. Files are not taken over: those of
+    /// another process are not here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            token_namespaces: if self.token_namespaces.is_empty() {
+                other.token_namespaces
+            } else {
+                self.token_namespaces
+            },
+            token_lifetime: self.token_lifetime.or(other.token_lifetime),
+            collect_after: self.collect_after.or(other.collect_after),
+            bundle_settings: self.bundle_settings || other.bundle_settings,
+            force_token_controller: self.force_token_controller || other.force_token_controller,
+            root_ca_file: self.root_ca_file,
+            legacy_token_period: self.legacy_token_period.or(other.legacy_token_period),
+            openkruise_lease: self.openkruise_lease.or(other.openkruise_lease),
+        }
+    }
+
     /// Returns the options of all controllers. `config` is the connection to the API server, if any.
     ///
     /// # Errors
@@ -104,10 +166,13 @@ impl Tuning {
     ) -> anyhow::Result<Options> {
         let authority = self.authority(chosen, config)?;
         let namespaces = &self.token_namespaces;
+        let lifetime = self.token_lifetime.unwrap_or(TOKEN_LIFETIME).0;
         Ok(Options {
-            merged: merged::Options { times: Times { idle: seconds(self.collect_after), ..Times::default() } },
+            merged: merged::Options {
+                times: Times { idle: seconds(self.collect_after.unwrap_or(COLLECT_AFTER)), ..Times::default() },
+            },
             sidecar_tokens: sidecar_tokens::Options {
-                lifetime: u32::try_from(self.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
+                lifetime: u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX),
                 namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
             },
             bundle: bundle::Options { with_settings: self.bundle_settings, ..bundle::Options::default() },
@@ -116,14 +181,14 @@ impl Tuning {
             token_controller: token_controller::Options {
                 authority,
                 key,
-                life: self.token_lifetime.0,
+                life: lifetime,
                 force: self.force_token_controller,
             },
             legacy_token_cleaner: legacy_token_cleaner::Options {
-                period: self.legacy_token_period.0,
+                period: self.legacy_token_period.unwrap_or(LEGACY_TOKEN_PERIOD).0,
                 ..legacy_token_cleaner::Options::default()
             },
-            rollout: rollout::Options { openkruise_lease: self.openkruise_lease.clone() },
+            rollout: rollout::Options { openkruise_lease: self.openkruise_lease.clone().unwrap_or_default() },
         })
     }
 
@@ -146,4 +211,46 @@ impl Tuning {
 /// Returns a duration in whole seconds.
 fn seconds(span: Span) -> i64 {
     i64::try_from(span.0.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn running(words: &[&str]) -> Running {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        Running::of_process(&words).unwrap()
+    }
+
+    #[rstest]
+    #[case::as_rendered(&["controller", "--controllers=bundle,sidecar-tokens", "--lease=a", "--token-namespaces=shop,news"])]
+    #[case::in_two_words(&[
+        "controller", "--lease", "a", "--controllers", "bundle,sidecar-tokens", "--token-namespaces", "shop,news",
+    ])]
+    fn the_command_line_of_a_process_is_read_without_its_other_options(#[case] words: &[&str]) {
+        let Running { choice, tuning } = running(words);
+        assert_eq!(choice.controllers, [Item::On(Name::Bundle), Item::On(Name::SidecarTokens)]);
+        assert_eq!(tuning.token_namespaces, ["shop", "news"]);
+        assert!(!tuning.bundle_settings);
+    }
+
+    #[test]
+    fn given_options_win_over_those_of_the_process() {
+        let given = running(&["", "--token-lifetime=2h", "--openkruise-lease=a/b"]).tuning;
+        let installed =
+            ["", "--token-lifetime=3h", "--openkruise-lease=c/d", "--collect-after=1m", "--bundle-settings"];
+        let both = given.or(running(&installed).tuning);
+        let hours = |hours| Some(Span(Duration::from_hours(hours)));
+        assert_eq!((both.token_lifetime, both.collect_after), (hours(2), Some(Span(Duration::from_mins(1)))));
+        assert_eq!(both.openkruise_lease.unwrap().to_string(), "a/b");
+        assert!(both.bundle_settings);
+    }
+
+    #[test]
+    fn without_items_the_default_controllers_run() {
+        let chosen = running(&[""]).choice.chosen().unwrap();
+        assert_eq!(chosen, registry::chosen(&[Item::Default]));
+    }
 }

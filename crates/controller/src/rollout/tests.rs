@@ -423,7 +423,7 @@ async fn a_preview_follows_the_bundle_of_the_cluster(
 ) {
     let (new, old) = (set("agent:v2", &json!({})), set("agent:v1", &json!({})));
     let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sidecarsets".to_owned() };
-    let maps = config_map::write(&at, &[old.clone()], Timestamp(NOW.0 - age), 1_000_000).expect("a bundle");
+    let maps = config_map::write(&at, std::slice::from_ref(&old), Timestamp(NOW.0 - age), 1_000_000).expect("a bundle");
     let mut running = pod(&old, 0);
     running["metadata"]["annotations"]["kruise.io/sidecarset-hash"] =
         json!({"logs": {"hash": old.annotation("kruise.io/sidecarset-hash")}}).to_string().into();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -18,15 +18,17 @@ use crate::support::controllers::{Controllers, NAMESPACE};
 use crate::support::sidecar_sets::{merging, set};
 use crate::support::{SOON, create, program};
 
+/// Runs a command against the cluster.
+fn pillion(cluster: &Cluster, args: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.current_dir(cluster.folder()).env("KUBECONFIG", cluster.admin_kubeconfig_file()).args(args);
+    command.output().unwrap()
+}
+
 /// Runs the command against the cluster. Returns the plan and whether there are obstacles.
 fn plan(cluster: &Cluster, more: &[&str]) -> (Value, bool) {
-    let output = Command::new(program())
-        .current_dir(cluster.folder())
-        .env("KUBECONFIG", cluster.admin_kubeconfig_file())
-        .args(["plan", "--cluster", "--settings", "settings.json", "-o", "json"])
-        .args(more)
-        .output()
-        .unwrap();
+    let output =
+        pillion(cluster, &[&["plan", "--cluster", "--settings", "settings.json", "-o", "json"], more].concat());
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     (serde_json::from_slice(&output.stdout).unwrap(), code == Some(1))
@@ -194,13 +196,7 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     assert!(lines.iter().all(|line| !line.contains("ConfigMap")), "{lines:?}");
     let pods: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("change Pod ")).collect();
     let first = pods.last().unwrap().split(' ').next_back().unwrap().to_owned();
-    let output = Command::new(program())
-        .current_dir(cluster.folder())
-        .env("KUBECONFIG", cluster.admin_kubeconfig_file())
-        .args(["plan", "--cluster", "--settings", "settings.json"])
-        .args(only)
-        .output()
-        .unwrap();
+    let output = pillion(cluster, &[&["plan", "--cluster", "--settings", "settings.json"], &only[..]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     let progress =
         format!("SidecarSet {}: 1 of 3 Pods now, 2 more as Pods become available\n", place.set_name("agent"));
@@ -209,6 +205,30 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     // Without the controller that keeps it, the bundle stays as it is.
     let (alone, _) = plan(cluster, &["new.json", "--controllers=sidecarset-rollout,-bundle"]);
     assert!(!changes(&alone).iter().any(|line| line.starts_with("change Pod")), "{alone:#}");
+
+    // Without options, the settings and controllers are those that are installed.
+    let rendered = pillion(
+        cluster,
+        &["manifest", "controller", "--settings", "settings.json", "--controllers", "*,sidecarset-rollout"],
+    );
+    assert!(rendered.status.success(), "{rendered:?}");
+    let without = pillion(cluster, &["plan", "--cluster", "new.json"]);
+    let told = String::from_utf8_lossy(&without.stderr);
+    assert!(without.status.code() == Some(2) && told.contains("Pillion is not installed in the cluster"), "{told}");
+    apply(&place.client, &String::from_utf8(rendered.stdout).unwrap(), "installation").await.unwrap();
+    let installed = pillion(cluster, &["plan", "--cluster", "new.json"]);
+    let told = String::from_utf8_lossy(&installed.stderr);
+    let source = "ConfigMap pillion-system/pillion-controller-rollout";
+    assert!(told.contains(source) && told.contains("bundle, sidecarset-rollout"), "{told}");
+    let text = String::from_utf8(installed.stdout).unwrap();
+    assert!(
+        text.contains("bundle\n  change  ConfigMap pillion-system/sidecarsets: SidecarSet ")
+            && text.contains(&progress),
+        "{text}"
+    );
+    let only = pillion(cluster, &["plan", "--cluster", "new.json", "--controllers=sidecarset-rollout"]);
+    let text = String::from_utf8(only.stdout).unwrap();
+    assert!(!text.contains("ConfigMap") && text.contains(&progress), "{text}");
 
     place.release("agent", NEW).await;
     place.upgraded(3).await;

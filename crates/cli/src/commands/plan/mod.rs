@@ -2,6 +2,7 @@
 
 mod lines;
 mod structured;
+mod subject;
 mod text;
 mod words;
 
@@ -16,13 +17,14 @@ use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
-use pillion_controller::registry::{Item, Name};
+use pillion_controller::registry::Name;
 use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::{self, Manifest};
 use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 
+use self::subject::Subject;
 use crate::cluster::Connection;
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::status::Status;
@@ -43,6 +45,9 @@ Each controller reconciles each of its keys once, as it would after a start, on 
 the writes. --waves shows what would follow. The bundle is taken as the cluster's controller would leave it, also if \
 `bundle` is not among the chosen controllers; turn that off with --controllers=-bundle,<name>.
 
+With --cluster and without --settings, the plan has the settings of the installation in the cluster, and its controllers \
+and their options, unless options name others.
+
 SidecarSets among the manifests are added to the policy's own, as elsewhere; if the settings have a bundleRef, they \
 count as objects of the cluster. The plan does not know which requests the API server would refuse, such as grants of \
 permissions that the controller does not hold itself.
@@ -54,8 +59,8 @@ Examples:
   pillion plan examples/identity-isolate --settings examples/identity-isolate/settings.yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml -o yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml --diff
-  # exits with 2 where there is no cluster
-  pillion plan --cluster --settings examples/identity-merge/settings.yaml
+  # exits with 2 where there is no cluster; the settings and controllers are those of the installation
+  pillion plan --cluster
   # exits with 2 where there is no cluster; what would this SidecarSet bring about?
   pillion plan examples/log-agent --cluster --settings examples/identity-merge/settings.yaml";
 
@@ -115,8 +120,8 @@ enum Format {
 /// If something cannot be read, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(manifests) = manifests(args, terminal)? else { return Ok(Status::Failed) };
-    let chosen = args.choice.chosen()?;
-    let settings = preview::of_files(args.choice.settings()?)?;
+    let Subject { settings, choice, tuning, bundle_is_kept } = subject::subject(args, terminal)?;
+    let chosen = choice.chosen()?;
     // As elsewhere, given SidecarSets belong to the policy, unless the policy looks them up in the cluster.
     let are_of_cluster = json::at(&settings, &["bundleRef"]).is_some();
     let joining = manifests.iter().filter(|_| !are_of_cluster);
@@ -139,7 +144,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
     let preview = runtime.block_on(async {
         let config = args.connection.config().await?;
-        let options = args.tuning.options(&chosen, None, config.as_ref())?;
+        let options = tuning.options(&chosen, None, config.as_ref())?;
         let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
         let clock = Clock::system();
@@ -150,7 +155,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             clock: clock.clone(),
             waves: args.waves,
             sidecar_set: args.sidecar_set.as_deref(),
-            bundle_is_kept: !args.choice.controllers.contains(&Item::Off(Name::Bundle)),
+            bundle_is_kept,
         };
         let look = async {
             let simulation = Simulation::new(&situation, cluster, move || clock.now()).await?;
