@@ -29,6 +29,7 @@ pub mod status;
 pub mod terminal;
 pub mod tuning;
 pub mod units;
+pub mod wrap;
 
 use std::ffi::OsString;
 use std::io::Write as _;

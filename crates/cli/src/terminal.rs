@@ -70,6 +70,11 @@ impl Terminal {
         let _ = writeln!(self.err, "{WARNING}warning{WARNING:#}: {warning}");
     }
 
+    /// Returns the number of columns of the terminal to which `stdout` goes; `None` if it goes into a file or a pipe.
+    pub fn columns(&self) -> Option<usize> {
+        terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| columns.into())
+    }
+
     /// Flushes `stdout`.
     ///
     /// # Errors

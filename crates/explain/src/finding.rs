@@ -61,6 +61,8 @@ pub enum Kind {
     /// The policy's own manifest excludes the request, or does not allow the policy to change it. These are
     /// Kubewarden's rules, not Pillion's.
     Policy,
+    /// The webhooks of the cluster leave the Pod out: the API server does not ask the policy about it.
+    NotAsked,
 }
 
 impl Kind {
@@ -123,6 +125,7 @@ impl Kind {
             Self::MirrorPod => "MirrorPod",
             Self::Asserting => "Asserting",
             Self::Policy => "Policy",
+            Self::NotAsked => "NotAsked",
         }
     }
 
@@ -130,7 +133,7 @@ impl Kind {
     /// if no rule was involved.
     pub const fn rule(self) -> &'static str {
         match self {
-            Self::Undecodable | Self::Policy => "",
+            Self::Undecodable | Self::Policy | Self::NotAsked => "",
             Self::MirrorPod => "SAP-9",
             Self::Identity => "IDP-7",
             Self::ServiceAccountUnreadable => "IDV-3",

@@ -4,6 +4,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::Object;
 use pillion_kubernetes::selector::{Op, Requirement, Selector, Values, label_of};
 use pillion_sidecarset::names;
+use serde_json::Value;
 
 use super::finding::{Finding, Kind};
 
@@ -84,16 +85,19 @@ impl Labelled<'_> {
         }
     }
 
-    /// Lists the existing labels: the missing one may be among them under another name.
+    /// Lists the existing labels: the missing one may be among them under another name. Labels that controllers write
+    /// are left out, since nobody misspells them.
     fn others(self) -> String {
-        let labels: Vec<_> = self.labels.into_iter().flatten().collect();
+        let own = |(key, _): &(&String, &Value)| self.name != POD || !OF_CONTROLLERS.contains(&key.as_str());
+        let labels: Vec<_> = self.labels.into_iter().flatten().filter(own).collect();
         let shown: Vec<String> = labels
             .iter()
             .take(SHOWN)
             .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
             .collect();
         match labels.len().saturating_sub(SHOWN) {
-            _ if shown.is_empty() => " (it has none)".to_owned(),
+            _ if shown.is_empty() && self.labels.is_none_or(Object::is_empty) => " (it has none)".to_owned(),
+            _ if shown.is_empty() => " (it has only those of its controller)".to_owned(),
             0 => format!(" (it has {})", shown.join(", ")),
             more => format!(" (it has {} and {more} more)", shown.join(", ")),
         }

@@ -1,6 +1,7 @@
 //! `pillion explain`.
 
 mod as_written;
+mod groups;
 mod structured;
 mod subject;
 mod text;
@@ -8,7 +9,7 @@ mod text;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
@@ -18,9 +19,11 @@ use pillion_documents::yaml;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_workload::shape;
 
+use self::groups::Group;
 use self::subject::Told;
+use self::text::Page;
 use crate::commands::check;
-use crate::preview::{self, Assembled, Inputs, Preview, Situation};
+use crate::preview::{self, Inputs, Preview, Situation, Webhooks};
 use crate::report::locate;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -39,12 +42,17 @@ server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions ar
 leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
 With --cluster, objects that are in no manifest come from the cluster of the kubeconfig, its SidecarSets included, as by \
-`pillion inject`: this explains what a Pod would get there.
+`pillion inject`: this explains what a Pod would get there. A Pod about which the API server would not ask Pillion, \
+because the cluster's webhooks exclude its namespace or its labels, is \"not asked\". The settings are those of the \
+installation, unless --settings gives others.
+
+Several Pods begin with a summary. --only prints the Pods of one outcome; the exit code is that of all.
 
 The built-in module judges the Pod, too, so that the explanation matches a policy server. If --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode are explained as well; its matchConditions are ignored.
 
-Exit codes: 0 explained; 1 if a Pod is refused, by the policy or because the API server cannot read it; 2 for errors.";
+Exit codes: 0 explained; 1 if a Pod is refused, by the policy or because the API server cannot read it; 2 for errors, \
+such as invalid SidecarSets or settings.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +63,8 @@ Examples:
   pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
   # why one SidecarSet is not injected, and what to do about it
   pillion explain examples/canary --sidecar-set log-agent-canary
+  # only the Pods that are refused, of many
+  pillion explain -R examples/log-agent --only refused
   cat examples/log-agent/app.yaml | pillion explain --sidecar-sets examples/log-agent -o json
   # exits with 2 where there is no cluster; what would this Deployment get there, and why?
   pillion explain examples/log-agent/app.yaml --cluster";
@@ -69,7 +79,10 @@ pub struct Args {
     situation: Situation,
     /// Explain only this SidecarSet, and say what to do about every reason; may be repeated.
     #[arg(long = "sidecar-set", value_name = "NAME")]
-    only: Vec<String>,
+    sidecar_sets: Vec<String>,
+    /// Print only the Pods of this outcome; several are separated by commas.
+    #[arg(long, value_enum, value_name = "OUTCOME", value_delimiter = ',')]
+    only: Vec<Group>,
     /// The format of the explanation.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
@@ -115,16 +128,24 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         assembled = preview::with_cluster(assembled, &cluster, reader, terminal)?;
     }
     let module = preview::module(terminal)?;
-    let preview =
-        Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation).under(policy.clone());
+    let webhooks = match &reader {
+        // The policy that the user gives stands for the one of the cluster, its selectors included.
+        Some(reader) if policy.is_none() => Webhooks::read(all(), reader, terminal)?,
+        _ => Webhooks::default(),
+    };
+    let doubts: Vec<String> = policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
+    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation)
+        .under(policy)
+        .asked_by(webhooks);
     for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
         terminal.warn(warning);
     }
+    if !preview.is_valid(&assembled, terminal)? {
+        return Ok(Status::Failed);
+    }
     // Decode the SidecarSets of the bundle, too, even those that this Pod would not open: the explanation covers all.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
-    let Some(settings) = decoded else {
-        return Ok(problems(&assembled, terminal));
-    };
+    let Some(settings) = decoded else { bail!("the settings cannot be decoded") };
     let (settings, unavailable) = preview::with_kept(settings, &preview.answers());
     if let (Some(unavailable), Some(at)) = (unavailable, &settings.bundle_source.config_map) {
         let remedy = match unavailable.fault {
@@ -136,10 +157,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             bail!("{what}");
         }
         terminal.warn(what);
-    }
-    // A policy server would not start with invalid settings, but the explanation is still useful.
-    for problem in assembled.problems() {
-        terminal.warn(format_args!("{problem}"));
     }
     let mut subjects = Vec::new();
     for manifest in &given {
@@ -154,11 +171,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
     }
-    unknown_names(&args.only, &settings)?;
+    unknown_names(&args.sidecar_sets, &settings)?;
     if settings.sidecar_sets.is_empty() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
-    for doubt in policy.iter().flat_map(preview::doubts) {
+    for doubt in doubts {
         terminal.warn(doubt);
     }
     let mut told = Vec::new();
@@ -172,8 +189,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             );
         }
         explained.sets.iter_mut().for_each(|set| written.rename(set));
-        if !args.only.is_empty() {
-            explained.sets.retain(|set| args.only.contains(&set.name));
+        if !args.sidecar_sets.is_empty() {
+            explained.sets.retain(|set| args.sidecar_sets.contains(&set.name));
         }
         told.push(explained);
     }
@@ -190,13 +207,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })
 }
 
-fn problems(assembled: &Assembled, terminal: &mut Terminal) -> Status {
-    for problem in assembled.problems() {
-        terminal.error(&anyhow!("{problem}"));
-    }
-    Status::Failed
-}
-
 fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
     let known: Vec<&str> = settings.sidecar_sets.iter().map(SidecarSet::name).collect();
     match only.iter().find(|name| !known.contains(&name.as_str())) {
@@ -207,18 +217,26 @@ fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
 }
 
 fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {
+    let is_chosen = |told: &&Told| args.only.is_empty() || args.only.contains(&Group::of(told));
+    let chosen: Vec<&Told> = told.iter().filter(is_chosen).collect();
     match args.output {
         Format::Text => {
-            for (index, told) in told.iter().enumerate() {
-                if index > 0 {
-                    writeln!(terminal.out())?;
+            let columns = terminal.columns();
+            let mut page = Page::new(terminal.out(), columns);
+            let has_summary = told.len() > 1 || chosen.is_empty();
+            if has_summary {
+                page.line("", 2, &groups::summary(told))?;
+            }
+            for (index, told) in chosen.into_iter().enumerate() {
+                if has_summary || index > 0 {
+                    page.line("", 0, "")?;
                 }
-                text::write(terminal.out(), told, !args.only.is_empty())?;
+                text::write(&mut page, told, !args.sidecar_sets.is_empty())?;
             }
         }
-        Format::Yaml => terminal.out().write_all(yaml::document(&structured::list(told)).as_bytes())?,
+        Format::Yaml => terminal.out().write_all(yaml::document(&structured::list(&chosen)).as_bytes())?,
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::list(told))
+            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::list(&chosen))
                 .map_err(std::io::Error::from)?;
             writeln!(terminal.out())?;
         }

@@ -20,7 +20,7 @@ use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
 use crate::commands::check;
-use crate::preview::{self, Assembled, Inputs, Preview, Situation};
+use crate::preview::{self, Assembled, Inputs, Preview, Situation, Webhooks};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -75,7 +75,8 @@ does not exist, and Pods whose sidecars name it are refused; with --assume-servi
 merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
 
 With --cluster, objects that are in no manifest come from the cluster of the kubeconfig: this shows what a Pod would get \
-there, as if the given manifests had been applied. The cluster's SidecarSets count, too: those of the ConfigMap that \
+there, as if the given manifests had been applied. A Pod that the cluster's webhooks exclude, by its namespace or its \
+labels, stays unchanged. The settings are those of the installation, unless --settings gives others. The cluster's SidecarSets count, too: those of the ConfigMap that \
 settings.bundleRef names, or the custom resources if there is no such ConfigMap. A given SidecarSet replaces the \
 cluster's of the same name. Nothing is ever written.
 
@@ -114,24 +115,27 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if let Some(reader) = &reader {
         given.settings = preview::with_cluster(given.settings, &cluster, reader, terminal)?;
     }
+    let webhooks = match &reader {
+        // The policy that the user gives stands for the one of the cluster, its selectors included.
+        Some(reader) if given.policy.is_none() => Webhooks::read(given.manifests(), reader, terminal)?,
+        _ => Webhooks::default(),
+    };
+    let doubts: Vec<String> = given.policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
     let preview = Preview::new(preview::module(terminal)?, given.settings.value.clone(), cluster, &args.situation)
-        .under(given.policy.clone());
+        .under(given.policy.clone())
+        .asked_by(webhooks);
     // Warn first: a misspelt field may explain the errors that follow.
     let misspelt = given.manifests().flat_map(check::unknown_fields);
     for warning in given.misspelt.iter().cloned().chain(misspelt) {
         terminal.warn(warning);
     }
-    if let Err(message) = preview.check_settings()? {
-        let problems = given.settings.problems();
-        for problem in if problems.is_empty() { vec![message] } else { problems } {
-            terminal.error(&anyhow!("{problem}"));
-        }
+    if !preview.is_valid(&given.settings, terminal)? {
         return Ok(Status::Failed);
     }
     if !given.settings.has_sidecar_sets() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
-    for doubt in given.policy.iter().flat_map(preview::doubts) {
+    for doubt in doubts {
         terminal.warn(doubt);
     }
     if json::text(&given.settings.value, &["role"]) == "Assert" {
@@ -239,7 +243,9 @@ impl Counts {
     fn add(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Injected(_) => self.injected += 1,
-            Verdict::Present(_) | Verdict::Unmatched | Verdict::Ignored(_) => self.unchanged += 1,
+            Verdict::Present(_) | Verdict::Unmatched | Verdict::NotAsked(_) | Verdict::Ignored(_) => {
+                self.unchanged += 1;
+            }
             Verdict::Refused(..) | Verdict::Forbidden(_) | Verdict::Malformed(_) => self.refused += 1,
         }
     }
@@ -284,6 +290,7 @@ fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
         Verdict::Injected(sidecars) => format!("injected {sidecars}"),
         Verdict::Present(sidecars) => format!("already has {sidecars}"),
         Verdict::Unmatched => "no SidecarSet is for it".to_owned(),
+        Verdict::NotAsked(why) => why.clone(),
     };
     let with = if identities.is_empty() { "" } else { ", with the ServiceAccounts " };
     if !quiet {

@@ -60,6 +60,13 @@ pub struct Note {
     missing_in: &'static str,
 }
 
+impl Note {
+    /// Whether the object is assumed to exist, rather than missing.
+    pub fn is_assumed(&self) -> bool {
+        self.is_assumed
+    }
+}
+
 impl Accounts {
     /// Returns the ServiceAccounts of `cluster`.
     pub fn new(cluster: Arc<dyn Cluster>, assume: Assume) -> Self {

@@ -8,6 +8,7 @@ mod lookup;
 mod of_cluster;
 mod policy;
 mod settings;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub use self::policy::{Heed, doubts};
 pub use self::settings::{
     Assembled, Given, Origin, assemble, assemble_beside, injecting, of_files, of_text, with_policy,
 };
+pub use self::webhooks::{NotAsked, Webhooks, names_module};
 use crate::cluster::Reader;
 use crate::module;
 use crate::report::locate;
@@ -45,6 +47,8 @@ pub struct Preview {
     namespace: String,
     /// The manifest of the Kubewarden policy that contains the settings.
     policy: Option<Value>,
+    /// The webhooks of the cluster that ask the policy about Pods.
+    webhooks: Webhooks,
 }
 
 /// A Pod and the policy's answer to it.
@@ -56,8 +60,10 @@ pub struct Admission {
     pub before: Value,
     /// The Pod after the policy; equal to `before` if refused.
     pub after: Value,
-    /// The policy's answer.
+    /// The policy's answer; it accepts the Pod as it is if the API server does not ask.
     pub answer: ValidationResponse,
+    /// Why the API server does not ask the policy, or does not heed its answer.
+    pub not_asked: Option<NotAsked>,
 }
 
 impl Preview {
@@ -66,13 +72,32 @@ impl Preview {
         let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
         let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
         let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume).missing_in(cluster.missing_in()));
-        Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone(), policy: None }
+        let namespace = situation.namespace.clone();
+        let webhooks = Webhooks::default();
+        Self { module, settings, decoded, cluster, accounts, namespace, policy: None, webhooks }
     }
 
     /// Sets the manifest of the Kubewarden policy that contains the settings.
     #[must_use]
     pub fn under(self, policy: Option<Value>) -> Self {
         Self { policy, ..self }
+    }
+
+    /// Sets the webhooks of the cluster that ask the policy about Pods.
+    #[must_use]
+    pub fn asked_by(self, webhooks: Webhooks) -> Self {
+        Self { webhooks, ..self }
+    }
+
+    /// Returns why the API server does not ask the policy about a Pod of `namespace`, according to the webhooks of the
+    /// cluster; `None` if it asks.
+    ///
+    /// # Errors
+    /// If something that counts could not be read in the cluster.
+    pub fn not_asked(&self, pod: &Value, namespace: &str) -> anyhow::Result<Option<NotAsked>> {
+        let not_asked = self.webhooks.leave_out(pod, namespace, &self.cluster);
+        self.cluster.check()?;
+        Ok(not_asked)
     }
 
     /// Returns what Kubewarden does with the answer to a Pod of `namespace`; `is_changed`: whether the module changes
@@ -82,13 +107,22 @@ impl Preview {
         policy.map(|policy| policy::heed(policy, (pod, namespace), &self.cluster, is_changed)).unwrap_or_default()
     }
 
-    /// Whether a policy server would start with the settings; if not, returns the module's message.
+    /// Whether a policy server would start with the settings. If not, prints every problem with its place, or the
+    /// module's message if no place is known. `settings` are those of the preview.
     ///
     /// # Errors
     /// If the module gives no answer.
-    pub fn check_settings(&self) -> anyhow::Result<Result<(), String>> {
+    pub fn is_valid(&self, settings: &Assembled, terminal: &mut Terminal) -> anyhow::Result<bool> {
         let verdict = self.module.validate_settings(&self.settings)?;
-        Ok(if verdict.valid { Ok(()) } else { Err(verdict.message.unwrap_or_default()) })
+        if verdict.valid {
+            return Ok(true);
+        }
+        let problems = settings.problems();
+        let message = problems.is_empty().then(|| verdict.message.unwrap_or_default());
+        for problem in problems.into_iter().chain(message) {
+            terminal.error(&anyhow::anyhow!("{problem}"));
+        }
+        Ok(false)
     }
 
     /// Returns the namespace of an object, or the default one.
@@ -105,9 +139,13 @@ impl Preview {
     /// If the module gives no answer.
     pub fn admit(&self, object: &Value, template: &Template) -> anyhow::Result<Option<Admission>> {
         let Some((sent, before)) = self.pod(object, template) else { return Ok(None) };
-        let mut answer = self.ask(&request::create(&before, self.namespace(object), template))?;
+        let not_asked = self.not_asked(&before, self.namespace(object))?;
+        let mut answer = match not_asked {
+            Some(_) => unasked(),
+            None => self.ask(&request::create(&before, self.namespace(object), template))?,
+        };
         let after = answer.mutated_object.take().unwrap_or_else(|| before.clone());
-        Ok(Some(Admission { sent, before, after, answer }))
+        Ok(Some(Admission { sent, before, after, answer, not_asked }))
     }
 
     /// Returns the request for the Pod of a template, or `None` if the object has nothing at the template's place.
@@ -143,9 +181,10 @@ impl Preview {
         Answers(self.accounts.as_ref())
     }
 
-    /// Returns notes about ServiceAccounts that the policy looked up since the last call.
+    /// Returns notes about missing ServiceAccounts that the policy looked up since the last call. Those that are assumed
+    /// to exist need no note: the user asked for that.
     pub fn notes(&self) -> Vec<Note> {
-        self.accounts.notes()
+        self.accounts.notes().into_iter().filter(|note| !note.is_assumed()).collect()
     }
 
     /// Returns the Namespaces that the policy looked up since the last call and that do not exist.
@@ -156,6 +195,18 @@ impl Preview {
     /// Returns the sources that lack an object, for messages: `Namespace "a" is in no manifest`.
     pub fn missing_in(&self) -> &'static str {
         self.cluster.missing_in()
+    }
+}
+
+/// The answer about a Pod for which the policy is not asked.
+pub fn unasked() -> ValidationResponse {
+    ValidationResponse {
+        accepted: true,
+        message: None,
+        code: None,
+        mutated_object: None,
+        audit_annotations: None,
+        warnings: None,
     }
 }
 

@@ -29,15 +29,17 @@ pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifest
     Heed { ignored, forbidden }
 }
 
-/// Whether the selector uses labels of the Namespace other than its name, which every Namespace has.
+/// Whether the policy's selector uses labels of the Namespace other than its name.
 fn selects_by_labels(policy: &Value) -> bool {
-    let selector = kept_selector(policy);
-    let labels = selector.as_ref().map_or_else(Vec::new, |selector| {
-        let labels = json::object(selector, &["matchLabels"]).into_iter().flatten().map(|(key, _)| key.as_str());
-        let expressions = json::items(selector, &["matchExpressions"]).iter();
-        labels.chain(expressions.map(|expression| json::text(expression, &["key"]))).collect()
-    });
-    labels.iter().any(|key| *key != names::NAMESPACE_NAME_LABEL)
+    kept_selector(policy).as_ref().is_some_and(uses_labels)
+}
+
+/// Whether a selector of Namespaces uses other labels than the name, which every Namespace has.
+pub(super) fn uses_labels(selector: &Value) -> bool {
+    let labels = json::object(selector, &["matchLabels"]).into_iter().flatten().map(|(key, _)| key.as_str());
+    let expressions = json::items(selector, &["matchExpressions"]).iter();
+    let mut keys = labels.chain(expressions.map(|expression| json::text(expression, &["key"])));
+    keys.any(|key| key != names::NAMESPACE_NAME_LABEL)
 }
 
 /// Returns every reason why a policy, given as its manifest, has no effect on a Pod in `namespace`, a name with labels.
@@ -112,6 +114,12 @@ fn own_namespace(policy: &Value, namespace: &str) -> Option<Finding> {
 
 fn rules(policy: &Value) -> Option<Finding> {
     let rules = json::at(policy, &["spec", "rules"]).filter(|rules| !rules.is_null())?;
+    let remedy = "add apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
+    (!cover_new_pods(rules)).then(|| finding("rules", "none is about the creation of Pods", remedy))
+}
+
+/// Whether one of the rules of a policy or a webhook is about the creation of Pods.
+pub(super) fn cover_new_pods(rules: &Value) -> bool {
     let has = |rule: &Value, key: &str, wanted: &[&str]| {
         let mut items = json::items(rule, &[key]).iter().filter_map(Value::as_str);
         items.any(|item| item == "*" || wanted.contains(&item))
@@ -123,9 +131,7 @@ fn rules(policy: &Value) -> Option<Finding> {
             && has(rule, "operations", &["CREATE"])
             && json::text(rule, &["scope"]) != "Cluster"
     };
-    let is_covered = json::items(rules, &[]).iter().any(covers);
-    let remedy = "add apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
-    (!is_covered).then(|| finding("rules", "none is about the creation of Pods", remedy))
+    json::items(rules, &[]).iter().any(covers)
 }
 
 /// Returns the `namespaceSelector` as Kubewarden registers it: only its `matchExpressions`, unless the policy also

@@ -26,6 +26,15 @@ pub enum Part {
     Shoots,
 }
 
+/// The condition that leaves out mirror Pods.
+const NO_MIRROR_POD: &str =
+    "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)";
+
+/// Whether an expression of a match condition is the one that leaves out mirror Pods.
+pub fn leaves_out_mirror_pods(expression: &str) -> bool {
+    expression == NO_MIRROR_POD
+}
+
 /// A rule of a webhook or policy: the requests that it covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
@@ -181,9 +190,7 @@ impl Part {
         match self {
             Self::Pods | Self::Assert => vec![Condition {
                 name: "is-no-mirror-pod",
-                expression:
-                    "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)"
-                        .to_owned(),
+                expression: NO_MIRROR_POD.to_owned(),
                 why: "Mirror Pods show what a kubelet runs already. They are never changed, and need not wait.",
             }],
             Self::Guards => {

@@ -4,8 +4,12 @@ use anyhow::Context as _;
 use pillion_documents::yaml::{self, Tree};
 use serde_json::{Map, Value, json};
 
+use crate::wrap::wrapped;
+
 /// The maximum width of a comment line.
 const COLUMNS: usize = 118;
+/// The start of a comment line.
+const COMMENT: &str = "# ";
 /// The label that all objects of Pillion have.
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// The label with the name of the installation.
@@ -102,8 +106,9 @@ fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
             && *at <= number
         {
             let indent = line.len() - line.trim_start_matches(' ').len();
-            for line in wrapped(comment, COLUMNS.saturating_sub(indent)) {
+            for line in wrapped(comment, COLUMNS.saturating_sub(indent + COMMENT.len())) {
                 out.extend(std::iter::repeat_n(' ', indent));
+                out.push_str(COMMENT);
                 out.push_str(&line);
                 out.push('\n');
             }
@@ -112,21 +117,6 @@ fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
         out.push_str(line);
     }
     out
-}
-
-/// Wraps a comment at a number of columns.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("# {word}")),
-        }
-    }
-    lines
 }
 
 /// Returns `metadata` with the labels that Kubernetes recommends. `extra` are annotations, written if there are any.
@@ -209,12 +199,5 @@ mod tests {
     fn a_comment_without_a_place_is_an_error() {
         let document = Document::new("f", "", json!({"kind": "Role"})).with_comment("/rules/1", "lost");
         assert!(document.to_yaml().unwrap_err().to_string().contains("nothing at /rules/1"));
-    }
-
-    #[test]
-    fn long_comments_are_wrapped_at_words() {
-        assert_eq!(wrapped("one two three four", 11), ["# one two", "# three", "# four"]);
-        assert_eq!(wrapped("incomprehensibilities", 5), ["# incomprehensibilities"]);
-        assert_eq!(wrapped("", 5), [""; 0]);
     }
 }

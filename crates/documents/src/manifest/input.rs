@@ -78,9 +78,7 @@ pub fn sources_each(paths: &[PathBuf], recursive: bool) -> Vec<anyhow::Result<Ar
         } else if path.is_dir() {
             let mut files = Vec::new();
             match list(path, recursive, &mut files) {
-                Ok(()) if files.is_empty() => {
-                    sources.push(Err(anyhow!("{}: no .yaml, .yml or .json file in this folder", path.display())));
-                }
+                Ok(()) if files.is_empty() => sources.push(Err(nothing_in(path, recursive))),
                 Ok(()) => {}
                 Err(error) => sources.push(Err(error)),
             }
@@ -90,6 +88,20 @@ pub fn sources_each(paths: &[PathBuf], recursive: bool) -> Vec<anyhow::Result<Ar
         }
     }
     sources
+}
+
+/// The error for a folder without manifests. It names `-R` if the folders inside have some.
+fn nothing_in(folder: &Path, recursive: bool) -> anyhow::Error {
+    let what = format!("{}: no .yaml, .yml or .json file in this folder", folder.display());
+    let mut inside = Vec::new();
+    // A folder inside that cannot be read has no files to tell of.
+    match list(folder, true, &mut inside) {
+        Ok(()) if !recursive && !inside.is_empty() => {
+            let them = if inside.len() == 1 { "it" } else { "them" };
+            anyhow!("{what}; the folders inside have {}: read {them} with -R", inside.len())
+        }
+        _ => anyhow!(what),
+    }
 }
 
 fn read(file: &Path) -> anyhow::Result<Arc<Source>> {

@@ -7,6 +7,7 @@ use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use serde_json::Value;
 
+use crate::preview;
 use crate::rendering::document::{PART_OF, PILLION};
 use crate::schema;
 
@@ -103,9 +104,7 @@ fn is_policy(group: &str, kind: &str, kinds: &[&str]) -> bool {
 
 /// Whether this `spec` of a policy or a member names this module, or has settings that only this module has.
 fn is_ours(spec: &Value) -> bool {
-    json::text(spec, &["module"]).contains("pillion")
-        || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings)
-        || is_settings(spec)
+    preview::names_module(spec) || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings) || is_settings(spec)
 }
 
 /// Returns the key of the settings in a policy or a member of a group: `settings`, or a misspelling of it.

@@ -11,16 +11,20 @@ use serde_json::Value;
 use super::subject::Told;
 
 /// Returns a list with an object for each Pod.
-pub fn list(told: &[Told]) -> Tree {
-    Tree::List(told.iter().map(pod).collect())
+pub fn list(told: &[&Told]) -> Tree {
+    Tree::List(told.iter().map(|told| pod(told)).collect())
 }
 
 fn pod(told: &Told) -> Tree {
     let verdict = match &told.answer {
+        _ if told.not_asked.is_some() => "NotAsked",
         answer if !answer.accepted => "Refused",
         answer if answer.mutated_object.is_some() => "Mutated",
         _ => "Unchanged",
     };
+    let message = told.answer.message.as_deref();
+    let message = message.or_else(|| told.not_asked.as_ref().map(|not_asked| not_asked.summary.as_str()));
+    let not_asked = told.not_asked.iter().flat_map(|not_asked| &not_asked.findings);
     let warnings: Vec<String> = told.answer.warnings.clone().unwrap_or_default();
     map([
         ("pod", text(&told.label)),
@@ -28,9 +32,9 @@ fn pod(told: &Told) -> Tree {
         ("namespace", text(&told.namespace)),
         ("verdict", text(verdict)),
         ("code", told.answer.code.filter(|_| !told.answer.accepted).map_or(none(), |code| Tree::Scalar(code.into()))),
-        ("message", optional(told.answer.message.as_deref())),
+        ("message", optional(message)),
         ("warnings", texts(&warnings)),
-        ("policy", findings(told.policy.iter().chain(&told.forbidden))),
+        ("policy", findings(told.policy.iter().chain(&told.forbidden).chain(not_asked))),
         ("reasons", findings(&told.pod)),
         ("serviceAccount", told.identity.as_ref().map_or_else(none, pod_identity)),
         ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),

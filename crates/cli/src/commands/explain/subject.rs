@@ -15,7 +15,7 @@ use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_workload::{self as workload, label, shape};
 use serde_json::Value;
 
-use crate::preview::{Manifests, Preview, context, pod_request};
+use crate::preview::{Manifests, NotAsked, Preview, context, pod_request, unasked};
 use crate::report::locate;
 
 /// A Pod to explain.
@@ -32,7 +32,9 @@ pub struct Subject {
 /// How to explain a Pod.
 #[derive(Debug)]
 pub enum Question {
-    /// Judge this AdmissionRequest.
+    /// Judge this AdmissionRequest, which an API server sent.
+    Sent(Value),
+    /// Judge this AdmissionRequest, which the API server would send if its webhooks cover the Pod.
     Request(Value),
     /// Report only these errors, each with its place: the API server refuses the object before it asks a policy.
     Malformed(Vec<String>),
@@ -49,6 +51,8 @@ pub struct Told {
     pub namespace: String,
     /// Why Kubewarden does not ask the policy, or ignores its answer; empty if neither.
     pub policy: Vec<Finding>,
+    /// Why the API server does not ask the policy, according to the webhooks of the cluster.
+    pub not_asked: Option<NotAsked>,
     /// Why Kubewarden refuses the policy's changes to the Pod.
     pub forbidden: Option<Finding>,
     /// Whether the API server refuses the object before it asks a policy; `pod` then has the reasons.
@@ -80,7 +84,7 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
         let namespace = json::text(request, &["namespace"]);
         let made = json::at(request, &["object"]).filter(|object| !object.is_null());
         let made = made.or_else(|| json::at(request, &["oldObject"])).unwrap_or(&Value::Null);
-        let question = Question::Request(request.clone());
+        let question = Question::Sent(request.clone());
         return vec![Subject { label: label(made, namespace), place, question }];
     }
     let templates = workload::templates(object);
@@ -116,7 +120,15 @@ impl Subject {
         let Self { label, place, question } = self;
         let of = settings.sidecar_sets.len();
         let request = match question {
-            Question::Request(request) => request,
+            Question::Sent(request) => request,
+            Question::Request(request) => {
+                let at = |path: &[&str]| json::at(&request, path).unwrap_or(&Value::Null);
+                let namespace = json::text(&request, &["namespace"]);
+                if let Some(not_asked) = preview.not_asked(at(&["object"]), namespace)? {
+                    return Ok(left_out(label, place, of, namespace, not_asked));
+                }
+                request
+            }
             Question::Malformed(errors) => return Ok(malformed(label, place, of, errors)),
         };
         let answer = preview.ask(&request)?;
@@ -132,6 +144,7 @@ impl Subject {
                 place,
                 namespace,
                 policy,
+                not_asked: None,
                 forbidden,
                 is_malformed,
                 pod,
@@ -169,22 +182,28 @@ impl Subject {
 
 /// The explanation of an object that the API server refuses before it asks a policy.
 fn malformed(label: String, place: String, of: usize, errors: Vec<String>) -> Told {
-    let answer = ValidationResponse {
-        accepted: false,
-        message: Some(errors.join(", ")),
-        code: None,
-        mutated_object: None,
-        audit_annotations: None,
-        warnings: None,
-    };
+    let answer = ValidationResponse { accepted: false, message: Some(errors.join(", ")), ..unasked() };
+    let pod = errors.into_iter().map(|error| reason(Kind::Undecodable, error)).collect();
+    Told { is_malformed: true, pod, ..without_policy(label, place, of, answer) }
+}
+
+/// The explanation of a Pod about which the API server does not ask the policy.
+fn left_out(label: String, place: String, of: usize, namespace: &str, not_asked: NotAsked) -> Told {
+    let namespace = namespace.to_owned();
+    Told { namespace, not_asked: Some(not_asked), ..without_policy(label, place, of, unasked()) }
+}
+
+/// An explanation without any reasons, of an object that does not reach the policy.
+fn without_policy(label: String, place: String, of: usize, answer: ValidationResponse) -> Told {
     Told {
         label,
         place,
         namespace: String::new(),
         policy: Vec::new(),
+        not_asked: None,
         forbidden: None,
-        is_malformed: true,
-        pod: errors.into_iter().map(|error| reason(Kind::Undecodable, error)).collect(),
+        is_malformed: false,
+        pod: Vec::new(),
         sets: Vec::new(),
         identity: None,
         of,

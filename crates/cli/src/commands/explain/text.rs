@@ -1,8 +1,9 @@
 //! The explanation as text.
 
 mod identity;
+mod page;
 
-use std::io::{self, Write};
+use std::io;
 
 use pillion_explain::chosen_revision::{Revision, Why};
 use pillion_explain::finding::Finding;
@@ -10,7 +11,10 @@ use pillion_explain::parts::{Container, Fate, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
 use pillion_inject::list::List;
 
+pub use self::page::Page;
+use super::groups::{GOOD, Group, HEAD};
 use super::subject::Told;
+use crate::terminal::{ERROR, WARNING};
 
 /// The widest column of names; a longer name pushes its line to the right.
 const NAMES: usize = 32;
@@ -18,26 +22,30 @@ const NAMES: usize = 32;
 /// Writes the explanation of one Pod. `with_remedies` adds what to do about each `SidecarSet` that is not injected.
 ///
 /// # Errors
-/// If `out` takes no more.
-pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Result<()> {
-    writeln!(out, "{}: {}", told.label, heading(told))?;
+/// If the stream takes no more.
+pub fn write(page: &mut Page<'_>, told: &Told, with_remedies: bool) -> io::Result<()> {
+    let style = Group::of(told).style();
+    page.line("", 4, &format!("{HEAD}{}{HEAD:#}: {style}{}{style:#}", told.label, heading(told)))?;
     for finding in told.policy.iter().chain(&told.forbidden) {
-        reason(out, "  the policy's ", finding, true)?;
+        reason(page, "  the policy's ", finding)?;
+    }
+    for finding in told.not_asked.iter().flat_map(|not_asked| &not_asked.findings) {
+        reason(page, "  ", finding)?;
     }
     let is_refused = !told.answer.accepted;
     for finding in &told.pod {
-        reason(out, "  ", finding, true)?;
+        reason(page, "  ", finding)?;
     }
     if told.outcome.is_none() || (!told.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
         return Ok(());
     }
     if let Some(identity) = &told.identity {
-        self::identity::of_pod(out, identity)?;
+        self::identity::of_pod(page, identity)?;
     }
     let width = told.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or_default().min(NAMES);
     for set in &told.sets {
-        self::set(out, set, width, with_remedies)?;
+        self::set(page, set, width, with_remedies)?;
     }
     Ok(())
 }
@@ -45,6 +53,9 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
 fn heading(told: &Told) -> String {
     if told.is_malformed {
         return "the API server refuses it before the policy is asked".to_owned();
+    }
+    if let Some(not_asked) = &told.not_asked {
+        return not_asked.summary.clone();
     }
     let sets = if told.of == 1 { "SidecarSet" } else { "SidecarSets" };
     let heading = match told.answer.code.filter(|_| !told.answer.accepted) {
@@ -60,22 +71,36 @@ fn heading(told: &Told) -> String {
     }
 }
 
-fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) -> io::Result<()> {
+/// The place of a `SidecarSet` on the page.
+struct Row<'a> {
+    /// The start of its first line: its name.
+    start: String,
+    /// The indent of its other lines.
+    indent: &'a str,
+}
+
+fn set(page: &mut Page<'_>, set: &Explained, width: usize, with_remedies: bool) -> io::Result<()> {
     let name = &set.name;
     let indent = " ".repeat(width + 6);
-    write!(out, "  {name:width$}  ")?;
+    let row = Row { start: format!("  {name:width$}  "), indent: &indent };
     match &set.decision {
-        Decision::NotInjected(findings) => reasons(out, "not injected", findings, &indent, with_remedies)?,
-        Decision::Refused(findings) => reasons(out, "refuses the Pod", findings, &indent, true)?,
+        Decision::NotInjected(findings) => reasons(page, &row, "not injected", findings, with_remedies)?,
+        Decision::Refused(findings) => {
+            let what = format!("{ERROR}refuses the Pod{ERROR:#}");
+            reasons(page, &row, &what, findings, true)?;
+        }
         Decision::Withheld(matched) => {
-            writeln!(out, "would be injected ({}), but the Pod is refused", matching(matched))?;
-            revision(out, &matched.revision, &indent)?;
+            let what = format!("{WARNING}would be injected{WARNING:#}");
+            let text = format!("{what} ({}), but the Pod is refused", matching(matched));
+            page.line(&row.start, indent.len(), &text)?;
+            revision(page, &matched.revision, &indent)?;
         }
         Decision::Injected(injection) => {
             let what = if injection.parts.are_there() { "injected already" } else { "injected" };
-            writeln!(out, "{what}: {}", matching(&injection.matched))?;
-            revision(out, &injection.matched.revision, &indent)?;
-            parts(out, &injection.parts, &indent)?;
+            let text = format!("{GOOD}{what}{GOOD:#}: {}", matching(&injection.matched));
+            page.line(&row.start, indent.len(), &text)?;
+            revision(page, &injection.matched.revision, &indent)?;
+            parts(page, &injection.parts, &indent)?;
         }
     }
     let containers = match &set.decision {
@@ -83,34 +108,40 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
         _ => &[],
     };
     match &set.identity {
-        Some(identity) => self::identity::of_set(out, identity, containers, &indent),
+        Some(identity) => self::identity::of_set(page, identity, containers, &indent),
         None => Ok(()),
     }
 }
 
-/// Writes a single reason on the same line, several on lines of their own.
-fn reasons(out: &mut dyn Write, what: &str, findings: &[Finding], indent: &str, with_remedy: bool) -> io::Result<()> {
-    write!(out, "{what}:")?;
+/// Writes a single reason on the line of the `SidecarSet`, several on lines of their own.
+fn reasons(
+    page: &mut Page<'_>,
+    Row { start, indent }: &Row<'_>,
+    what: &str,
+    findings: &[Finding],
+    with_remedies: bool,
+) -> io::Result<()> {
     if let [finding] = findings {
-        return reason(out, " ", finding, false).and_then(|()| remedy(out, indent, finding, with_remedy));
+        page.line(start, indent.len(), &format!("{what}: {finding}"))?;
+        return remedy(page, indent, finding, with_remedies);
     }
-    writeln!(out)?;
+    page.line(start, indent.len(), &format!("{what}:"))?;
     for finding in findings {
-        reason(out, indent, finding, false)?;
-        remedy(out, &format!("{indent}  "), finding, with_remedy)?;
+        page.line(indent, indent.len() + 2, &finding.to_string())?;
+        remedy(page, &format!("{indent}  "), finding, with_remedies)?;
     }
     Ok(())
 }
 
-fn reason(out: &mut dyn Write, indent: &str, finding: &Finding, with_remedy: bool) -> io::Result<()> {
-    writeln!(out, "{indent}{finding}")?;
-    let below = " ".repeat(indent.len() - indent.trim_start().len() + 2);
-    remedy(out, &below, finding, with_remedy)
+/// Writes a reason that is not about a `SidecarSet`, with what to do.
+fn reason(page: &mut Page<'_>, start: &str, finding: &Finding) -> io::Result<()> {
+    page.line(start, 4, &finding.to_string())?;
+    remedy(page, "    ", finding, true)
 }
 
-fn remedy(out: &mut dyn Write, indent: &str, finding: &Finding, with_remedy: bool) -> io::Result<()> {
-    if with_remedy && !finding.remedy.is_empty() {
-        writeln!(out, "{indent}to do: {}", finding.remedy)?;
+fn remedy(page: &mut Page<'_>, indent: &str, finding: &Finding, with_remedies: bool) -> io::Result<()> {
+    if with_remedies && !finding.remedy.is_empty() {
+        page.line(indent, indent.len() + 2, &format!("to do: {}", finding.remedy))?;
     }
     Ok(())
 }
@@ -123,25 +154,27 @@ fn matching(matched: &Match) -> String {
     }
 }
 
-fn revision(out: &mut dyn Write, revision: &Revision, indent: &str) -> io::Result<()> {
-    match &revision.stored {
-        _ if revision.why == Why::NotAsked => Ok(()),
-        Some(name) => writeln!(out, "{indent}stored revision {name}: {}", revision.why),
-        None => writeln!(out, "{indent}latest revision: {}", revision.why),
-    }
+fn revision(page: &mut Page<'_>, revision: &Revision, indent: &str) -> io::Result<()> {
+    let text = match &revision.stored {
+        _ if revision.why == Why::NotAsked => return Ok(()),
+        Some(name) => format!("stored revision {name}: {}", revision.why),
+        None => format!("latest revision: {}", revision.why),
+    };
+    page.line(indent, indent.len() + 2, &text)
 }
 
-fn parts(out: &mut dyn Write, parts: &Parts, indent: &str) -> io::Result<()> {
+fn parts(page: &mut Page<'_>, parts: &Parts, indent: &str) -> io::Result<()> {
+    let mut line = |text: String| page.line(indent, indent.len() + 2, &text);
     for container in &parts.containers {
-        writeln!(out, "{indent}{}", self::container(container))?;
+        line(self::container(container))?;
     }
     if parts.containers.is_empty() {
-        writeln!(out, "{indent}it has no containers")?;
+        line("it has no containers".to_owned())?;
     }
     let kinds = [("volume", &parts.volumes), ("pull secret", &parts.pull_secrets), ("annotation", &parts.annotations)];
     for (kind, parts) in kinds {
         for Part { name, fate } in parts {
-            writeln!(out, "{indent}{kind} {name}: {}", self::fate(*fate))?;
+            line(format!("{kind} {name}: {}", self::fate(*fate)))?;
         }
     }
     Ok(())
@@ -157,12 +190,8 @@ fn container(container: &Container) -> String {
         Some(base) => format!(", one of the hot-upgrade pair of {base}"),
         None => String::new(),
     };
-    let place = match container.list {
-        List::Init => "init containers",
-        List::Containers => "containers",
-    };
-    let (index, of) = (container.index + 1, container.of);
-    format!("{kind} {}: {}, {index} of {of} {place}{pair}", container.name, fate(container.fate))
+    let (name, fate, list) = (&container.name, fate(container.fate), container.list.key());
+    format!("{kind} {name}: {fate}, at place {} of {} in {list}{pair}", container.index + 1, container.of)
 }
 
 fn fate(fate: Fate) -> &'static str {

@@ -49,6 +49,8 @@ pub enum Verdict {
     Present(String),
     /// No `SidecarSet` matches the Pod.
     Unmatched,
+    /// The API server would not ask the policy, or nobody would heed its answer: why.
+    NotAsked(String),
     /// Kubewarden would not ask the policy, or would ignore its answer. Lists every reason.
     Ignored(Vec<String>),
     /// The policy refuses the Pod: code and message.
@@ -154,6 +156,9 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
 
 /// Returns the verdict. If Kubewarden ignores the policy's answer, restores the Pod.
 fn verdict(admission: &mut Admission, preview: &Preview, namespace: &str) -> Verdict {
+    if let Some(not_asked) = &admission.not_asked {
+        return Verdict::NotAsked(not_asked.summary.clone());
+    }
     let is_changed = admission.before != admission.after;
     let heed = preview.heed(&admission.before, namespace, is_changed);
     if !heed.ignored.is_empty() && (is_changed || !admission.answer.accepted) {

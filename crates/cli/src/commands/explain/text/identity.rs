@@ -1,35 +1,38 @@
 //! The explanation of identities as text.
 
-use std::io::{self, Write};
+use std::io;
 
 use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
 use pillion_explain::parts::Container;
 use pillion_identity::declared::OnConflict;
 
+use super::Page;
+
 /// Writes the Pod's ServiceAccount, the containers that lose its token, and who can read tokens.
 ///
 /// # Errors
-/// If `out` takes no more.
-pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
+/// If the stream takes no more.
+pub fn of_pod(page: &mut Page<'_>, identity: &PodIdentity) -> io::Result<()> {
+    let mut line = |text: String| page.line("  ", 4, &text);
     let PodIdentity { original, account, merged, losing, is_shared, exposed } = identity;
     match account {
-        Some(account) if account == original => writeln!(out, "  it keeps its ServiceAccount \"{account}\"")?,
-        Some(account) => writeln!(out, "  it runs under ServiceAccount \"{account}\" instead of \"{original}\"")?,
+        Some(account) if account == original => line(format!("it keeps its ServiceAccount \"{account}\""))?,
+        Some(account) => line(format!("it runs under ServiceAccount \"{account}\" instead of \"{original}\""))?,
         None => {}
     }
     if let Some(Merged { name, sidecar_sets, not_ready }) = merged {
         let sets = sidecar_sets.join(", ");
         let state = if not_ready.is_some() { "not ready" } else { "ready" };
-        writeln!(out, "  ServiceAccount {name} is merged for {sets}: {state}")?;
+        line(format!("ServiceAccount {name} is merged for {sets}: {state}"))?;
     }
     if !losing.is_empty() {
-        writeln!(out, "  containers that lose the token of \"{original}\": {}", losing.join(", "))?;
+        line(format!("containers that lose the token of \"{original}\": {}", losing.join(", ")))?;
     }
     if let Some(account) = account.as_ref().filter(|_| *is_shared) {
-        writeln!(out, "  all containers get the token of \"{account}\", the app's too (mode Pod)")?;
+        line(format!("all containers get the token of \"{account}\", the app's too (mode Pod)"))?;
     }
     for why in exposed {
-        writeln!(out, "  careful: {why}")?;
+        line(format!("careful: {why}"))?;
     }
     Ok(())
 }
@@ -37,21 +40,22 @@ pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
 /// Writes the outcome of the identity that a `SidecarSet` requests, and the services that its containers can log in to.
 ///
 /// # Errors
-/// If `out` takes no more.
-pub fn of_set(out: &mut dyn Write, identity: &Identity, containers: &[Container], indent: &str) -> io::Result<()> {
+/// If the stream takes no more.
+pub fn of_set(page: &mut Page<'_>, identity: &Identity, containers: &[Container], indent: &str) -> io::Result<()> {
+    let mut line = |text: String| page.line(indent, indent.len() + 2, &text);
     let Identity { account, mode, on_conflict, result, logins } = identity;
     let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
     let wish = format!("ServiceAccount {account} ({mode:?}{merge})");
     match outcome(account, result) {
-        Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}")?,
-        None => writeln!(out, "{indent}asks for {wish}")?,
+        Some(outcome) => line(format!("{wish}: {outcome}"))?,
+        None => line(format!("asks for {wish}"))?,
     }
     let names: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
     let who = if names.is_empty() { "its containers".to_owned() } else { names.join(" and ") };
     for Login { audience, subject, file, not_given, .. } in logins {
         match not_given {
-            None => writeln!(out, "{indent}{who} can log in to {audience} as {subject} with {file}")?,
-            Some(why) => writeln!(out, "{indent}{who} cannot log in to {audience}: {why}")?,
+            None => line(format!("{who} can log in to {audience} as {subject} with {file}"))?,
+            Some(why) => line(format!("{who} cannot log in to {audience}: {why}"))?,
         }
     }
     Ok(())
