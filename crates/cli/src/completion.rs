@@ -15,10 +15,10 @@ use clap::{Arg, ArgMatches, Command};
 use clap_complete::ArgValueCompleter;
 use clap_complete::engine::{CompletionCandidate, complete};
 use clap_complete::env::Shells;
-use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 
 use crate::cluster::{Kind, Kubeconfig, Reader};
+use crate::installation;
 use crate::rollouts::inventory;
 use crate::rollouts::sets;
 
@@ -159,7 +159,8 @@ impl Where {
     fn revisions(&self) -> Vec<CompletionCandidate> {
         self.look(|place, reader| {
             let set = place.sidecar_set.as_deref()?;
-            let namespace = place.system_namespace.clone().unwrap_or_else(|| Settings::default().system_namespace);
+            let installed = || installation::decoded(reader).ok().flatten().unwrap_or_default().system_namespace;
+            let namespace = place.system_namespace.clone().unwrap_or_else(installed);
             let mut found = inventory::revisions(reader, &namespace, Some(set)).ok()?;
             found.sort_by_key(|revision| std::cmp::Reverse(revision.head.revision()));
             let candidate = |(order, revision): (usize, &pillion_rollout::history::Revision)| {

@@ -11,14 +11,14 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kube::Config;
-use kube::config::KubeConfigOptions;
+use kube::config::{KubeConfigOptions, KubeconfigError};
 
 pub use self::change::{Change, DryRun, Forced, Refusal, Writing, concluded};
 pub use self::git_ops::{Owner, owner};
 pub use self::reader::{Kind, Reader};
-pub use self::trouble::Trouble;
+pub use self::trouble::{NO_DEFINITION, Trouble};
 pub use self::watch::{Ended, Event};
 pub use self::writer::{Evicted, WriteError, Writer};
 
@@ -53,14 +53,19 @@ impl Kubeconfig {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         match (&self.kubeconfig, &self.context) {
             (Some(file), _) => {
-                let named = || format!("no cluster: {}", file.display());
-                let kubeconfig = kube::config::Kubeconfig::read_from(file).with_context(named)?;
-                Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(named)
+                let read = kube::config::Kubeconfig::read_from(file).map_err(|error| no_cluster(&error))?;
+                let named = |error: KubeconfigError| no_cluster(&error).context(file.display().to_string());
+                Config::from_custom_kubeconfig(read, &options).await.map_err(named)
             }
-            (None, Some(context)) => {
-                Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
-            }
-            (None, None) => Config::infer().await.context("no cluster"),
+            (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(|error| no_cluster(&error)),
+            // As `Config::infer`, whose error has the same text several times.
+            (None, None) => match Config::from_kubeconfig(&options).await {
+                Ok(config) => Ok(config),
+                Err(of_file) => Config::incluster().map_err(|of_pod| match std::env::var_os(IN_A_POD) {
+                    Some(_) => anyhow!("{}; the account of this Pod cannot be used: {of_pod}", no_cluster(&of_file)),
+                    None => no_cluster(&of_file),
+                }),
+            },
         }
     }
 
@@ -73,6 +78,19 @@ impl Kubeconfig {
         let config = runtime.block_on(self.config())?;
         let reader = Reader::new(runtime, config).context("the cluster cannot be asked")?;
         Ok(Arc::new(reader))
+    }
+}
+
+/// The variable that the kubelet sets in every container.
+const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// Returns the error of a kubeconfig as one sentence: its text has that of its causes already.
+fn no_cluster(error: &KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(why, file) => {
+            anyhow!("no cluster: the kubeconfig {} cannot be read: {why}", file.display())
+        }
+        other => anyhow!("no cluster: {other}"),
     }
 }
 

@@ -4,6 +4,10 @@ use std::error::Error as _;
 
 use super::reader::Kind;
 
+/// What to do about a cluster without SidecarSets.
+pub const NO_DEFINITION: &str =
+    "the cluster does not serve SidecarSets: their definition is missing; `pillion manifest crd` prints it";
+
 /// Why a cluster gave no answer. The text names the object, the verb and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
@@ -48,6 +52,9 @@ pub enum Trouble {
     /// The API server does not answer.
     #[error("the cluster does not answer: {0}; is it the right context of the kubeconfig?")]
     Unreachable(String),
+    /// The API server does not know SidecarSets.
+    #[error("{}", NO_DEFINITION)]
+    NoDefinition,
 }
 
 impl Trouble {

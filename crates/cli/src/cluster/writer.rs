@@ -92,14 +92,28 @@ impl Writer {
     /// Returns a SidecarSet in the newest version that the cluster serves, with its managed fields.
     ///
     /// # Errors
-    /// It does not exist, or it cannot be read.
+    /// It does not exist, it cannot be read, or the cluster does not serve SidecarSets.
     pub async fn sidecar_set(&self, name: &str) -> Result<Value, WriteError> {
         for version in VERSIONS {
             if let Some(found) = self.get(Kind(version.api_version(), "SidecarSet"), None, name).await? {
                 return Ok(found);
             }
         }
+        if self.has_no_definition().await {
+            return Err(Trouble::NoDefinition.into());
+        }
         Err(WriteError::Missing(format!("SidecarSet {name}")))
+    }
+
+    /// Whether the cluster does not serve SidecarSets. Without the right to list them, that is not known.
+    async fn has_no_definition(&self) -> bool {
+        for version in VERSIONS {
+            let list = self.list(Kind(version.api_version(), "SidecarSet"), None, "").await;
+            if !matches!(list, Ok(None)) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Returns an object; `None` if it does not exist.

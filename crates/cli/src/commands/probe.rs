@@ -1,12 +1,17 @@
 //! `pillion probe`: proves in a cluster that a Pod gets its sidecar.
 
+mod reason;
+
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
+use self::reason::{Facts, Lack};
 use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -16,6 +21,8 @@ use crate::units::Span;
 const MANAGER: &str = "pillion-probe";
 /// The time between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
+/// The time without output before a progress message.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 const ABOUT: &str = "\
 Ask the cluster for a Pod as a dry run, and check that it gets a sidecar.
@@ -24,6 +31,9 @@ The API server admits the Pod like any other, with all webhooks and policies, an
 way: the SidecarSet is in the bundle or the settings, the webhook configurations are in place, the API server trusts the \
 server, and the server answers. The Pod has one container and satisfies the restricted Pod Security Standard. The user of \
 the kubeconfig needs the right to create Pods in the namespace. `helm test` runs this command.
+
+While the Pod does not get the sidecar, the command tries again, and says on stderr what the last answer was. In the end \
+it tells why, as far as the user may read SidecarSets, the Namespace, and the webhooks and settings of Pillion.
 
 Exit codes: 0 the Pod gets the sidecar; 1 it does not within the time limit; 2 for other errors.";
 
@@ -70,9 +80,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (runtime, writer) = Writer::new(&args.kubeconfig, MANAGER)?;
     let begin = Instant::now();
     let pod = pod(args);
+    let mut progress = Progress::default();
     loop {
-        let answer = runtime.block_on(writer.dry_run(Kind("v1", "Pod"), &args.namespace, &pod));
-        let why = match answer {
+        let answer = writer.dry_run(Kind("v1", "Pod"), &args.namespace, &pod);
+        let answer = runtime.block_on(progress.wait(answer, terminal));
+        let (why, is_refused) = match answer {
             Ok(admitted) if has(&admitted, &args.container) => {
                 writeln!(
                     terminal.out(),
@@ -82,22 +94,70 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
                 )?;
                 return Ok(Status::Done);
             }
-            Ok(admitted) => format!(
-                "a Pod in namespace {} does not get the container {}; it has {}",
-                args.namespace,
-                args.container,
-                names(&admitted).join(", ")
-            ),
+            Ok(admitted) => {
+                let names = names(&admitted).join(", ");
+                let Args { namespace, container, .. } = args;
+                (
+                    format!("a Pod in namespace {namespace} does not get the container {container}; it has {names}"),
+                    false,
+                )
+            }
             // A new namespace gets its ServiceAccount a moment later, and a server may not be ready yet.
-            Err(WriteError::Ruled { message, .. }) => format!("the cluster refuses the Pod: {message}"),
+            Err(WriteError::Ruled { message, .. }) => (format!("the cluster refuses the Pod: {message}"), true),
             Err(error) => return Err(error).context("the Pod could not be tried"),
         };
         if begin.elapsed() + PAUSE > args.timeout.0 {
             terminal.error(&anyhow::anyhow!("{why}"));
+            if !is_refused {
+                tell_reasons(args, &pod, terminal)?;
+            }
             return Ok(Status::Refused);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PATIENCE);
+        progress.tell(&why, terminal);
+        std::thread::sleep(PAUSE.saturating_sub(PATIENCE));
     }
+}
+
+/// What was said while the Pod does not get the sidecar.
+#[derive(Default)]
+struct Progress {
+    has_waited: bool,
+    told: Option<String>,
+}
+
+impl Progress {
+    /// Waits for an answer. Says once that it takes long.
+    async fn wait<T>(&mut self, answer: impl Future<Output = T>, terminal: &mut Terminal) -> T {
+        tokio::pin!(answer);
+        if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
+            return answer;
+        }
+        if !std::mem::replace(&mut self.has_waited, true) {
+            // Progress that cannot be shown is no reason to stop.
+            let _ = writeln!(terminal.err(), "waiting for the cluster's answer");
+        }
+        answer.await
+    }
+
+    /// Says what the last answer was, unless that was said already.
+    fn tell(&mut self, why: &str, terminal: &mut Terminal) {
+        if self.told.as_deref() != Some(why) {
+            let _ = writeln!(terminal.err(), "trying again: {why}");
+            self.told = Some(why.to_owned());
+        }
+    }
+}
+
+/// Prints why the Pod does not get the sidecar.
+fn tell_reasons(args: &Args, pod: &Value, terminal: &mut Terminal) -> anyhow::Result<()> {
+    let reader = args.kubeconfig.reader()?;
+    reader.be_quiet();
+    let lack = Lack { container: &args.container, namespace: &args.namespace, pod };
+    for reason in Facts::read(&reader, &args.namespace).reasons(lack) {
+        writeln!(terminal.err(), "reason: {reason}")?;
+    }
+    Ok(())
 }
 
 fn pod(args: &Args) -> Value {

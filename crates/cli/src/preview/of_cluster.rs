@@ -18,7 +18,7 @@ use super::cluster::Manifests;
 use super::kept::now;
 use super::lookup::Answers;
 use super::settings::Assembled;
-use crate::cluster::{Kind, Reader, Trouble};
+use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::terminal::Terminal;
 
 /// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
@@ -91,7 +91,7 @@ fn with_resources(
     terminal: &mut Terminal,
 ) -> Result<Assembled, Trouble> {
     let Some(found) = sidecar_sets(reader)? else {
-        terminal.warn("the cluster does not serve SidecarSets, so it has none: their definition is missing");
+        terminal.warn(NO_DEFINITION);
         return Ok(assembled);
     };
     let mut joining = Vec::new();

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::Value;
 
-use crate::cluster::{Kind, Reader};
+use crate::cluster::{Kind, Reader, Trouble};
 
 /// The kind of SidecarSets.
 pub const KIND: &str = "SidecarSet";
@@ -44,7 +44,7 @@ pub fn all(reader: &Reader, labels: Option<&str>) -> anyhow::Result<(Vec<Value>,
             return Ok((found, version.api_version()));
         }
     }
-    bail!("the cluster does not serve SidecarSets: their definition is missing; `pillion manifest crd` prints it")
+    Err(Trouble::NoDefinition.into())
 }
 
 /// Returns a SidecarSet, and the version in which the API server has it.
@@ -58,8 +58,23 @@ pub fn one(reader: &Reader, name: &SetName) -> anyhow::Result<(Value, &'static s
         }
     }
     // A missing definition looks like a missing object.
-    all(reader, None).with_context(|| format!("SidecarSet \"{}\"", name.0))?;
+    all(reader, None)?;
     bail!("SidecarSet \"{}\" does not exist; `pillion status` lists those that do", name.0)
+}
+
+/// Whether the cluster serves SidecarSets. It counts as yes if the user may not list them.
+///
+/// # Errors
+/// If the cluster does not answer.
+pub fn are_served(reader: &Reader) -> Result<bool, Trouble> {
+    for version in Version::ALL {
+        match reader.try_list(Kind(version.api_version(), KIND), None, None) {
+            Ok(Some(_)) | Err(Trouble::Forbidden { .. }) => return Ok(true),
+            Ok(None) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::Key;
 
@@ -38,5 +38,19 @@ pub(super) async fn ask(cluster: &Client, request: Request<Body>) -> Result<(Sta
     let answer = answer.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
     let status = answer.status();
     let body = answer.into_body().collect().await?.to_bytes();
-    Ok((status, serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?))
+    match serde_json::from_slice(&body) {
+        Ok(value) => Ok((status, value)),
+        // About a kind that it does not serve, an API server answers "404 page not found", as plain text.
+        Err(_) if status == StatusCode::NOT_FOUND => Ok((status, not_served())),
+        Err(error) => Err(kube::Error::SerdeError(error)),
+    }
+}
+
+/// Returns the answer of an API server about a kind that it does not serve, as an object.
+fn not_served() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "code": StatusCode::NOT_FOUND.as_u16(), "reason": "NotFound",
+        "message": "the server could not find the requested resource",
+    })
 }

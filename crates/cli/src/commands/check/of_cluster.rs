@@ -11,14 +11,11 @@ use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
 use super::settings_in;
-use crate::cluster::{Kind, Reader, Trouble};
+use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::preview;
 
 /// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
-
-/// The note about a cluster without the definition of SidecarSets.
-const NOT_SERVED: &str = "the cluster does not serve SidecarSets, so it has none: their definition is missing";
 
 /// The identity of a document: role, namespace, name.
 type Key = (&'static str, String, String);
@@ -52,7 +49,7 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<&'stati
     }
     match preview::sidecar_sets(reader)? {
         Some(sets) => add(documents, sets),
-        None => notes.push(NOT_SERVED),
+        None => notes.push(NO_DEFINITION),
     }
     add(documents, list(Kind("v1", "Namespace"))?);
     let systems: BTreeSet<String> = system_namespaces(documents);

@@ -22,11 +22,13 @@ use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::{self, Manifest};
 use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use self::subject::Subject;
-use crate::cluster::Connection;
+use crate::cluster::{Connection, NO_DEFINITION, Trouble};
 use crate::preview::{self, Assembled, Inputs, key_value};
+use crate::rollouts::sets;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::tuning::{Choice, Tuning};
@@ -129,8 +131,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(settings) = valid(&assembled, terminal) else { return Ok(Status::Failed) };
     let of_cluster = manifests.into_iter().map(|manifest| manifest.value);
     let of_cluster = of_cluster.filter(|object| are_of_cluster || json::text(object, &["kind"]) != "SidecarSet");
+    let of_cluster: Vec<Value> = of_cluster.collect();
+    tell_of_definition(args, &assembled, &of_cluster, terminal)?;
     let mut situation = Situation {
-        manifests: of_cluster.collect(),
+        manifests: of_cluster,
         namespace: args.namespace.clone(),
         namespace_labels: args.namespace_labels.iter().cloned().collect(),
         accounts: BTreeSet::new(),
@@ -173,6 +177,29 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     print(&preview, args, terminal)?;
     let is_fine = std::iter::once(&preview.first).chain(&preview.waves).all(|wave| wave.problems.is_empty());
     Ok(if is_fine { Status::Done } else { Status::Refused })
+}
+
+/// Tells that the cluster has no SidecarSets because it does not serve them.
+///
+/// # Errors
+/// Nothing else has any, so there is nothing to plan; or the cluster does not answer.
+fn tell_of_definition(
+    args: &Args,
+    assembled: &Assembled,
+    manifests: &[Value],
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
+    let Some(reader) = args.connection.reader()? else { return Ok(()) };
+    if sets::are_served(&reader)? {
+        return Ok(());
+    }
+    let has_own = !json::items(&assembled.value, &["sidecarSets"]).is_empty()
+        || !json::text(&assembled.value, &["bundle"]).is_empty();
+    if !has_own && !manifests.iter().any(|object| json::text(object, &["kind"]) == sets::KIND) {
+        return Err(Trouble::NoDefinition.into());
+    }
+    terminal.warn(NO_DEFINITION);
+    Ok(())
 }
 
 /// Returns the given manifests, or `None` if some cannot be read; the errors are printed before.

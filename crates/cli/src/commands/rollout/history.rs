@@ -105,9 +105,9 @@ struct Row {
 /// # Errors
 /// If the cluster cannot be read, a revision does not exist, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let (system_namespace, _) = args.place.read()?;
     let reader = args.kubeconfig.reader()?;
     let (object, _) = sets::one(&reader, &args.sidecar_set)?;
+    let (system_namespace, _) = args.place.read(&reader, terminal)?;
     let set = decoded(&object)?;
     let stored = inventory::revisions(&reader, &system_namespace, Some(set.name()))?;
     let revisions = inventory::revisions_of(&set, &stored);
@@ -121,7 +121,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         match args.output {
             None if rows.is_empty() => {
                 let name = set.name();
-                writeln!(terminal.err(), "SidecarSet \"{name}\" has no revisions in namespace \"{system_namespace}\"")?;
+                writeln!(
+                    terminal.err(),
+                    "SidecarSet \"{name}\" has no revisions in namespace \"{system_namespace}\": the controller \
+                     sidecarset-rollout stores them; --system-namespace names another namespace"
+                )?;
             }
             None => table(&rows, terminal.out())?,
             Some(format) => print(&json!({"revisions": serde_json::to_value(&rows)?}), format, terminal.out())?,

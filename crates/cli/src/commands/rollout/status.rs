@@ -73,10 +73,10 @@ enum Verdict {
 /// # Errors
 /// If the cluster cannot be read, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let settings = args.rollouts.read()?;
     let reader = args.kubeconfig.reader()?;
     let name = &args.sidecar_set;
     let (object, version) = sets::one(&reader, name)?;
+    let settings = args.rollouts.read(&reader)?;
     if !args.watch {
         return tell(name, &Standing::of(&object, &settings), terminal);
     }

@@ -15,6 +15,7 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
+use crate::installation::SystemNamespace;
 use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -52,9 +53,8 @@ pub struct Args {
     /// The number of the revision; 0 is the one before.
     #[arg(long, value_name = "N", default_value_t = 0)]
     to_revision: i64,
-    /// The namespace with the revisions: systemNamespace of the settings.
-    #[arg(long, value_name = "NAME", default_value = "kruise-system")]
-    system_namespace: String,
+    #[command(flatten)]
+    namespace: SystemNamespace,
     #[command(flatten)]
     forced: Forced,
     #[command(flatten)]
@@ -73,15 +73,17 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
     let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    let set = runtime.block_on(writer.sidecar_set(&args.sidecar_set.0))?;
+    args.forced.check(&set)?;
+    let reader = writing.kubeconfig.reader()?;
+    let system_namespace = args.namespace.read(&reader, terminal)?;
     runtime.block_on(async {
-        let set = writer.sidecar_set(&args.sidecar_set.0).await?;
-        args.forced.check(&set)?;
-        let stored = stored(args, &writer).await?;
+        let stored = stored(args, &system_namespace, &writer).await?;
         let of_set =
             decode(set.clone()).map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?;
         let now = of_set.into_sidecar_set();
         let uid = json::text(&set, &["metadata", "uid"]);
-        let chosen = match chosen(args, uid, &now, &stored)? {
+        let chosen = match chosen(args, (uid, &now), (&system_namespace, &stored))? {
             Choice::Revision(chosen) => chosen,
             Choice::Same(number) => {
                 let done = format!("skipped rollback (current spec already matches revision {number})");
@@ -109,9 +111,9 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 /// Returns the stored revisions with the name of the SidecarSet, those of another one of this name included. A
 /// ControllerRevision that cannot be read has no data.
-async fn stored(args: &Args, writer: &Writer) -> anyhow::Result<Vec<Revision>> {
+async fn stored(args: &Args, system_namespace: &str, writer: &Writer) -> anyhow::Result<Vec<Revision>> {
     let labels = format!("{}={}", names::SIDECAR_SET_NAME_LABEL, args.sidecar_set.0);
-    let found = writer.list(Kind("apps/v1", "ControllerRevision"), Some(&args.system_namespace), &labels).await?;
+    let found = writer.list(Kind("apps/v1", "ControllerRevision"), Some(system_namespace), &labels).await?;
     let of = |object: Value| Revision::of(&ControllerRevision::from_decoded(object));
     Ok(found.context("the cluster does not serve ControllerRevisions")?.into_iter().map(of).collect())
 }
@@ -122,16 +124,20 @@ enum Choice<'a> {
     Same(i64),
 }
 
-/// Chooses the revision. `now` is the SidecarSet as it is.
-fn chosen<'a>(args: &Args, uid: &str, now: &SidecarSet, stored: &'a [Revision]) -> Result<Choice<'a>, Refusal> {
-    let Args { sidecar_set: SetName(name), system_namespace, .. } = args;
+/// Chooses the revision. `now` is the SidecarSet as it is, with its uid; the revisions are those of the system namespace.
+fn chosen<'a>(
+    args: &Args,
+    (uid, now): (&str, &SidecarSet),
+    (system_namespace, stored): (&str, &'a [Revision]),
+) -> Result<Choice<'a>, Refusal> {
+    let SetName(name) = &args.sidecar_set;
     let own = history::ascending(uid, stored);
     if own.is_empty() {
         let others =
             if stored.is_empty() { "" } else { " (those that are there belong to an earlier SidecarSet of this name)" };
         return Err(Refusal(format!(
-            "namespace {system_namespace} has no stored revision of SidecarSet {name}{others}; --system-namespace names the \
-             systemNamespace of the settings, and the controller sidecarset-rollout stores revisions"
+            "namespace {system_namespace} has no stored revision of SidecarSet {name}{others}; the controller \
+             sidecarset-rollout stores them, and --system-namespace names another namespace"
         )));
     }
     if args.to_revision != 0 {

@@ -110,12 +110,18 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
     let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
     runtime.block_on(async {
         let set = writer.sidecar_set(&args.sidecar_set.0).await?;
+        if let Some(consequence) = stops(field, &args.value, &set) {
+            terminal.warn(consequence);
+        }
         if json::at(&set, &["spec", "updateStrategy", field]) == Some(&args.value) {
             writing.print(&set, &format!("{name} updated (no change)"), terminal)?;
             return Ok(Status::Done);
         }
         args.forced.check(&set)?;
         let operation = of_strategy(&set, field, &args.value);
+        if let Some(wrong) = beyond_all(field, &args.value) {
+            return Err(Refusal(format!("SidecarSet {}: {wrong}", args.sidecar_set.0)).into());
+        }
         let errors = new_errors(&set, &operation);
         if !errors.is_empty() {
             return Err(Refusal(format!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors))).into());
@@ -130,6 +136,41 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
         writing.print(&changed, &format!("{name} updated"), terminal)?;
         Ok(Status::Done)
     })
+}
+
+/// Returns what is wrong with a percentage of more than all Pods. OpenKruise and admission accept it (VAL-7), but nobody
+/// means it.
+fn beyond_all(field: &str, value: &Value) -> Option<String> {
+    let Ok(Amount::Percent(percent @ 101..)) = Amount::try_from(value) else { return None };
+    let (all, other) = match field {
+        "partition" => ("keeps every Pod at its version", "0 lets the rollout reach all Pods"),
+        _ => ("lets all Pods be unavailable at the same time", "10% is one in ten"),
+    };
+    Some(format!(
+        "spec.updateStrategy.{field}: {percent}% is more than all Pods, so nothing was written; 100% {all}, {other}"
+    ))
+}
+
+/// Returns what to expect of a value that stops the rollout (ROLL-34, ROLL-35).
+fn stops(field: &str, value: &Value, set: &Value) -> Option<String> {
+    let amount = Amount::try_from(value).ok()?;
+    let matched = json::at(set, &["status", "matchedPods"]).and_then(Value::as_i64).filter(|matched| *matched > 0);
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match (field, amount) {
+        ("partition", Amount::Percent(100)) => Some(
+            "with partition 100%, every running Pod keeps its version, so the rollout stops; a lower value goes on".to_owned(),
+        ),
+        ("partition", Amount::Number(kept)) => matched.filter(|matched| kept >= *matched).map(|matched| {
+            format!(
+                "with partition {shown}, every running Pod keeps its version, so the rollout stops: the SidecarSet has {matched} \
+                 Pods; a lower value goes on"
+            )
+        }),
+        ("maxUnavailable", Amount::Number(0) | Amount::Percent(0)) => Some(format!(
+            "with maxUnavailable {shown}, no Pod that is ready is upgraded, so the rollout stops; a value of 1 or more goes on"
+        )),
+        _ => None,
+    }
 }
 
 /// Returns the errors that a SidecarSet has only with a change (VAL-7).

@@ -18,6 +18,7 @@ use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
 use serde_json::Value;
 
 use crate::cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
+use crate::installation::{self, SystemNamespace};
 use crate::preview;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::{Report, Sources, must_be_created_again};
@@ -98,21 +99,28 @@ pub struct Rollouts {
 }
 
 impl Rollouts {
-    /// Returns what the settings say about rollouts.
+    /// Returns what the settings say about rollouts: those of the option, else those of the installation in the cluster,
+    /// if they are known.
     ///
     /// # Errors
-    /// If the settings cannot be read.
-    pub fn read(&self) -> anyhow::Result<RolloutSettings> {
-        rollouts(&self.all()?)
+    /// If the settings of the option cannot be read.
+    pub fn read(&self, reader: &Reader) -> anyhow::Result<RolloutSettings> {
+        rollouts(&self.given().unwrap_or_else(|| Ok(if_known(reader)))?)
     }
 
-    fn all(&self) -> anyhow::Result<Settings> {
-        match &self.settings {
-            None => Ok(Settings::default()),
-            Some(path) => Settings::decode(preview::of_files(path)?)
-                .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors))),
-        }
+    /// Returns the settings of the option, if it is given.
+    fn given(&self) -> Option<anyhow::Result<Settings>> {
+        let read = |path: &PathBuf| {
+            Settings::decode(preview::of_files(path)?)
+                .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors)))
+        };
+        self.settings.as_ref().map(read)
     }
+}
+
+/// Returns the settings of the installation in the cluster, and the defaults if they are not known.
+fn if_known(reader: &Reader) -> Settings {
+    installation::decoded(reader).ok().flatten().unwrap_or_default()
 }
 
 fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
@@ -124,20 +132,24 @@ fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
 pub struct Place {
     #[command(flatten)]
     rollouts: Rollouts,
-    /// The namespace of the stored revisions [default: that of the settings, or kruise-system].
-    #[arg(long, value_name = "NAME")]
-    system_namespace: Option<String>,
+    #[command(flatten)]
+    namespace: SystemNamespace,
 }
 
 impl Place {
-    /// Returns the system namespace, and what the settings say about rollouts.
+    /// Returns the system namespace, and what the settings say about rollouts: settings of the option, else those of the
+    /// installation in the cluster.
     ///
     /// # Errors
-    /// If the settings cannot be read.
-    pub fn read(&self) -> anyhow::Result<(String, RolloutSettings)> {
-        let settings = self.rollouts.all()?;
+    /// If the settings cannot be read, or the cluster has several installations whose settings differ.
+    pub fn read(&self, reader: &Reader, terminal: &mut Terminal) -> anyhow::Result<(String, RolloutSettings)> {
+        let settings = match (self.rollouts.given(), &self.namespace.system_namespace) {
+            (Some(given), _) => given?,
+            (None, Some(_)) => if_known(reader),
+            (None, None) => installation::settings_of_controllers(reader, terminal)?,
+        };
         let rollouts = rollouts(&settings)?;
-        Ok((self.system_namespace.clone().unwrap_or(settings.system_namespace), rollouts))
+        Ok((self.namespace.system_namespace.clone().unwrap_or(settings.system_namespace), rollouts))
     }
 }
 
@@ -162,8 +174,14 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if args.watch && !matches!(args.output, None | Some(Format::Wide)) {
         bail!("--watch prints rows; leave out -o, or take -o wide");
     }
-    let (system_namespace, settings) = args.place.read()?;
     let reader = args.kubeconfig.reader()?;
+    // The rows of all SidecarSets need no revisions.
+    let needs_revisions = !args.watch && (args.sidecar_set.is_some() || args.namespace.is_some());
+    let (system_namespace, settings) = if needs_revisions {
+        args.place.read(&reader, terminal)?
+    } else {
+        (String::new(), args.place.rollouts.read(&reader)?)
+    };
     let look = Look { args, reader: &reader, system_namespace: &system_namespace, settings: &settings };
     if args.watch { look.watch(terminal) } else { look.once(terminal) }
 }

@@ -19,6 +19,7 @@ use self::drive::{Drive, Ended};
 use self::progress::{Progress, pods};
 use self::scene::{Scene, Scope};
 use crate::cluster::{Change, DryRun, Evicted, Refusal, WriteError, Writer, Writing, concluded};
+use crate::installation::SystemNamespace;
 use crate::rollouts::sets::SetName;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -75,9 +76,8 @@ pub struct Args {
     /// Start anew, even if an earlier restart is not done.
     #[arg(long)]
     anew: bool,
-    /// The namespace with the revisions: systemNamespace of the settings.
-    #[arg(long, value_name = "NAME", default_value = "kruise-system")]
-    system_namespace: String,
+    #[command(flatten)]
+    system: SystemNamespace,
     #[command(flatten)]
     writing: Writing,
 }
@@ -103,13 +103,20 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (runtime, writer) = Writer::new(&args.writing.kubeconfig, &args.writing.field_manager)?;
+    let object = runtime.block_on(writer.sidecar_set(&args.sidecar_set.0))?;
+    // Only outdated Pods are told apart by a revision.
+    let system_namespace = if args.outdated {
+        let reader = args.writing.kubeconfig.reader()?;
+        Some(args.system.read(&reader, terminal)?)
+    } else {
+        None
+    };
     runtime.block_on(async {
-        let object = writer.sidecar_set(&args.sidecar_set.0).await?;
         let decoded = decode(object.clone());
         let set = decoded
             .map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?
             .into_sidecar_set();
-        let scope = Scope::of(args, &writer, &set, &object).await?;
+        let scope = Scope::of(args, &writer, (&set, &object), system_namespace.as_deref()).await?;
         let earlier = json::text(&object, &["metadata", "annotations", RESTARTED_AT]);
         let earlier = Timestamp::parse(earlier).filter(|_| !args.anew);
         let left = match earlier {

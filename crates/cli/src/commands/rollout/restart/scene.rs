@@ -102,14 +102,23 @@ impl Scene {
 }
 
 impl<'a> Scope<'a> {
-    /// Returns the scope of a restart. `set` is the decoded `object`.
-    pub async fn of(args: &Args, writer: &Writer, set: &'a SidecarSet, object: &Value) -> anyhow::Result<Self> {
+    /// Returns the scope of a restart. `set` is the decoded `object`. Given the namespace of the revisions, only outdated
+    /// Pods are restarted.
+    pub async fn of(
+        args: &Args,
+        writer: &Writer,
+        (set, object): (&'a SidecarSet, &Value),
+        system_namespace: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let none = Value::Null;
         let selector = Selector::parse(set.spec(&["selector"]).unwrap_or(&none))
             .map_err(|errors| anyhow!("SidecarSet {}: spec.selector: {}", args.sidecar_set.0, joined(&errors)))?;
         let labels = [selector.to_string(), args.selector.clone()];
         let labels: Vec<&str> = labels.iter().map(String::as_str).filter(|labels| !labels.is_empty()).collect();
-        let hash = if args.outdated { Some(hash_in_force(args, writer, set, object).await?) } else { None };
+        let hash = match system_namespace {
+            Some(namespace) => Some(hash_in_force(writer, set, object, namespace).await?),
+            None => None,
+        };
         let namespaces = namespaces(args, writer, set).await?;
         Ok(Self { set, strategy: Strategy::of(set.as_value()), labels: labels.join(","), namespaces, hash })
     }
@@ -191,21 +200,24 @@ impl<'a> Scope<'a> {
 
 /// Returns the hash of the version in force. If the controller has seen the SidecarSet as it is, the status names the
 /// revision; else, and without a status, it is the SidecarSet's own.
-async fn hash_in_force(args: &Args, writer: &Writer, set: &SidecarSet, object: &Value) -> anyhow::Result<String> {
+async fn hash_in_force(
+    writer: &Writer,
+    set: &SidecarSet,
+    object: &Value,
+    system_namespace: &str,
+) -> anyhow::Result<String> {
     let number = |path: &[&str]| json::at(object, path).and_then(Value::as_i64);
     let is_seen = number(&["status", "observedGeneration"]) == number(&["metadata", "generation"]);
     let latest = json::text(object, &["status", "latestRevision"]);
     if !latest.is_empty() && is_seen {
         let kind = Kind("apps/v1", "ControllerRevision");
-        let revision = writer.get(kind, Some(&args.system_namespace), latest).await?;
+        let revision = writer.get(kind, Some(system_namespace), latest).await?;
         let hash = revision.map(|revision| json::text(&revision, &["metadata", "annotations", names::HASH]).to_owned());
         if let Some(hash) = hash.filter(|hash| !hash.is_empty()) {
             return Ok(hash);
         }
     }
-    let none = || {
-        Refusal(format!("SidecarSet {} has no hash, so it is not known which Pods are outdated", args.sidecar_set.0))
-    };
+    let none = || Refusal(format!("SidecarSet {} has no hash, so it is not known which Pods are outdated", set.name()));
     Some(set.hash()).filter(|hash| !hash.is_empty()).map(str::to_owned).ok_or_else(none).map_err(Into::into)
 }
 
