@@ -29,9 +29,9 @@ Not in this build:
 
 const MORE: &str = "\
 Examples:
-  pillion inject test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --diff
-  pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
-  pillion check test_data/settings-log-agent.json
+  pillion inject deployment.yaml sidecarset.yaml --diff
+  pillion explain review.json --settings settings.yaml
+  pillion check settings.yaml
   pillion help explain
 
 Exit codes:

@@ -54,10 +54,13 @@ impl Kubeconfig {
         match (&self.kubeconfig, &self.context) {
             (Some(file), _) => {
                 let read = kube::config::Kubeconfig::read_from(file).map_err(|error| no_cluster(&error))?;
-                let named = |error: KubeconfigError| no_cluster(&error).context(file.display().to_string());
+                let named = |error: KubeconfigError| anyhow!("no cluster: {}: {}", file.display(), told(&error));
                 Config::from_custom_kubeconfig(read, &options).await.map_err(named)
             }
-            (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(|error| no_cluster(&error)),
+            (None, Some(context)) => {
+                let named = |error: KubeconfigError| anyhow!("no cluster: --context {context}: {}", told(&error));
+                Config::from_kubeconfig(&options).await.map_err(named)
+            }
             // As `Config::infer`, whose error has the same text several times.
             (None, None) => match Config::from_kubeconfig(&options).await {
                 Ok(config) => Ok(config),
@@ -84,13 +87,15 @@ impl Kubeconfig {
 /// The variable that the kubelet sets in every container.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// Returns the error of a kubeconfig as one sentence: its text has that of its causes already.
 fn no_cluster(error: &KubeconfigError) -> anyhow::Error {
+    anyhow!("no cluster: {}", told(error))
+}
+
+/// Returns the text of an error about a kubeconfig. It has that of the causes already.
+fn told(error: &KubeconfigError) -> String {
     match error {
-        KubeconfigError::ReadConfig(why, file) => {
-            anyhow!("no cluster: the kubeconfig {} cannot be read: {why}", file.display())
-        }
-        other => anyhow!("no cluster: {other}"),
+        KubeconfigError::ReadConfig(why, file) => format!("the kubeconfig {} cannot be read: {why}", file.display()),
+        other => other.to_string(),
     }
 }
 

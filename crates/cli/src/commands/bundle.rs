@@ -38,7 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillion bundle examples/log-agent/sidecarset.yaml
   pillion bundle examples/log-agent -o yaml
-  pillion bundle --settings test_data/settings-log-agent.json -o json
+  pillion bundle --settings settings.yaml -o json
   pillion bundle examples/log-agent | pillion bundle --inspect -
   pillion bundle --config-map pillion-system/sidecarsets examples/log-agent";
 

@@ -58,15 +58,15 @@ const EXAMPLES: &str = "\
 Examples:
   pillion explain examples/security-agent
   pillion explain -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
-  pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
+  pillion explain review.json --settings settings.yaml
   # exits with 1: the policy refuses the Pod
-  pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
+  pillion explain review.json --settings other-settings.yaml
   # why one SidecarSet is not injected, and what to do about it
   pillion explain examples/canary --sidecar-set log-agent-canary
   # only the Pods that are refused, of many
   pillion explain -R examples/log-agent --only refused
   cat examples/log-agent/app.yaml | pillion explain --sidecar-sets examples/log-agent -o json
-  # exits with 2 where there is no cluster; what would this Deployment get there, and why?
+  # what would this Deployment get there, and why?
   pillion explain examples/log-agent/app.yaml --cluster";
 
 /// The arguments of `pillion explain`.

@@ -101,7 +101,7 @@ Examples:
   pillion inject - --sidecar-sets examples/log-agent/sidecarset.yaml < examples/log-agent/app.yaml
   pillion inject -R examples/log-agent --as-pods -o json --now 2026-01-02T03:04:05Z
   pillion inject examples/kubewarden/app.yaml --settings examples/kubewarden/settings.yaml
-  # exits with 2 where there is no cluster; what would this Deployment get there?
+  # what would this Deployment get there?
   pillion inject examples/log-agent/app.yaml --cluster --diff";
 
 /// Runs `pillion inject`.

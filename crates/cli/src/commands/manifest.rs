@@ -37,7 +37,7 @@ Exit codes: 0 done; 1 if the settings are invalid; 2 for other errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion manifest kubewarden --settings test_data/settings-log-agent.json
+  pillion manifest kubewarden --settings settings.yaml
   pillion manifest standalone --settings examples/identity-isolate/settings.yaml --output-dir out
   pillion manifest crd -o json";
 
@@ -45,13 +45,13 @@ const KUBEWARDEN_EXAMPLES: &str = "\
 Examples:
   pillion manifest kubewarden --settings examples/kubewarden/settings.yaml
   pillion manifest kubewarden --settings examples/identity-isolate/settings.yaml --output-dir out
-  pillion manifest kubewarden --settings test_data/settings-log-agent.json --mode monitor";
+  pillion manifest kubewarden --settings settings.yaml --mode monitor";
 
 const STANDALONE_EXAMPLES: &str = "\
 Examples:
-  pillion manifest standalone --settings test_data/settings-log-agent.json --image localhost/pillion
-  pillion manifest standalone --settings test_data/settings-log-agent.json --no-crd -o json
-  pillion manifest standalone --settings test_data/settings-log-agent.json --replicas 3
+  pillion manifest standalone --settings settings.yaml --image localhost/pillion
+  pillion manifest standalone --settings settings.yaml --no-crd -o json
+  pillion manifest standalone --settings settings.yaml --replicas 3
   pillion manifest standalone --settings examples/identity-isolate/settings.yaml --output-dir out";
 
 const CONTROLLER_EXAMPLES: &str = "\

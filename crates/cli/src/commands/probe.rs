@@ -39,9 +39,7 @@ Exit codes: 0 the Pod gets the sidecar; 1 it does not within the time limit; 2 f
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion probe log-agent --namespace shop --label app=web
-  # exits with 2 where there is no cluster
   pillion probe log-agent -n shop -l app=web -l tier=front --timeout 30s";
 
 /// The arguments of `pillion probe`.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use pillion::cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -152,7 +153,7 @@ fn a_sidecar_set_gets_the_stored_revision_that_it_asks_for(#[case] revision: Val
 }
 
 #[rstest]
-#[case::no_definition(Contents::default(), "the cluster does not serve SidecarSets")]
+#[case::no_definition(Contents::default(), NO_DEFINITION)]
 #[case::no_bundle(contents(&[]), "ConfigMap \"pillion-system/sidecarsets\" does not exist in the cluster")]
 #[case::a_set_that_the_policy_refuses(
     contents(&[set("logs", "logs:1", &json!({"containers": [{"name": "logs"}]}))]),
@@ -323,7 +324,41 @@ fn a_cluster_without_the_definition_has_nothing_to_check() {
     fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
     let found = run(folder.path(), &["check", "--cluster", "--settings", "settings.yaml"], &[]);
     assert_eq!(found.code, 0, "{}", found.err);
-    assert!(found.err.contains("note: the cluster does not serve SidecarSets"), "{}", found.err);
+    assert!(found.err.contains(&format!("note: {NO_DEFINITION}\n")), "{}", found.err);
+}
+
+#[test]
+fn a_plan_for_a_cluster_without_the_definition_says_so() {
+    let server = ApiServer::start(Contents::default());
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), "{}\n").unwrap();
+    let args = ["plan", "--cluster", "--settings", "settings.yaml"];
+    let plan = run(folder.path(), &args, &[]);
+    assert_eq!((plan.code, plan.out.as_str(), plan.err), (2, "", format!("error: {NO_DEFINITION}\n")));
+    // The settings may have SidecarSets of their own.
+    fs::write(folder.path().join("settings.yaml"), WITH_OWN).unwrap();
+    let plan = run(folder.path(), &args, &[]);
+    assert!(plan.err.starts_with(&format!("warning: {NO_DEFINITION}\n")), "{}", plan.err);
+    for text in ["deserializing", "page not found", "could not be read"] {
+        assert!(!plan.err.contains(text) && !plan.out.contains(text), "{text}: {}{}", plan.out, plan.err);
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_read_is_told_once() {
+    let says =
+        "error: no cluster: the kubeconfig /nonexistent cannot be read: No such file or directory (os error 2)\n";
+    for args in
+        [&["status"][..], &["status", "--kubeconfig", "/nonexistent"], &["plan", "--cluster", "--settings", "s"]]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("s"), "{}\n").unwrap();
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"));
+        command.current_dir(folder.path()).env("KUBECONFIG", "/nonexistent").env_remove("KUBERNETES_SERVICE_HOST");
+        let output = command.args(args).output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(2), says));
+    }
 }
 
 /// Settings with SidecarSet `own`, which has an account and merges, and with a `bundleRef`.

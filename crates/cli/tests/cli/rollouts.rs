@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pillion::cluster::NO_DEFINITION;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use rstest::rstest;
@@ -270,11 +271,86 @@ fn an_empty_cluster_has_nothing_to_show() {
 #[test]
 fn a_cluster_without_the_definition_says_so() {
     let server = ApiServer::start(Contents::default());
-    for args in [&["status"][..], &["status", "logs"], &["rollout", "status", "logs"]] {
+    for args in [&["status"][..], &["status", "logs"], &["rollout", "status", "logs"], &["rollout", "history", "logs"]]
+    {
         let run = run(&server, args);
-        assert_eq!((run.code, run.out.as_str()), (2, ""));
-        assert!(run.err.contains("the cluster does not serve SidecarSets"), "{}", run.err);
+        assert_eq!((run.code, run.out, run.err), (2, String::new(), format!("error: {NO_DEFINITION}\n")), "{args:?}");
     }
+}
+
+/// The objects with the revisions in the namespace `ops`, and the installation that keeps them there.
+fn installed_in_ops() -> Vec<Value> {
+    let in_ops = |object: Value| match object["kind"].as_str() {
+        Some("ControllerRevision") => merged(object, &json!({"metadata": {"namespace": "ops"}})),
+        _ => object,
+    };
+    let labels = json!({"app.kubernetes.io/part-of": "pillion"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c", "namespace": "sidecars", "labels": labels},
+        "spec": {"template": {"spec": {
+            "containers": [{
+                "name": "pillion", "args": ["controller", "--settings=/etc/pillion/settings.yaml"],
+                "volumeMounts": [{"name": "settings", "mountPath": "/etc/pillion"}],
+            }],
+            "volumes": [{"name": "settings", "configMap": {"name": "c-settings"}}],
+        }}},
+    });
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c-settings", "namespace": "sidecars"},
+        "data": {"settings.yaml": "systemNamespace: ops\n"},
+    });
+    objects().into_iter().map(in_ops).chain([deployment, settings]).collect()
+}
+
+#[test]
+fn revisions_are_found_where_the_installation_keeps_them() {
+    let server = ApiServer::start(serving(installed_in_ops()));
+    let history = run(&server, &["rollout", "history", "logs", "-o", "json"]);
+    assert_eq!((history.code, history.err.as_str()), (0, ""));
+    assert_eq!(history.json()["revisions"].as_array().unwrap().len(), 3);
+    let report = run(&server, &["status", "logs", "-o", "json"]);
+    assert_eq!(report.err, "");
+    let differences = report.json()["differences"].to_string();
+    assert!(differences.contains("agent:1"), "{differences}");
+    // A flag and a file win.
+    for more in [&["--system-namespace", "kruise-system"][..], &["--settings", "settings.yaml"]] {
+        let folder = tempfile::tempdir().unwrap();
+        server.kubeconfig(folder.path());
+        std::fs::write(folder.path().join("settings.yaml"), "systemNamespace: kruise-system\n").unwrap();
+        let elsewhere = run_in(folder.path(), &[&["rollout", "history", "logs"], more].concat());
+        assert!(elsewhere.err.contains("no revisions in namespace \"kruise-system\""), "{}", elsewhere.err);
+    }
+}
+
+#[rstest]
+#[case::deployments(&["/deployments"])]
+#[case::settings(&["/c-settings"])]
+fn without_the_right_to_read_the_installation_the_default_counts(#[case] forbidden: &'static [&'static str]) {
+    let objects = [objects(), installed_in_ops()].concat();
+    let server = ApiServer::start(Contents { forbidden, ..serving(objects) });
+    let history = run(&server, &["rollout", "history", "logs", "-o", "json"]);
+    assert_eq!((history.code, history.json()["revisions"].as_array().unwrap().len()), (0, 3), "{}", history.err);
+    let says = "note: the settings of the installation are not known, so its system namespace is taken for kruise-system, the \
+                default; --system-namespace names another one: the cluster does not allow to";
+    assert!(history.err.starts_with(says), "{}", history.err);
+    // Nothing that the rows need is missing.
+    assert_eq!(run(&server, &["status"]).err, "");
+}
+
+#[test]
+fn two_installations_with_other_settings_are_named() {
+    let mut objects = installed_in_ops();
+    let of_other = |object: &Value| merged(object.clone(), &json!({"metadata": {"namespace": "other"}}));
+    let others: Vec<Value> = objects.iter().rev().take(2).map(of_other).collect();
+    objects.extend(others);
+    let last = objects.iter_mut().rfind(|object| object["kind"] == "ConfigMap").unwrap();
+    last["data"]["settings.yaml"] = "systemNamespace: elsewhere\n".into();
+    let server = ApiServer::start(serving(objects));
+    let history = run(&server, &["rollout", "history", "logs"]);
+    let says = "error: Pillion is installed more than once, with different settings: ConfigMap sidecars/c-settings, ConfigMap \
+                other/c-settings; --settings or --system-namespace says which ones count\n";
+    assert_eq!((history.code, history.err.as_str()), (2, says));
+    assert_eq!(run(&server, &["rollout", "history", "logs", "--system-namespace", "ops"]).code, 0);
 }
 
 #[rstest]

@@ -38,13 +38,13 @@ use crate::status::Status;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "Examples:
-  pillion check test_data/settings-log-agent.json
-  pillion check --settings test_data/settings-log-agent.json -o json
+  pillion check settings.yaml
+  pillion check --settings settings.yaml -o json
   pillion check examples/identity-isolate
   pillion check -o sarif examples/identity-isolate > pillion.sarif
-  pillion check --warnings-as-errors test_data/settings-log-agent.json
-  # exits with 2 where there is no cluster; are its SidecarSets right, with these settings?
-  pillion check --cluster --settings test_data/settings-log-agent.json";
+  pillion check --warnings-as-errors settings.yaml
+  # are its SidecarSets right, with these settings?
+  pillion check --cluster --settings settings.yaml";
 
 /// The long description of the command.
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.

@@ -51,7 +51,6 @@ Exit codes: 0 after SIGTERM or Ctrl-C; 2 if it cannot work, or has lost the Leas
 
 const UNINSTALL_EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion controller uninstall
 
 Exit codes: 0 done, and doing it again does the rest of what was in use; 2 not done.";
@@ -108,7 +107,7 @@ fn read_key(path: &std::path::Path) -> anyhow::Result<SigningKey> {
 }
 
 async fn release(terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let config = Config::infer().await.context("no cluster")?;
+    let config = Kubeconfig::default().config().await?;
     writeln!(terminal.out(), "{}", uninstall::release(config).await?)?;
     Ok(Status::Done)
 }
@@ -126,7 +125,7 @@ impl Work<'_> {
     async fn until_told(self) -> anyhow::Result<Status> {
         let Self { options, chosen, key, file, settings } = self;
         let mut signals = Signals::new()?;
-        let config = Config::infer().await.context("no cluster")?;
+        let config = Kubeconfig::default().config().await?;
         let told = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
         metrics.leads(&options.lease, false);

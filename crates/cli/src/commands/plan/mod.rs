@@ -39,13 +39,13 @@ Show what `pillion controller` would do, without doing it.
 Given manifests, the plan is for a cluster that contains only them. It lists the merged ServiceAccounts, Roles and \
 RoleBindings, the Secrets with tokens and the ConfigMaps with the bundle to be made, and the problems that prevent some. \
 It says in words what changes; --diff shows the difference of each object, and -o json everything. Values of Secrets are \
-not shown. With --cluster, the \
-plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this shows the effect of a new \
-SidecarSet. Nothing is ever written.
+not shown. With --cluster, the plan is for the cluster of the kubeconfig, as if the given manifests had been applied: this \
+shows the effect of a new SidecarSet. Nothing is ever written.
 
 Each controller reconciles each of its keys once, as it would after a start, on a simulation of the cluster that takes \
 the writes. --waves shows what would follow. The bundle is taken as the cluster's controller would leave it, also if \
-`bundle` is not among the chosen controllers; turn that off with --controllers=-bundle,<name>.
+`bundle` is not among the chosen controllers; `-bundle` in --controllers \
+turns that off.
 
 With --cluster and without --settings, the plan has the settings of the installation in the cluster, and its controllers \
 and their options, unless options name others.
@@ -61,9 +61,9 @@ Examples:
   pillion plan examples/identity-isolate --settings examples/identity-isolate/settings.yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml -o yaml
   pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml --diff
-  # exits with 2 where there is no cluster; the settings and controllers are those of the installation
+  # the settings and controllers are those of the installation
   pillion plan --cluster
-  # exits with 2 where there is no cluster; what would this SidecarSet bring about?
+  # what would this SidecarSet bring about?
   pillion plan examples/log-agent --cluster --settings examples/identity-merge/settings.yaml";
 
 /// Time without output before a progress message.

@@ -47,11 +47,10 @@ Exit codes: 0 done; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout history log-agent
-  # exits with 2 where there is no cluster; the SidecarSet as it was
+  # the SidecarSet as it was
   pillion rollout history log-agent --revision 2
-  # exits with 2 where there is no cluster; what came with the third?
+  # what came with the third?
   pillion rollout history log-agent --diff 2 3";
 
 /// The arguments of `pillion rollout history`.

@@ -21,13 +21,9 @@ name may have the kind before it: `sidecarset/log-agent`.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout status log-agent --timeout 10m
-  # exits with 2 where there is no cluster
   pillion rollout history log-agent
-  # exits with 2 where there is no cluster
   pillion rollout undo log-agent --dry-run=server
-  # exits with 2 where there is no cluster
   pillion rollout pause log-agent";
 
 /// The arguments of `pillion rollout`.

@@ -18,9 +18,7 @@ Exit codes: 0 paused, or was so already; 1 if a tool owns the SidecarSet, or the
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout pause log-agent
-  # exits with 2 where there is no cluster
   pillion rollout pause log-agent --dry-run=server -o yaml";
 
 const RESUME: &str = "\
@@ -32,9 +30,7 @@ Exit codes: 0 resumed, or was not paused; 1 if a tool owns the SidecarSet, or th
 
 const RESUME_EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout resume log-agent
-  # exits with 2 where there is no cluster
   pillion rollout resume log-agent --context staging";
 
 /// The arguments of `pillion rollout pause`.

@@ -32,11 +32,10 @@ the SidecarSet is deleted; 2 for errors, and if the command is interrupted, whic
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout status log-agent
-  # exits with 2 where there is no cluster; not longer than ten minutes
+  # not longer than ten minutes
   pillion rollout status log-agent --timeout 10m
-  # exits with 2 where there is no cluster; without waiting
+  # without waiting
   pillion rollout status log-agent --watch=false";
 
 /// How often the bar is drawn anew.

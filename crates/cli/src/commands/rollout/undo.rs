@@ -35,9 +35,7 @@ the change; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout undo log-agent
-  # exits with 2 where there is no cluster
   pillion rollout undo log-agent --to-revision 3 --dry-run=server";
 
 /// The fields that a revision has (REV-2).

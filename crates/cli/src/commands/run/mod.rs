@@ -26,8 +26,8 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion run -r test_data/pod-create-review.json -s test_data/settings-log-agent.json policy.wasm
-  pillion run -r - --settings-json '{}' policy.wasm < test_data/pod-create-review.json
+  pillion run -r review.json -s settings.yaml policy.wasm
+  pillion run -r - --settings-json '{}' policy.wasm < review.json
 
 Exit codes, as kwctl's: 0 when the policy has answered, also when it refuses; 1 when the settings are not valid or
 something cannot be read; 2 when the arguments are wrong or the output cannot be written.";

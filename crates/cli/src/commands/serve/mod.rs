@@ -37,10 +37,10 @@ evaluationTimeout). The command line wins over the environment, and that over th
 const EXAMPLES: &str = "\
 Examples:
   # settings and options, checked without serving
-  pillion serve --settings test_data/settings-log-agent.json --check
-  pillion serve --config test_data/serve.yaml --check
+  pillion serve --settings settings.yaml --check
+  pillion serve --config serve.yaml --check
   # five seconds, on this machine and without a cluster
-  timeout --preserve-status 5 pillion serve --config test_data/serve.yaml --log-format text
+  timeout --preserve-status 5 pillion serve --config serve.yaml --log-format text
 
 Exit codes: 0 after SIGTERM or Ctrl-C, with every request answered; 1 if --check finds invalid settings, or a request was
 left unanswered, as after a second signal; 2 if it cannot serve.";

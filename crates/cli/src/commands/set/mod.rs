@@ -21,9 +21,7 @@ The SidecarSet is one of the cluster of the kubeconfig. The value is checked as 
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion set partition log-agent 90%
-  # exits with 2 where there is no cluster
   pillion set max-unavailable log-agent 3";
 
 const PARTITION: &str = "\
@@ -35,9 +33,7 @@ Exit codes: 0 set; 1 if the value is invalid, a tool owns the SidecarSet, or the
 
 const PARTITION_EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion set partition log-agent 90%
-  # exits with 2 where there is no cluster
   pillion set partition log-agent 0 --dry-run=client -o yaml";
 
 const MAX_UNAVAILABLE: &str = "\
@@ -49,9 +45,7 @@ Exit codes: 0 set; 1 if the value is invalid, a tool owns the SidecarSet, or the
 
 const MAX_UNAVAILABLE_EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion set max-unavailable log-agent 3
-  # exits with 2 where there is no cluster
   pillion set max-unavailable log-agent 10% --dry-run=server";
 
 /// The arguments of `pillion set`.

@@ -51,15 +51,14 @@ Exit codes: 0 done; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion status
-  # exits with 2 where there is no cluster; with policies, partition, maxUnavailable and deadline
+  # with policies, partition, maxUnavailable and deadline
   pillion status -o wide
-  # exits with 2 where there is no cluster; everything about one
+  # everything about one
   pillion status log-agent
-  # exits with 2 where there is no cluster; only the Pods of a namespace
+  # only the Pods of a namespace
   pillion status log-agent -n shop
-  # exits with 2 where there is no cluster; a row for each change
+  # a row for each change
   pillion status -l team=observability --watch";
 
 /// The arguments of `pillion status`.

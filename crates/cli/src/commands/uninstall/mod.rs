@@ -38,11 +38,10 @@ this command when it is uninstalled.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion uninstall
-  # exits with 2 where there is no cluster; an installation with another name
+  # an installation with another name
   pillion uninstall --service-name sidecars --namespace sidecars-system
-  # exits with 2 where there is no cluster; with Kubewarden, which converts nothing
+  # with Kubewarden, which converts nothing
   pillion uninstall --without conversion
 
 Exit codes: 0 done, and doing it again does the rest of what was in use; 2 not done.";

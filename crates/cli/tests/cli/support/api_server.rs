@@ -96,7 +96,13 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
         let (status, body) =
             if is_failing { (500, status(500, "InternalError", "etcd is gone")) } else { contents.answer(path) };
         let page = || (200, "<html>Please log in.</html>".to_owned());
-        let (status, body) = if contents.is_a_page { page() } else { (status, body.to_string()) };
+        let is_unknown_kind = !contents.has_definition && path.starts_with("/apis/apps.kruise.io/") && status == 404;
+        let (status, body) = match (contents.is_a_page, is_unknown_kind) {
+            (true, _) => page(),
+            // As an API server answers about the group of a definition that is missing.
+            (false, true) => (404, "404 page not found\n".to_owned()),
+            (false, false) => (status, body.to_string()),
+        };
         let head =
             format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         (&*stream).write_all([head, body].concat().as_bytes()).ok()?;
@@ -145,6 +151,7 @@ impl Contents {
             "clusterroles",
             "clusterrolebindings",
             "controllerrevisions",
+            "deployments",
         ];
         let kind = path.rsplit('/').next().unwrap_or_default();
         // `/api/v1/namespaces/shop` is no list.

@@ -23,6 +23,8 @@ pub struct State {
     pub evictions: BTreeMap<String, VecDeque<(u16, &'static str)>>,
     /// Whether the Pods that are created anew become ready.
     pub never_ready: bool,
+    /// Whether the server does not serve SidecarSets.
+    pub has_no_definition: bool,
     /// An edit by another client before the next patch: path and a JSON Patch.
     pub in_between: Option<(String, Value)>,
     /// The requests, as `PATCH /path?query`, those of writes with their body.
@@ -102,6 +104,7 @@ impl State {
         match verb {
             "GET" => self.read(&path),
             "PATCH" => self.patch(&path, body, is_dry),
+            "POST" if path.ends_with("/pods") && is_dry => (201, body.clone()),
             _ => self.evict(path.strip_suffix("/eviction").unwrap(), is_dry),
         }
     }
@@ -114,7 +117,11 @@ impl State {
             return (200, found.clone());
         }
         let kind = path.rsplit('/').next().unwrap();
-        if !["pods", "namespaces", "controllerrevisions"].contains(&kind) {
+        let is_of_sets = kind == "sidecarsets" && !self.has_no_definition;
+        if !is_of_sets
+            && !["pods", "namespaces", "controllerrevisions", "deployments", "mutatingwebhookconfigurations"]
+                .contains(&kind)
+        {
             return status(404, "the server could not find the requested resource", &json!({}));
         }
         let is_in = |known: &str| {

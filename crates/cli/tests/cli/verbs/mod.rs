@@ -1,8 +1,10 @@
 //! The commands that change a SidecarSet of a cluster, as users run them.
 
+mod probe;
 mod restart;
 mod undo;
 
+use pillion::cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -130,6 +132,48 @@ fn a_value_that_admission_refuses_is_not_sent(#[case] args: &[&str], #[case] str
     assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
     assert!(run.err.contains(expected), "{}", run.err);
     assert_eq!(server.writes(), [""; 0]);
+}
+
+#[rstest]
+#[case::of_the_partition(&["partition", "log-agent", "500%"], "spec.updateStrategy.partition: 500% is more than all Pods")]
+#[case::of_the_maximum(&["max-unavailable", "log-agent", "101%"], "spec.updateStrategy.maxUnavailable: 101% is more than all Pods")]
+fn more_than_all_pods_are_refused(#[case] args: &[&str], #[case] expected: &str) {
+    let server = with_set(&json!({}));
+    let run = run(&server, &[&["set"], args].concat());
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
+    assert!(run.err.contains(expected), "{}", run.err);
+    assert_eq!(server.writes(), [""; 0]);
+}
+
+#[rstest]
+#[case::everything_kept(&["partition", "log-agent", "100%"], "with partition 100%, every running Pod keeps its version, so the rollout stops")]
+#[case::as_many_as_there_are(&["partition", "log-agent", "4"], "so the rollout stops: the SidecarSet has 4 Pods; a lower value goes on")]
+#[case::none_unavailable(&["max-unavailable", "log-agent", "0"], "with maxUnavailable 0, no Pod that is ready is upgraded, so the rollout stops")]
+#[case::none_in_a_hundred(&["max-unavailable", "log-agent", "0%"], "with maxUnavailable 0%, no Pod that is ready is upgraded")]
+fn roll34_roll35_a_value_that_stops_the_rollout_is_told(#[case] args: &[&str], #[case] expected: &str) {
+    let server = with_set(&json!({"status": {"matchedPods": 4}}));
+    let run = run(&server, &[&["set"], args].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.starts_with("warning: ") && run.err.contains(expected), "{}", run.err);
+    assert_eq!(server.writes().len(), 1);
+}
+
+#[rstest]
+#[case::some_kept(&["partition", "log-agent", "3"])]
+#[case::half(&["partition", "log-agent", "50%"])]
+#[case::at_once(&["max-unavailable", "log-agent", "100%"])]
+fn a_value_with_which_the_rollout_goes_on_needs_no_word(#[case] args: &[&str]) {
+    let run = run(&with_set(&json!({"status": {"matchedPods": 4}})), &[&["set"], args].concat());
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_cluster_without_the_definition_says_so() {
+    for args in GUARDED.iter().chain(&[&["rollout", "restart", "log-agent"][..], &["rollout", "resume", "log-agent"]]) {
+        let server = ApiServer::start(&[], |state| state.has_no_definition = true);
+        let run = run(&server, args);
+        assert_eq!((run.code, run.out, run.err), (2, String::new(), format!("error: {NO_DEFINITION}\n")), "{args:?}");
+    }
 }
 
 #[test]

@@ -39,11 +39,8 @@ Exit codes: 0 done; 1 if it was interrupted or timed out, or some Pods cannot be
 
 const EXAMPLES: &str = "\
 Examples:
-  # exits with 2 where there is no cluster
   pillion rollout restart log-agent --dry-run=client
-  # exits with 2 where there is no cluster
   pillion rollout restart log-agent --outdated --max-unavailable 3
-  # exits with 2 where there is no cluster
   pillion rollout restart log-agent -n shop -l app=web --timeout 10m";
 
 /// The annotation with the time at which a restart began.
