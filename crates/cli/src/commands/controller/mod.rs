@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use kube::Config;
 use pillion_admission::settings::Settings;
 use pillion_controller::effects::Events;
 use pillion_controller::leader::{Candidate, Timings};
@@ -20,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::options::Options;
+use crate::cluster::Kubeconfig;
 use crate::commands::uninstall;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;

@@ -89,6 +89,24 @@ pub struct Args {
     output: Option<Format>,
 }
 
+impl Args {
+    /// Returns the system namespace, and what the settings say about rollouts, as far as the output has it.
+    fn place_of_revisions(
+        &self,
+        reader: &Reader,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<(String, RolloutSettings)> {
+        if !self.watch && (self.sidecar_set.is_some() || self.namespace.is_some()) {
+            return self.place.read(reader, terminal);
+        }
+        // The rows of all SidecarSets need no revisions, and names and the fewer columns no settings.
+        let shows_settings = !matches!(self.output, None | Some(Format::Name));
+        let rollouts = &self.place.rollouts;
+        let settings = if shows_settings { rollouts.read(reader)? } else { rollouts.read_given()? };
+        Ok((String::new(), settings))
+    }
+}
+
 /// The settings that matter to rollouts.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Rollouts {
@@ -105,6 +123,11 @@ impl Rollouts {
     /// If the settings of the option cannot be read.
     pub fn read(&self, reader: &Reader) -> anyhow::Result<RolloutSettings> {
         rollouts(&self.given().unwrap_or_else(|| Ok(if_known(reader)))?)
+    }
+
+    /// Returns what the settings of the option say about rollouts, without a look at the cluster.
+    fn read_given(&self) -> anyhow::Result<RolloutSettings> {
+        rollouts(&self.given().unwrap_or_else(|| Ok(Settings::default()))?)
     }
 
     /// Returns the settings of the option, if it is given.
@@ -174,13 +197,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         bail!("--watch prints rows; leave out -o, or take -o wide");
     }
     let reader = args.kubeconfig.reader()?;
-    // The rows of all SidecarSets need no revisions.
-    let needs_revisions = !args.watch && (args.sidecar_set.is_some() || args.namespace.is_some());
-    let (system_namespace, settings) = if needs_revisions {
-        args.place.read(&reader, terminal)?
-    } else {
-        (String::new(), args.place.rollouts.read(&reader)?)
-    };
+    let (system_namespace, settings) = args.place_of_revisions(&reader, terminal)?;
     let look = Look { args, reader: &reader, system_namespace: &system_namespace, settings: &settings };
     if args.watch { look.watch(terminal) } else { look.once(terminal) }
 }

@@ -117,7 +117,10 @@ impl State {
             return (200, found.clone());
         }
         let kind = path.rsplit('/').next().unwrap();
-        let is_of_sets = kind == "sidecarsets" && !self.has_no_definition;
+        // The versions that it serves are those of its SidecarSets, and all if it has none.
+        let has_sets = |start: &str| self.objects.keys().any(|known| known.starts_with(start));
+        let is_of_version = has_sets(path) || !has_sets("/apis/apps.kruise.io/");
+        let is_of_sets = kind == "sidecarsets" && !self.has_no_definition && is_of_version;
         if !is_of_sets
             && !["pods", "namespaces", "controllerrevisions", "deployments", "mutatingwebhookconfigurations"]
                 .contains(&kind)
