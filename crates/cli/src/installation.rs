@@ -274,6 +274,33 @@ pub fn settings_of_controllers(reader: &Reader, terminal: &mut Terminal) -> anyh
     }
 }
 
+/// Returns the part of the installation in the cluster whose settings decide on new Pods, and says on `stderr` which
+/// object has them. `None`, with a note, if nothing is installed, or if the user may not read it.
+///
+/// # Errors
+/// If the cluster does not answer, or has several installations whose settings differ.
+pub fn for_new_pods(reader: &Reader, terminal: &mut Terminal) -> anyhow::Result<Option<Part>> {
+    let found = Installation::find(reader).and_then(|found| {
+        let found = found.unwrap_or_default();
+        Ok(found.of_admission()?.cloned())
+    });
+    let (found, said) = match found {
+        Ok(Some(part)) => {
+            let said = format!("settings: {}", part.source);
+            (Some(part), said)
+        }
+        Ok(None) => (None, format!("note: Pillion is not installed in the cluster, so {DEFAULTS}")),
+        Err(error @ Unknown::Several(_)) => return Err(anyhow!("{error}; --settings says which ones count")),
+        Err(Unknown::Trouble(trouble)) if !matches!(trouble, Trouble::Forbidden { .. }) => return Err(trouble.into()),
+        Err(error) => (None, format!("note: the settings of the installation are not known, so {DEFAULTS}: {error}")),
+    };
+    writeln!(terminal.err(), "{said}")?;
+    Ok(found)
+}
+
+/// What counts without an installation.
+const DEFAULTS: &str = "the default settings count; --settings gives others";
+
 /// Returns the settings that the controllers of the installation in the cluster have; `None` if there is none.
 ///
 /// # Errors

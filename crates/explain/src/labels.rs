@@ -144,6 +144,15 @@ mod tests {
     use super::*;
 
     #[rstest]
+    #[case::none(json!({}), " (it has none)")]
+    #[case::its_own(json!({"app": "b", "job-name": "preview"}), " (it has app=b)")]
+    #[case::only_of_its_controller(json!({"job-name": "preview"}), " (it has only those of its controller)")]
+    fn labels_of_controllers_are_not_listed(#[case] labels: Value, #[case] expected: &str) {
+        let labelled = Labelled { name: POD, labels: labels.as_object(), kind: Kind::PodLabel };
+        assert_eq!(labelled.others(), expected);
+    }
+
+    #[rstest]
     #[case::label(POD, "app", "In", "label the Pod or its template app=a, or change the selector")]
     #[case::no_such_label(POD, "app", "NotIn", "take label app from the Pod or its template, or change the selector")]
     #[case::label_of_a_controller(

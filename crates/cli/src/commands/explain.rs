@@ -23,6 +23,7 @@ use self::groups::Group;
 use self::subject::Told;
 use self::text::Page;
 use crate::commands::check;
+use crate::installation;
 use crate::preview::{self, Inputs, Preview, Situation, Webhooks};
 use crate::report::locate;
 use crate::status::Status;
@@ -79,7 +80,7 @@ pub struct Args {
     situation: Situation,
     /// Explain only this SidecarSet, and say what to do about every reason; may be repeated.
     #[arg(long = "sidecar-set", value_name = "NAME")]
-    sidecar_sets: Vec<String>,
+    names: Vec<String>,
     /// Print only the Pods of this outcome; several are separated by commas.
     #[arg(long, value_enum, value_name = "OUTCOME", value_delimiter = ',')]
     only: Vec<Group>,
@@ -105,7 +106,7 @@ enum Format {
 /// # Errors
 /// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let preview::Given { value, policy, origin } =
+    let preview::Given { mut value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let read = |paths: &[PathBuf], terminal: &mut Terminal| {
@@ -121,8 +122,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         return Ok(Status::Failed);
     }
     let all = || beside.iter().chain(&given);
-    let mut assembled = preview::assemble_beside(value, all()).read_from(origin);
     let reader = args.situation.connection.reader()?;
+    if let (Some(reader), None) = (&reader, &args.situation.settings) {
+        value = installation::for_new_pods(reader, terminal)?.map(|part| part.settings).unwrap_or_default();
+    }
+    let mut assembled = preview::assemble_beside(value, all()).read_from(origin);
     let cluster = preview::cluster_of(all(), &args.situation, reader.clone());
     if let Some(reader) = &reader {
         assembled = preview::with_cluster(assembled, &cluster, reader, terminal)?;
@@ -171,7 +175,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
     }
-    unknown_names(&args.sidecar_sets, &settings)?;
+    unknown_names(&args.names, &settings)?;
     if settings.sidecar_sets.is_empty() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
@@ -189,8 +193,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             );
         }
         explained.sets.iter_mut().for_each(|set| written.rename(set));
-        if !args.sidecar_sets.is_empty() {
-            explained.sets.retain(|set| args.sidecar_sets.contains(&set.name));
+        if !args.names.is_empty() {
+            explained.sets.retain(|set| args.names.contains(&set.name));
         }
         told.push(explained);
     }
@@ -231,7 +235,7 @@ fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<
                 if has_summary || index > 0 {
                     page.line("", 0, "")?;
                 }
-                text::write(&mut page, told, !args.sidecar_sets.is_empty())?;
+                text::write(&mut page, told, !args.names.is_empty())?;
             }
         }
         Format::Yaml => terminal.out().write_all(yaml::document(&structured::list(&chosen)).as_bytes())?,

@@ -19,7 +19,9 @@ use serde_json::Value;
 use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
+use crate::cluster::Reader;
 use crate::commands::check;
+use crate::installation;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation, Webhooks};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -109,8 +111,8 @@ Examples:
 /// # Errors
 /// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let Some(mut given) = read(args, terminal)? else { return Ok(Status::Failed) };
     let reader = args.situation.connection.reader()?;
+    let Some(mut given) = read(args, reader.as_deref(), terminal)? else { return Ok(Status::Failed) };
     let cluster = preview::cluster_of(given.manifests(), &args.situation, reader.clone());
     if let Some(reader) = &reader {
         given.settings = preview::with_cluster(given.settings, &cluster, reader, terminal)?;
@@ -163,10 +165,11 @@ impl Given {
     }
 }
 
-/// Reads all files. Returns `None` if a file is no manifest; the errors are printed before.
-fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
+/// Reads all files, and without a file of settings those of the cluster. Returns `None` if a file is no manifest; the
+/// errors are printed before.
+fn read(args: &Args, cluster: Option<&Reader>, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let paths = args.inputs.paths()?;
-    let preview::Given { value, policy, origin } =
+    let preview::Given { mut value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let recursive = args.inputs.recursive;
@@ -175,6 +178,9 @@ fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let (Some(chunks), Some(beside)) = (chunks, beside) else { return Ok(None) };
     if !preview::is_understood(&beside, objects(&chunks), terminal) {
         return Ok(None);
+    }
+    if let (Some(reader), None) = (cluster, &args.situation.settings) {
+        value = installation::for_new_pods(reader, terminal)?.map(|part| part.settings).unwrap_or_default();
     }
     let settings = preview::assemble_beside(value, beside.iter().chain(objects(&chunks))).read_from(origin);
     Ok(Some(Given { policy, misspelt, chunks, beside, settings }))

@@ -416,3 +416,121 @@ fn match8_a_canary_of_the_cluster_replaces_its_base_there() {
     let (run, images) = inject(&server, "", &[app()], &[]);
     assert_eq!((run.code, images), (0, vec!["canary:1".to_owned()]), "{}", run.err);
 }
+
+/// The webhook for Pods of an installation, which leaves out kube-system and Pods with the label `pillion=off`.
+fn webhook_configuration() -> Value {
+    let mut configuration = object("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None, "pillion");
+    configuration["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "pillion"});
+    let not_in =
+        |key: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]});
+    configuration["webhooks"] = json!([{
+        "name": "pods.pillion.dev",
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        "namespaceSelector": not_in("kubernetes.io/metadata.name", "kube-system"),
+        "objectSelector": not_in("pillion", "off"),
+    }]);
+    configuration
+}
+
+const BY_WEBHOOK: &str = "excluded by MutatingWebhookConfiguration pillion (webhook pods.pillion.dev)";
+
+#[rstest]
+#[case::by_the_namespace(
+    app_with("/metadata/namespace", "kube-system"),
+    "Pod kube-system/web: not asked: namespace \"kube-system\" is "
+)]
+#[case::by_its_labels(
+    app_with("/metadata/labels/pillion", "off"),
+    "Pod shop/web: not asked: the labels of the Pod are "
+)]
+fn a_pod_that_the_webhooks_exclude_is_not_asked_about(#[case] pod: Value, #[case] says: &str) {
+    // The sidecar's account is missing, so the policy would refuse the Pod.
+    let logs = set("logs", "logs:1", &json!({"serviceAccountName": "logs"}));
+    let server = ApiServer::start(contents(&[logs, webhook_configuration(), namespace("a")]));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
+    let args = ["explain", "-", "--cluster", "--settings", "settings.yaml"];
+    let text = run(folder.path(), &args, std::slice::from_ref(&pod));
+    assert_eq!(text.code, 0, "{}{}", text.out, text.err);
+    assert!(text.out.starts_with(&format!("{says}{BY_WEBHOOK}\n  webhooks[0].")), "{}", text.out);
+    let told = run(folder.path(), &[&args[..], &["-o", "json"]].concat(), std::slice::from_ref(&pod)).json();
+    assert_eq!((&told[0]["verdict"], &told[0]["policy"][0]["reason"]), (&json!("NotAsked"), &json!("NotAsked")));
+    let (injected, images) = inject(&server, GATE, std::slice::from_ref(&pod), &[]);
+    assert_eq!((injected.code, images.len()), (0, 0), "{}", injected.err);
+    assert!(injected.err.contains(&format!("{says}{BY_WEBHOOK}\n")), "{}", injected.err);
+    // Another Pod is judged as before.
+    let (injected, _) = inject(&server, GATE, &[app()], &[]);
+    assert_eq!(injected.code, 1, "{}", injected.err);
+}
+
+fn app_with(pointer: &str, value: &str) -> Value {
+    let mut app = app();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    app.pointer_mut(parent).unwrap()[key] = value.into();
+    app
+}
+
+#[rstest]
+#[case::forbidden(&["/mutatingwebhookconfigurations"], &[webhook_configuration()],
+    "note: whether the API server asks Pillion about a Pod is not known: the cluster does not allow to list MutatingWebhookConfigurations")]
+#[case::none(&[], &[], "note: no webhook of the cluster asks Pillion about new Pods")]
+fn without_webhooks_each_pod_is_judged_with_a_note(
+    #[case] forbidden: &'static [&'static str],
+    #[case] more: &[Value],
+    #[case] note: &str,
+) {
+    let objects = [&[set("logs", "logs:1", &json!({}))], more].concat();
+    let server = ApiServer::start(Contents { forbidden, ..contents(&objects) });
+    let (run, images) = inject(&server, "", &[app_with("/metadata/namespace", "kube-system")], &[]);
+    assert_eq!((run.code, images), (0, vec!["logs:1".to_owned()]), "{}", run.err);
+    assert!(run.err.contains(note), "{}", run.err);
+}
+
+/// A server's Deployment and the ConfigMap with its settings.
+fn installed(settings: &str) -> [Value; 2] {
+    let mut deployment = object("apps/v1", "Deployment", Some("ops"), "pillion");
+    deployment["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "pillion"});
+    deployment["spec"] = json!({"template": {"spec": {
+        "containers": [{
+            "name": "pillion", "args": ["serve", "--settings=/etc/pillion/settings.yaml"],
+            "volumeMounts": [{"name": "settings", "mountPath": "/etc/pillion"}]
+        }],
+        "volumes": [{"name": "settings", "configMap": {"name": "pillion-settings"}}]
+    }}});
+    let mut config_map = object("v1", "ConfigMap", Some("ops"), "pillion-settings");
+    config_map["data"] = json!({"settings.yaml": settings});
+    [deployment, config_map]
+}
+
+#[test]
+fn the_settings_are_those_of_the_installation_unless_others_are_given() {
+    // Only with the gate of the installation does the missing account count.
+    let logs = set("logs", "logs:1", &json!({"serviceAccountName": "logs"}));
+    let [deployment, config_map] = installed(GATE);
+    let server = ApiServer::start(contents(&[logs, deployment, config_map]));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    fs::write(folder.path().join("settings.yaml"), "{}\n").unwrap();
+    for command in ["inject", "explain"] {
+        let own = run(folder.path(), &[command, "-", "--cluster"], &[app()]);
+        assert_eq!(own.code, 1, "{command}: {}", own.err);
+        assert!(own.err.contains("settings: ConfigMap ops/pillion-settings\n"), "{command}: {}", own.err);
+        let given = run(folder.path(), &[command, "-", "--cluster", "--settings", "settings.yaml"], &[app()]);
+        assert_eq!(given.code, 0, "{command}: {}", given.err);
+        assert!(!given.err.contains("settings: ConfigMap"), "{command}: {}", given.err);
+    }
+    let checked = run(folder.path(), &["check", "--cluster"], &[]);
+    assert!(checked.err.contains("settings: ConfigMap ops/pillion-settings\n"), "{}", checked.err);
+    assert!(checked.err.contains("1 settings file, 1 SidecarSet"), "{}", checked.err);
+}
+
+#[test]
+fn without_an_installation_the_default_settings_count() {
+    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))]));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let run = run(folder.path(), &["explain", "-", "--cluster"], &[app()]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("note: Pillion is not installed in the cluster"), "{}", run.err);
+}

@@ -114,15 +114,15 @@ fn every_set_has_its_reasons() {
         "\
 Deployment shop/web: 1 of 5 SidecarSets injected
   agent      injected: Pods with app=web
-               native sidecar net: added, 1 of 1 init containers
-               container agent-1: added, 1 of 3 containers, one of the hot-upgrade pair of agent
-               container agent-2: added, 2 of 3 containers, one of the hot-upgrade pair of agent
+               native sidecar net: added, at place 1 of 1 in initContainers
+               container agent-1: added, at place 1 of 3 in containers, one of the hot-upgrade pair of agent
+               container agent-2: added, at place 2 of 3 in containers, one of the hot-upgrade pair of agent
                volume spool: added
                volume spare: left out, nothing of the SidecarSet uses it
                annotation owner: left out, the Pod has its own
   api-only   not injected:
                spec.selector.matchLabels[app]: Pod has \"web\", wanted \"api\"
-               spec.selector.matchExpressions[0]: Pod has no label \"tier\" (it has app=web, pod-template-hash=preview), wanted any value
+               spec.selector.matchExpressions[0]: Pod has no label \"tier\" (it has app=web), wanted any value
   elsewhere  not injected: spec.namespace: the namespace is \"shop\", wanted \"prod\"
   paused     not injected: spec.injectionStrategy.paused: injection is paused
   team       not injected: spec.namespaceSelector.matchLabels[team]: Namespace \"shop\" has \"b\", wanted \"a\"
@@ -141,7 +141,7 @@ Deployment shop/web: 1 of 5 SidecarSets injected
   api-only  not injected:
               spec.selector.matchLabels[app]: Pod has \"web\", wanted \"api\"
                 to do: label the Pod or its template app=api, or change the selector
-              spec.selector.matchExpressions[0]: Pod has no label \"tier\" (it has app=web, pod-template-hash=preview), wanted any value
+              spec.selector.matchExpressions[0]: Pod has no label \"tier\" (it has app=web), wanted any value
                 to do: label the Pod or its template with tier, or change the selector
 "
     );
@@ -233,7 +233,7 @@ fn a_pod_that_was_injected_before_has_it_already() {
     let pod = pillion(folder.path(), &args, "").out;
     let answer = explain_in(folder.path(), &["-", "sets.yaml", "--sidecar-set", "agent"], &pod);
     assert!(answer.out.contains("agent  injected already: Pods with app=web\n"), "{}{}", answer.out, answer.err);
-    assert!(answer.out.contains("container agent-1: there already, 1 of 3 containers"), "{}", answer.out);
+    assert!(answer.out.contains("container agent-1: there already, at place 1 of 3 in containers"), "{}", answer.out);
 }
 
 #[test]
@@ -329,4 +329,55 @@ fn the_name_of_a_namespace_cannot_be_relabelled() {
         "{}",
         answer.out
     );
+}
+
+/// Pods of three outcomes: injected, refused and not selected.
+const THREE: &str = "\
+{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop, labels: {app: web}}, spec: {containers: [{name: a, image: i}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: shop, labels: {app: web}}, spec: {containers: [{name: web, image: i}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: c, namespace: shop}, spec: {containers: [{name: c, image: i}]}}
+";
+
+#[rstest]
+#[case::all(&[], "3 Pods and workloads: 1 injected, 1 refused, 1 not selected\n\nPod shop/a: ", &["a", "b", "c"])]
+#[case::refused(&["--only=refused"], "3 Pods and workloads: 1 injected, 1 refused, 1 not selected\n\nPod shop/b: ", &["b"])]
+#[case::two(&["--only", "injected,not-selected"], "3 Pods and workloads: ", &["a", "c"])]
+#[case::none(&["--only=not-asked"], "3 Pods and workloads: ", &[])]
+fn many_pods_have_a_summary_and_can_be_filtered(#[case] args: &[&str], #[case] start: &str, #[case] pods: &[&str]) {
+    let folder = folder();
+    let explain = |more: &[&str]| {
+        explain_in(folder.path(), &[&["-", "--sidecar-sets", "clash.yaml"], args, more].concat(), THREE)
+    };
+    let text = explain(&[]);
+    assert_eq!(text.code, 1, "the exit code is that of all Pods: {}", text.err);
+    assert!(text.out.starts_with(start), "{}", text.out);
+    let expected: Vec<String> = pods.iter().map(|name| format!("Pod shop/{name}")).collect();
+    let labels = text.out.lines().filter_map(|line| line.starts_with("Pod ").then(|| line.split(':').next().unwrap()));
+    assert_eq!(labels.collect::<Vec<_>>(), expected);
+    let json = explain(&["-o", "json"]).json();
+    let labels = json.as_array().unwrap().iter().map(|told| told["pod"].as_str().unwrap());
+    assert_eq!(labels.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn invalid_sidecar_sets_are_the_same_errors_as_for_inject() {
+    let folder = folder();
+    fs::write(folder.path().join("bad.yaml"), CLASH.replace("image: x:1", "imagePullPolicy: Sometimes")).unwrap();
+    let errors = ["explain", "inject"].map(|command| {
+        let run = pillion(folder.path(), &[command, "web.yaml", "--sidecar-sets", "bad.yaml"], "");
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{command}: {}", run.err);
+        run.err
+    });
+    assert!(errors[0].contains("error: bad.yaml:") && errors[0].contains("imagePullPolicy"), "{}", errors[0]);
+    assert_eq!(errors[0], errors[1]);
+}
+
+#[rstest]
+#[case::coloured(&["--color", "always"], true)]
+#[case::in_a_pipe(&[], false)]
+fn outcomes_have_colours_on_a_terminal_only(#[case] args: &[&str], #[case] coloured: bool) {
+    let answer = explain(&[&["web.yaml", "--sidecar-sets", "sets.yaml"], args].concat());
+    assert_eq!(answer.out.contains("\u{1b}[32minjected\u{1b}[0m: Pods with app=web"), coloured, "{}", answer.out);
 }

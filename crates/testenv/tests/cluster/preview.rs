@@ -4,14 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::Api;
-use pillion::rendering::crd;
+use pillion::rendering::document::{Document, to_yaml};
+use pillion::rendering::{crd, standalone};
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};
 
 use crate::support::sidecar_sets::set;
-use crate::support::{SOON, create, program};
+use crate::support::{SOON, create, dry_run, options, program};
 
 /// Runs a command with `--cluster` in the folder of the cluster, as the user of this kubeconfig.
 fn run(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Output {
@@ -108,4 +109,44 @@ async fn what_a_pod_would_get_in_that_cluster() {
         assert!(said.contains("list SidecarSets") && said.contains("sidecarsets.apps.kruise.io"), "{said}");
     }
     assert_eq!(cluster.audit_log().iter().filter(is_write).count(), before, "nothing is written");
+}
+
+/// The API server itself says whether it asks: no server answers the webhooks that `pillion manifest` renders, so a Pod
+/// about which it asks is refused, and any other is accepted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_the_webhooks_exclude_is_not_asked_about() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let settings = json!({"sidecarSets": [set("logs", &json!({}))]});
+    fs::write(cluster.folder().join("settings.json"), settings.to_string()).unwrap();
+    create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": "shop"}})).await.unwrap();
+    let rendered = standalone::render(&settings, &options(&["--opt-out-label", "pillion=off"])).unwrap();
+    let is_webhook = |document: &&Document| document.object["kind"] == "MutatingWebhookConfiguration";
+    let webhooks = to_yaml(rendered.documents.iter().filter(is_webhook)).unwrap();
+    apply(&client, &webhooks, "manifests").await.unwrap();
+
+    let pod = |namespace: &str, labels: &Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": namespace, "labels": labels},
+            "spec": {"automountServiceAccountToken": false, "containers": [{"name": "app", "image": "app:1"}]}
+        })
+    };
+    let is_asked = async |pod: &Value| {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap();
+        let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+        let made = pods.create(&dry_run(), &serde_json::from_value(pod.clone()).unwrap()).await;
+        made.is_err_and(|error| error.to_string().contains("failed calling webhook"))
+    };
+    let asked = pod("shop", &json!({"app": "web"}));
+    until("the webhook being asked", SOON, async || is_asked(&asked).await.then_some(())).await.unwrap();
+    let left_out = [pod("kube-system", &json!({"app": "web"})), pod("shop", &json!({"app": "web", "pillion": "off"}))];
+    for (pod, outcome) in
+        left_out.iter().map(|pod| (pod, "not asked: ")).chain([(&asked, "1 of 1 SidecarSet injected")])
+    {
+        fs::write(cluster.folder().join("app.json"), pod.to_string()).unwrap();
+        let explained = run(&cluster, &cluster.admin_kubeconfig_file(), &["explain", "app.json"]);
+        let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+        assert!(explained.status.success() && text.contains(outcome), "{text}{explained:?}");
+        assert_eq!(is_asked(pod).await, !outcome.starts_with("not asked"), "{text}");
+    }
 }

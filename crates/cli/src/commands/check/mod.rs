@@ -61,7 +61,7 @@ folder; if its folder has none, for all. Shoots are judged whether or not the se
 
 With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
-module. A document given wins over the cluster's object of the same name. Nothing is ever written.
+module, or the settings of the installed server. A document given wins over the cluster's object of the same name. Nothing is ever written.
 
 Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
 there was nothing to check.";
@@ -122,7 +122,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let before = manifest::read(&args.old, args.recursive)?;
     let mut of_cluster = Vec::new();
     if let Some(reader) = args.connection.reader()? {
-        of_cluster = of_cluster::add(&mut input.documents, &reader)?;
+        of_cluster = of_cluster::add(&mut input.documents, &reader, terminal)?;
     }
     let Checked { mut findings, notes } = check(&input.documents, &before);
     findings.append(&mut input.findings);

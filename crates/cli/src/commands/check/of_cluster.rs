@@ -1,8 +1,10 @@
 //! The documents that `pillion check --cluster` finds in the cluster.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use pillion_documents::manifest::Manifest;
+use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_documents::yaml::{self, Tree};
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -12,7 +14,9 @@ use serde_json::Value;
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
 use super::settings_in;
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
+use crate::installation;
 use crate::preview;
+use crate::terminal::Terminal;
 
 /// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
@@ -22,12 +26,16 @@ type Key = (&'static str, String, String);
 
 /// Adds the SidecarSets of the cluster, and the objects that count for them and for the settings: ControllerRevisions,
 /// the whitelist, Namespaces, and Roles with their bindings if a SidecarSet names a ServiceAccount. If no settings are
-/// given, adds the policies of Kubewarden, too. A document with the role and the name of an object wins over it. Returns
+/// given, adds the policies of Kubewarden, too, or the settings of the installed server. A document with the role and the name of an object wins over it. Returns
 /// notes.
 ///
 /// # Errors
-/// [`Trouble`] if the cluster does not answer, or does not allow a request.
-pub fn add(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<&'static str>, Trouble> {
+/// [`Trouble`] if the cluster does not answer, or does not allow a request; if it has several servers whose settings differ.
+pub fn add(
+    documents: &mut Vec<Document>,
+    reader: &Reader,
+    terminal: &mut Terminal,
+) -> anyhow::Result<Vec<&'static str>> {
     let mut notes = Vec::new();
     let mut known = known(documents);
     let mut add = |documents: &mut Vec<Document>, manifests: Vec<Manifest>| {
@@ -46,6 +54,13 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<&'stati
         for kind in POLICIES {
             add(documents, list(Kind(&format!("{KUBEWARDEN}/v1"), kind))?);
         }
+    }
+    if settings_in(documents).is_empty()
+        && let Some(part) = installation::for_new_pods(reader, terminal)?
+    {
+        let text = yaml::document(&Tree::conventional(&part.settings));
+        let manifests = manifest::parse(&Arc::new(Source::new(part.source, text)))?;
+        documents.extend(manifests.into_iter().map(|manifest| Document { manifest, role: Role::Settings }));
     }
     match preview::sidecar_sets(reader)? {
         Some(sets) => add(documents, sets),

@@ -305,3 +305,16 @@ fn the_policy_module_is_not_compiled() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_folder_with_manifests_only_in_the_folders_inside_tells_of_the_option() {
+    let here =
+        folder(&[("examples/a/set.yaml", "{}\n"), ("examples/b/c/set.json", "{}\n"), ("one/d/set.yaml", "{}\n")]);
+    let said = |args: &[&str]| check(here.path(), args, "").err;
+    let nothing = "no .yaml, .yml or .json file in this folder";
+    let hint = format!("error: examples: {nothing}; the folders inside have 2: read them with -R\n");
+    assert!(said(&["examples"]).starts_with(&hint), "{}", said(&["examples"]));
+    let hint = format!("error: one: {nothing}; the folders inside have 1: read it with -R\n");
+    assert!(said(&["one"]).starts_with(&hint), "{}", said(&["one"]));
+    assert!(!said(&["-R", "examples"]).contains(nothing), "{}", said(&["-R", "examples"]));
+}

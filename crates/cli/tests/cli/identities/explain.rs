@@ -20,13 +20,13 @@ fn explain_tells_who_gets_which_token_and_who_loses_one() {
       it runs under ServiceAccount "log-agent" instead of "default"
       containers that lose the token of "default": web, plain
       agent  injected: Pods with app=web
-               container agent: added, 2 of 4 containers
+               container agent: added, at place 2 of 4 in containers
                ServiceAccount log-agent (SidecarsOnly): its token from the kubelet, in volume sidecarset-sa-b077d031c6eaa197
       iso    injected: Pods with app=web
-               container iso: added, 3 of 4 containers
+               container iso: added, at place 3 of 4 in containers
                ServiceAccount other (Isolate): its token from Secret sidecarset-token-d9298a10d1b07358, without which the Pod does not start, in volume sidecarset-sa-d9298a10d1b07358
       plain  injected: Pods with app=web
-               container plain: added, 4 of 4 containers
+               container plain: added, at place 4 of 4 in containers
     "#);
 }
 
@@ -40,10 +40,10 @@ fn explain_tells_of_a_merged_account_whether_it_is_ready() {
       ServiceAccount sidecarset-merged-c1c364c813e3611b is merged for agent, metrics: ready
       containers that lose the token of "default": web
       agent    injected: Pods with app=web
-                 container agent: added, 2 of 3 containers
+                 container agent: added, at place 2 of 3 in containers
                  ServiceAccount log-agent (SidecarsOnly, Merge): a token of sidecarset-merged-c1c364c813e3611b from the kubelet, in volume sidecarset-sa-d2c429048c77f5de
       metrics  injected: Pods with app=web
-                 container metrics: added, 3 of 3 containers
+                 container metrics: added, at place 3 of 3 in containers
                  ServiceAccount metrics (SidecarsOnly, Merge): a token of sidecarset-merged-c1c364c813e3611b from the kubelet, in volume sidecarset-sa-d2c429048c77f5de
     "#);
     let missing = preview("explain", &(merging() + &accounts(&["log-agent", "metrics"])), &[]);
