@@ -79,7 +79,8 @@ pub struct Situation {
     /// manifests, but not printed; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub sidecar_sets: Vec<PathBuf>,
-    /// The policy's settings: a file of settings, or of the Kubewarden policy that has them.
+    /// The policy's settings: a file of settings, or of the Kubewarden policy that has them. With --cluster, they are by
+    /// default those of the installation there.
     #[arg(long, value_name = "PATH")]
     pub settings: Option<PathBuf>,
     /// The namespace of objects that name none.
