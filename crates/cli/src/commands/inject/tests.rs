@@ -66,7 +66,11 @@ fn injected_by(preview: &Preview, object: &Value, shape: Shape) -> Option<(Value
     let sidecars = match &outcome.said[0].verdict {
         Verdict::Injected(sidecars) | Verdict::Present(sidecars) => sidecars.clone(),
         Verdict::Unmatched => String::new(),
-        Verdict::Refused(..) | Verdict::Forbidden(_) | Verdict::Malformed(_) | Verdict::Ignored(_) => return None,
+        Verdict::Refused(..)
+        | Verdict::Forbidden(_)
+        | Verdict::Malformed(_)
+        | Verdict::NotAsked(_)
+        | Verdict::Ignored(_) => return None,
     };
     Some((serde_json::to_value(&outcome.printed[0].after).unwrap(), sidecars))
 }

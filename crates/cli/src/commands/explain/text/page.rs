@@ -41,7 +41,7 @@ mod tests {
     #[rstest]
     #[case::a_pipe(None, "  a  one two three four five six seven\n")]
     #[case::wide(Some(80), "  a  one two three four five six seven\n")]
-    #[case::narrow(Some(30), "  a  one two three four\n       five six seven\n")]
+    #[case::narrow(Some(28), "  a  one two three four\n       five six seven\n")]
     #[case::narrower_than_any_terminal(Some(3), "  a  one two three four\n       five six seven\n")]
     fn lines_go_on_below_their_text(#[case] columns: Option<usize>, #[case] expected: &str) {
         let mut out = Vec::new();
