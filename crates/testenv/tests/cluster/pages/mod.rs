@@ -69,7 +69,9 @@ impl<'a> Reader<'a> {
         for absent in ABSENT {
             command.args(["--without", absent]);
         }
-        if std::fs::read_to_string(root.join(page)).unwrap().contains(CHART) {
+        // The runner refuses a replacement that no command has.
+        let is_named = std::fs::read_to_string(root.join(page)).unwrap().contains(&format!(" {CHART} "));
+        if is_named {
             command.args(["--replace", CHART, "./charts/pillion"]);
         }
         self.run(command, stand_in).await
