@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Config};
 use pillion::rendering::options::Controller;
 use pillion::rendering::{controller, document};
@@ -15,12 +17,13 @@ use tokio::sync::OnceCell;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Returns the manifest of the rollout controller's ServiceAccount, its rights and its guard.
+/// Returns the manifest of the rollout controller's ServiceAccount, its rights and its guard, in the `systemNamespace`
+/// that the chart and the overlays have.
 fn manifest() -> String {
     let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
     let matches = command.try_get_matches_from(["pillion", "--controllers", "sidecarset-rollout"]).unwrap();
     let options = <Controller as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
-    let mut documents = controller::render(&json!({}), &options).unwrap().documents;
+    let mut documents = controller::render(&json!({"systemNamespace": "pillion-system"}), &options).unwrap().documents;
     documents.retain(|document| {
         let kind = document.object["kind"].as_str().unwrap();
         kind.contains("Role") || kind.starts_with("Validating") || ["Namespace", "ServiceAccount"].contains(&kind)
@@ -63,10 +66,8 @@ impl Guarded {
         let cluster = Cluster::start(Options::new()).await.unwrap();
         let admin = cluster.admin().await.unwrap();
         let namespaces = Api::<Namespace>::all(admin.clone());
-        for name in ["kruise-system", "shop"] {
-            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        }
+        let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         let account = serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
         let accounts = Api::<ServiceAccount>::namespaced(admin.clone(), "shop");
         accounts.create(&PostParams::default(), &account).await.unwrap();
@@ -236,4 +237,22 @@ async fn e24_roll66_the_rollout_controller_may_evict_pods_but_not_in_protected_n
     assert!(error.contains("forbidden"), "{error}");
     post(guarded, "shop", "eviction", &eviction("shop")).await.unwrap();
     assert!(pods(&admin).get_opt("evicted").await.unwrap().is_none());
+}
+
+/// OpenKruise's namespace does not exist here. The controller has to know that, or it is never ready.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rollout_controller_reads_the_lease_of_openkruise_and_no_other_before_its_namespace_exists() {
+    let guarded = guarded().await;
+    let admin = guarded.cluster.admin().await.unwrap();
+    assert!(Api::<Namespace>::all(admin).get_opt("kruise-system").await.unwrap().is_none());
+    let leases = Api::<Lease>::namespaced(Client::try_from(guarded.limited.clone()).unwrap(), "kruise-system");
+    let own = "metadata.name=kruise-manager";
+    assert!(leases.list(&ListParams::default().fields(own)).await.unwrap().items.is_empty());
+    let watch = leases.watch(&WatchParams::default().fields(own).timeout(1), "0").await.unwrap();
+    let events: Vec<WatchEvent<Lease>> = watch.try_collect().await.unwrap();
+    assert!(events.is_empty(), "{events:?}");
+    for others in [ListParams::default(), ListParams::default().fields("metadata.name=other")] {
+        let error = leases.list(&others).await.expect_err("the Leases of others").to_string();
+        assert!(error.contains("forbidden"), "{error}");
+    }
 }
