@@ -132,11 +132,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         assembled = preview::with_cluster(assembled, &cluster, reader, terminal)?;
     }
     let module = preview::module(terminal)?;
-    let webhooks = match &reader {
-        // The policy that the user gives stands for the one of the cluster, its selectors included.
-        Some(reader) if policy.is_none() => Webhooks::read(all(), reader, terminal)?,
-        _ => Webhooks::default(),
-    };
+    // The policy that the user gives stands for the one of the cluster, its selectors included.
+    let webhooks = Webhooks::read(all(), reader.as_deref().filter(|_| policy.is_none()), terminal)?;
     let doubts: Vec<String> = policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
     let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation)
         .under(policy)

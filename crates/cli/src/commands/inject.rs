@@ -117,11 +117,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if let Some(reader) = &reader {
         given.settings = preview::with_cluster(given.settings, &cluster, reader, terminal)?;
     }
-    let webhooks = match &reader {
-        // The policy that the user gives stands for the one of the cluster, its selectors included.
-        Some(reader) if given.policy.is_none() => Webhooks::read(given.manifests(), reader, terminal)?,
-        _ => Webhooks::default(),
-    };
+    // The policy that the user gives stands for the one of the cluster, its selectors included.
+    let asking = reader.as_deref().filter(|_| given.policy.is_none());
+    let webhooks = Webhooks::read(given.manifests(), asking, terminal)?;
     let doubts: Vec<String> = given.policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
     let preview = Preview::new(preview::module(terminal)?, given.settings.value.clone(), cluster, &args.situation)
         .under(given.policy.clone())

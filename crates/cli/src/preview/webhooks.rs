@@ -55,15 +55,16 @@ pub struct NotAsked {
 
 impl Webhooks {
     /// Reads the webhooks of a cluster; a configuration among the manifests replaces the cluster's of the same name.
-    /// Says on `stderr` if the cluster does not allow to read them, and if it has none.
+    /// Says on `stderr` if the cluster does not allow to read them, and if it has none. Without a reader there are none.
     ///
     /// # Errors
     /// [`Trouble`] if the cluster does not answer.
     pub fn read<'a>(
         given: impl IntoIterator<Item = &'a Manifest>,
-        reader: &Reader,
+        reader: Option<&Reader>,
         terminal: &mut Terminal,
     ) -> Result<Self, Trouble> {
+        let Some(reader) = reader else { return Ok(Self::default()) };
         let found = match Self::found(given, reader) {
             Ok(found) => found,
             Err(forbidden @ Trouble::Forbidden { .. }) => {

@@ -354,7 +354,7 @@ fn many_pods_have_a_summary_and_can_be_filtered(#[case] args: &[&str], #[case] s
     assert_eq!(text.code, 1, "the exit code is that of all Pods: {}", text.err);
     assert!(text.out.starts_with(start), "{}", text.out);
     let expected: Vec<String> = pods.iter().map(|name| format!("Pod shop/{name}")).collect();
-    let labels = text.out.lines().filter_map(|line| line.starts_with("Pod ").then(|| line.split(':').next().unwrap()));
+    let labels = text.out.lines().filter(|line| line.starts_with("Pod ")).map(|line| line.split(':').next().unwrap());
     assert_eq!(labels.collect::<Vec<_>>(), expected);
     let json = explain(&["-o", "json"]).json();
     let labels = json.as_array().unwrap().iter().map(|told| told["pod"].as_str().unwrap());
