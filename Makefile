@@ -188,8 +188,8 @@ run:
 	@tools/setup run
 	@test -x "$(FIRST_LOOK)" || echo "Building what shows the difference: one to three minutes on two cores. This is done once, and downloads 70 crates." >&2
 	@$(CARGO) build --package pillion-first-look --locked || { echo "If a download failed: the first build needs the network, once." >&2; exit 1; }
-	@echo "The difference that Pillion makes to the Pod in examples/identity-sidecars-only/app.yaml:" >&2
-	@"$(FIRST_LOOK)" examples/identity-sidecars-only
+	@echo "The difference that Pillion makes to the Deployment in examples/identity-isolate/app.yaml:" >&2
+	@"$(FIRST_LOOK)" examples/identity-isolate
 
 $(BASELINE): crates/accept-everything/src/lib.rs crates/accept-everything/Cargo.toml Cargo.lock
 	$(CARGO) build --package pillion-accept-everything --target=$(TARGET) --profile baseline --target-dir $(TARGET_DIR)/baseline --locked

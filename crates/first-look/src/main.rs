@@ -16,7 +16,7 @@ Usage: pillion-first-look FOLDER
 Prints the difference that the SidecarSets of a folder make to its Pods and workloads. The file settings.yaml of the
 folder, if it has one, holds the policy's settings. `pillion inject FOLDER --diff` can do more.
 
-Example: pillion-first-look examples/identity-sidecars-only
+Example: pillion-first-look examples/identity-isolate
 
 Exit codes: 0 done, 1 if a Pod is refused, 2 for errors.";
 

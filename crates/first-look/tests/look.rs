@@ -96,14 +96,14 @@ fn run(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_program_prints_data_on_stdout_and_the_rest_on_stderr() {
-    let output = run(&["examples/identity-sidecars-only"]);
+    let output = run(&["examples/identity-isolate"]);
     assert_eq!(output.status.code(), Some(0));
-    let expected = include_str!("../../../examples/identity-sidecars-only/expected.diff");
+    let expected = include_str!("../../../examples/identity-isolate/expected.diff");
     let lines = |text: &str| text.lines().filter(|line| !line.contains("updateTimestamp")).map(str::to_owned).collect();
     let (found, expected): (Vec<String>, Vec<String>) =
         (lines(&String::from_utf8(output.stdout).unwrap()), lines(expected));
     assert_eq!(found, expected);
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "Pod shop/web: injected\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "Deployment shop/web: injected\n");
 }
 
 #[rstest]

@@ -293,16 +293,17 @@ fn the_readme_shows_the_example_of_make_run() {
         let lines = yaml.lines().map(|line| line.split('#').next().unwrap().trim_end().to_owned());
         lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
     };
-    let example = text("examples/identity-sidecars-only/sidecarset.yaml");
+    let example = text("examples/identity-isolate/sidecarset.yaml");
     assert_eq!(without_comments(block("yaml")), without_comments(&example));
-    let expected = text("examples/identity-sidecars-only/expected.diff");
+    let expected = text("examples/identity-isolate/expected.diff");
     let mut printed = expected.lines();
     for line in block("diff").lines() {
         assert!(printed.any(|one| one == line), "not printed, or not in this order: {line}");
     }
 }
 
-/// The README's SidecarSet gives the Pod of its command the containers and mounts that the README shows.
+/// The README's SidecarSet gives the Pod of its command what the README shows: the app keeps its ServiceAccount and its
+/// token, which the API server mounts, and the log agent mounts another one.
 #[test]
 fn the_readme_shows_what_its_sidecar_set_does() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
@@ -311,13 +312,14 @@ fn the_readme_shows_what_its_sidecar_set_does() {
         let (_, rest) = readme.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0
     };
-    // The Pod that `kubectl --namespace shop run web --image nginx --labels logs=collect` sends.
+    // The Pod that `kubectl --namespace shop run web --image nginx --labels logs=collect` sends, with `--overrides`.
     assert!(block("sh").contains("kubectl --namespace shop run web --image nginx --labels logs=collect"));
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web", "namespace": "shop", "labels": {"logs": "collect"}},
-        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+        "spec": {"serviceAccountName": "web", "containers": [{"name": "web", "image": "nginx"}]},
     });
+    assert!(block("sh").contains("--overrides '{\"spec\": {\"serviceAccountName\": \"web\"}}'"));
     let folder = tempfile::tempdir().unwrap();
     let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}});
     assert!(block("sh").contains("--set settings.featureGates.SidecarSetServiceAccountInjection=true"));
@@ -331,8 +333,13 @@ fn the_readme_shows_what_its_sidecar_set_does() {
     let injected: Value = serde_json::from_str(&run.out).unwrap();
     let shown = injected["spec"]["containers"].as_array().unwrap().iter().map(|container| {
         let mounts = container["volumeMounts"].as_array().into_iter().flatten();
-        let paths: Vec<_> = mounts.map(|mount| mount["mountPath"].as_str().unwrap()).collect();
-        format!("{}: {}", container["name"].as_str().unwrap(), paths.join(" ")).trim_end().to_owned()
+        let names: Vec<_> = mounts.map(|mount| mount["name"].as_str().unwrap()).collect();
+        format!("{}: {}", container["name"].as_str().unwrap(), names.join(" "))
     });
-    assert_eq!(shown.collect::<Vec<_>>(), block("text").lines().collect::<Vec<_>>(), "{injected:#}");
+    let by_api_server = "kube-api-access-…";
+    let expected = block("text").replace(by_api_server, "");
+    assert!(block("text").contains(&format!("web: {by_api_server}\n")));
+    assert_eq!(shown.collect::<Vec<_>>(), expected.lines().collect::<Vec<_>>(), "{injected:#}");
+    assert_eq!(injected["spec"]["serviceAccountName"], "web");
+    assert_eq!(injected["spec"].get("automountServiceAccountToken"), None);
 }

@@ -31,7 +31,9 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     reader.read("README.md", &["--from", INSTALL], node.run()).await;
 
     // The guide begins with the installation, and ends in the mode `Isolate`.
-    reader.type_in("kubectl delete sidecarset log-agent && kubectl delete namespace shop", node.run()).await;
+    // Its namespace stays: the controller has a Role there.
+    reader.type_in("kubectl delete sidecarset log-agent", node.run()).await;
+    reader.type_in("kubectl --namespace shop delete serviceaccounts web log-agent", node.run()).await;
     reader.read("docs/guides/own-identity.md", &[], node.run()).await;
     let web = pod(&cluster, "shop", "app=web").await;
     assert_eq!(web["spec"]["serviceAccountName"], "web");
