@@ -50,8 +50,8 @@ const EXAMPLES: &str = "Examples:
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
-ControllerRevisions, Namespaces, Roles with their bindings, and the ConfigMap kruise-configuration are taken into \
-account if given. Other documents are passed over. Errors are those for which the policy refuses the settings, the \
+ControllerRevisions, Namespaces, Roles with their bindings, the ConfigMap kruise-configuration, and the ServiceAccounts \
+that Pods and workloads name are taken into account if given. Other documents are passed over. Errors are those for which the policy refuses the settings, the \
 SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
 probably unintended. Policies are checked together, since one may cover requests that another does not.
 
@@ -200,7 +200,10 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     findings.extend(sets::refused_without_gate(&sets, &settings, &folders, before));
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
-    findings.extend(lint::all(&lint::Everything { documents, settings: &settings, spots: &every, sets: &sets }));
+    let everything = lint::Everything { documents, settings: &settings, spots: &every, sets: &sets };
+    findings.extend(lint::all(&everything));
+    let accounts = lint::compare_accounts(&everything);
+    findings.extend(accounts.findings);
     let policies = of(Role::Policy).chain(of(Role::PolicyGroup));
     findings.extend(policies.flat_map(|document| kubewarden::judge(&Spot::document(&document.manifest))));
     findings.extend(shoots::judge(documents, before, &settings));
@@ -215,6 +218,12 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
         notes.push(
             "SidecarSets that are applied to the cluster are not injected under settings without bundleRef; the chart and \
              `pillion manifest` add it to settings without SidecarSets, unless it is null",
+        );
+    }
+    if accounts.is_mode_left_out {
+        notes.push(
+            "a SidecarSet without serviceAccountMode has the mode SidecarsOnly: in Pods that have a ServiceAccount of \
+             their own, its containers go without theirs; the mode Isolate gives it to them in every Pod",
         );
     }
     if of(Role::Shoot).next().is_some() && !settings.is_empty() && !shoots::are_on(&settings) {

@@ -5,6 +5,7 @@ mod beside;
 mod bundled;
 mod identities;
 mod kubewarden;
+mod own_account;
 mod policies;
 mod roles;
 mod sarif;

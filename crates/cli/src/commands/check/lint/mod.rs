@@ -5,6 +5,7 @@ mod controllers;
 mod cost;
 mod fields;
 mod matching;
+mod own_account;
 mod policy;
 mod rights;
 mod rollout;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use self::bundle_ref::is_missing as lacks_bundle_ref;
 pub use self::cost::is_costly_in_a_policy;
+pub use self::own_account::compare as compare_accounts;
 pub use self::policy::admits_sets;
 use super::documents::{Document, Role};
 use super::identity;
