@@ -292,6 +292,41 @@ fn commands_that_a_document_shows_work(
     }
 }
 
+/// On a phone, a wide table and a long command are read by scrolling to and fro.
+#[rstest]
+fn a_first_page_fits_a_narrow_screen(
+    #[files("../../README.md")]
+    #[files("../../docs/README.md")]
+    #[files("../../docs/from-source.md")]
+    #[files("../../docs/quickstart*.md")]
+    #[files("../../docs/rollouts.md")]
+    #[files("../../docs/try.md")]
+    #[files("../../docs/guides/*.md")]
+    document: PathBuf,
+) {
+    const COLUMNS: usize = 4;
+    const WIDTH: usize = 80;
+    // The commands of these pages fit, too.
+    const NARROW: [&str; 5] =
+        ["README.md", "from-source.md", "quickstart.md", "quickstart-standalone.md", "roll-out.md"];
+    let is_narrow = document.file_name().is_some_and(|name| NARROW.iter().any(|narrow| name == *narrow));
+    let mut block = None;
+    for line in text(&document).lines() {
+        match (line.trim_start().strip_prefix("```"), block.as_deref()) {
+            (Some(_), Some(_)) => block = None,
+            (Some(language), None) => block = Some(language.to_owned()),
+            (None, Some("sh" | "console" | "yaml")) => {
+                assert!(!is_narrow || line.chars().count() <= WIDTH, "longer than {WIDTH} characters: {line}");
+            }
+            (None, Some(_)) => {}
+            (None, None) => {
+                let columns = line.replace("\\|", "").matches('|').count().saturating_sub(1);
+                assert!(!line.starts_with('|') || columns <= COLUMNS, "more than {COLUMNS} columns: {line}");
+            }
+        }
+    }
+}
+
 /// Returns the pictures of the repository that a document shows, each with the text in place of it.
 fn shown(document: &Path) -> Vec<(String, PathBuf)> {
     let text = text(document);

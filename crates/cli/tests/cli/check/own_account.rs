@@ -48,9 +48,9 @@ fn idp2_a_pod_with_an_account_of_its_own_is_named() {
 
 #[test]
 fn idp2_a_mode_that_is_written_is_the_place_and_several_workloads_are_counted() {
-    let apps = [deployment("one", "x"), deployment("two", "y"), deployment("three", "x")].join("---\n");
+    let apps = [deployment("one", "web"), deployment("two", "store"), deployment("three", "web")].join("---\n");
     let found = beside(&logs("  serviceAccountMode: SidecarsOnly\n"), GATE, &apps);
-    let expected = "warning 10:23 spec.serviceAccountMode: Deployment shop/one has the ServiceAccount \"x\" of its own, \
+    let expected = "warning 10:23 spec.serviceAccountMode: Deployment shop/one has the ServiceAccount \"web\" of its own, \
                     and so have 2 other objects: this SidecarSet is injected there without \"logs\"";
     assert!(found.len() == 1 && found[0].starts_with(expected), "{found:#?}");
 }
@@ -61,11 +61,19 @@ fn idp2_a_mode_that_is_written_is_the_place_and_several_workloads_are_counted() 
 #[case::under_default("serviceAccountName: default, ", "", GATE, 0)]
 #[case::under_the_account_of_the_sidecars("serviceAccountName: logs, ", "", GATE, 0)]
 #[case::under_a_merged_account("serviceAccountName: sidecarset-merged-0123, ", "", GATE, 0)]
-#[case::mode_pod("serviceAccountName: shop, ", "  serviceAccountMode: Pod\n",
-    "featureGates: {SidecarSetServiceAccountInjection: true}\nserviceAccounts: {allowPodMode: true}\n", 1)]
+#[case::mode_pod(
+    "serviceAccountName: shop, ",
+    "  serviceAccountMode: Pod\n",
+    "featureGates: {SidecarSetServiceAccountInjection: true}\nserviceAccounts: {allowPodMode: true}\n",
+    1
+)]
 #[case::mode_isolate("serviceAccountName: shop, ", "  serviceAccountMode: Isolate\n", GATE, 0)]
-#[case::settings_isolate("serviceAccountName: shop, ", "",
-    "featureGates: {SidecarSetServiceAccountInjection: true}\nserviceAccounts: {onAppServiceAccount: Isolate}\n", 0)]
+#[case::settings_isolate(
+    "serviceAccountName: shop, ",
+    "",
+    "featureGates: {SidecarSetServiceAccountInjection: true}\nserviceAccounts: {onAppServiceAccount: Isolate}\n",
+    0
+)]
 fn idp2_a_pod_is_told_only_if_it_keeps_its_account(
     #[case] spec: &str,
     #[case] fields: &str,
@@ -88,7 +96,8 @@ fn idp2_a_pod_that_is_not_selected_is_not_told(#[case] from: &str, #[case] to: &
 #[test]
 fn idp2_a_canary_takes_the_place_of_its_base() {
     let annotations = "  annotations: {apps.kruise.io/sidecarset-canary: 'true', apps.kruise.io/sidecarset-base: a}\n";
-    let canary = logs("  serviceAccountMode: Isolate\n").replace("  name: a\nspec", &format!("  name: b\n{annotations}spec"));
+    let canary =
+        logs("  serviceAccountMode: Isolate\n").replace("  name: a\nspec", &format!("  name: b\n{annotations}spec"));
     let others = [pod("serviceAccountName: shop, "), canary].join("---\n");
     let found = beside(&logs(""), GATE, &others);
     assert!(!found.iter().any(|line| line.contains("of its own")), "{found:#?}");

@@ -54,8 +54,8 @@ impl<'a> Yielding<'a> {
         let Declared { service_account, mode, .. } = Declared::of(&subject.set).ok()?;
         let account = service_account.filter(|_| mode != Mode::Isolate)?;
         let set = &subject.set;
-        let has_mode = set.spec(&[MODE.name]).is_some_and(|mode| !mode.is_null())
-            || !set.annotation(MODE.annotation).is_empty();
+        let has_mode =
+            set.spec(&[MODE.name]).is_some_and(|mode| !mode.is_null()) || !set.annotation(MODE.annotation).is_empty();
         Some(Self { subject, account, has_mode })
     }
 
