@@ -47,6 +47,8 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     reader.read("docs/try.md", &[], node.run()).await;
     reader.read("docs/guides/refused.md", &[], node.run()).await;
     reader.read("docs/guides/cloud-identities.md", &[], node.run()).await;
+    // The folder is a repository now. Each of the pages before has written a SidecarSet of one name.
+    reader.type_in("rm -r sets refused.yaml", node.run()).await;
     reader.read("docs/guides/ci.md", &[], node.run()).await;
 
     reader.read("docs/guides/roll-out.md", &["--until", "The way back"], node.run()).await;
