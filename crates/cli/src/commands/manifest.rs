@@ -205,7 +205,7 @@ fn module_of(policy: Option<&Value>) -> anyhow::Result<Option<String>> {
 /// Whether `pillion manifest kubewarden` writes files with this stem. Excludes the SidecarSet definition: deleting it
 /// from a cluster deletes all SidecarSets.
 fn is_for_kubewarden(stem: &str) -> bool {
-    stem == "rbac" || stem.starts_with("policy-")
+    stem == "rbac" || stem == kubewarden::READERS || stem.starts_with("policy-")
 }
 
 /// Whether `pillion manifest standalone` or `controller` writes files with this stem.

@@ -12,9 +12,11 @@ use super::crd::{self, Conversion};
 use super::document::{Document, metadata};
 use super::needs::Read;
 use super::options::{Enforcement, Kubewarden, SidecarSets};
-use super::{Input, Rendered, namespaces};
+use super::{Input, Rendered, namespaces, readers};
 use crate::bundling::{Bundled, bundled};
 
+/// The file of the role of people who read SidecarSets. It is none of the policy server's rights.
+pub const READERS: &str = "sidecarsets-view";
 /// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 /// The time limit of an evaluation in seconds, including look-ups. Kubewarden's default of 2 can expire after one
@@ -48,6 +50,7 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
         has_system_namespace: !common.no_system_role,
     };
     let mut documents = access::for_settings("rbac", &input.needs, reader);
+    documents.push(readers::document(READERS, &common.name));
     if options.crd {
         documents.push(crd::document(&common.name, &Conversion::None, &Value::Null));
     }

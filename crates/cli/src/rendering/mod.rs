@@ -16,6 +16,7 @@ mod namespaces;
 pub mod needs;
 pub mod options;
 pub mod process;
+pub mod readers;
 pub mod standalone;
 
 use std::collections::BTreeSet;

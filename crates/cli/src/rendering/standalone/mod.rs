@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::access::{self, Reader};
 use super::crd::{self, Conversion};
 use super::options::{Certificates, Standalone};
-use super::process;
 use super::{Input, Rendered, namespaces};
+use super::{process, readers};
 
 /// Returns the objects for these settings.
 ///
@@ -38,6 +38,7 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     };
     documents.extend(access::for_settings(process::RBAC, &input.needs, reader));
     documents.extend(rights::documents(options, &input.needs));
+    documents.push(readers::document(process::RBAC, &common.name));
     documents.push(process.settings(&text));
     documents.extend(certificates::documents(options));
     documents.push(server::service(process));

@@ -163,13 +163,17 @@ systemNamespace: pillion-system
 bundleRef: {namespace: pillion-system, name: pillion-bundle}
 ";
 
-/// Returns the rights in Roles and `ClusterRole`s of rendered objects, wherever they hold.
+/// Returns the rights of the policy server in Roles and `ClusterRole`s of rendered objects, wherever they hold. One role
+/// is for people.
 fn rendered_rights(settings: &str) -> BTreeSet<Vec<String>> {
     let arguments = ["manifest", "kubewarden", "--any-sidecar-sets", "--settings", "-"];
     let output = Command::cargo_bin("pillion").unwrap().args(arguments).write_stdin(settings).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let objects = objects("rendered", &String::from_utf8(output.stdout).unwrap());
+    let is_for_people =
+        |role: &Value| role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true";
     let roles = objects.iter().filter(|object| matches!(object["kind"].as_str(), Some("Role" | "ClusterRole")));
+    let roles = roles.filter(|role| !is_for_people(role));
     roles.flat_map(|role| combinations(&role["rules"], &["apiGroups", "resources", "verbs"])).collect()
 }
 

@@ -23,7 +23,7 @@ fn run(args: &[&str], stdin: &str) -> (i32, String, String) {
 fn stdout_is_data_and_stderr_says_what_it_is() {
     let (code, out, err) = run(&["kubewarden", "--settings", "-"], "sidecarSets: []\n");
     assert_eq!(code, 0);
-    assert_eq!(super::objects("out", &out).len(), 8);
+    assert_eq!(super::objects("out", &out).len(), 9);
     insta::assert_snapshot!(err, @r#"
       ClusterRole pillion
       ClusterRoleBinding pillion
@@ -31,6 +31,7 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
       RoleBinding kruise-system/pillion
       Role pillion-system/pillion-bundle
       RoleBinding pillion-system/pillion-bundle
+      ClusterRole pillion-sidecarsets-view
       ClusterAdmissionPolicy pillion-pods
       ClusterAdmissionPolicy pillion-sidecarsets
     note: the settings have no SidecarSets, so bundleRef names the ConfigMap "pillion-system/pillion-bundle", which the controller `bundle` keeps (`pillion manifest controller`): until it is there, Pods are refused; bundleRef: null in the settings leaves it out
@@ -117,7 +118,8 @@ fn files_that_are_not_needed_any_longer_are_removed() {
             "policy-other.yaml",
             "policy-pods.yaml",
             "policy-sidecarsets.yaml",
-            "rbac.yaml"
+            "rbac.yaml",
+            "sidecarsets-view.yaml",
         ]
     );
     assert!(err.contains("removed ") && err.contains("policy-guards.yaml: an earlier run wrote it"), "{err}");
@@ -133,7 +135,8 @@ fn files_that_are_not_needed_any_longer_are_removed() {
             "policy-pods.json",
             "policy-sidecarsets.json",
             "rbac.json",
-            "sidecarset-crd.yaml"
+            "sidecarset-crd.yaml",
+            "sidecarsets-view.json"
         ]
     );
 }
@@ -224,7 +227,7 @@ fn files_are_written_one_for_each_object_and_one_for_all_rights() {
     let (code, printed, err) =
         run(&["standalone", "--settings", "deploy/policy-pods.yaml", "--output-dir", out.to_str().unwrap()], "");
     assert_eq!((code, printed.as_str()), (0, ""));
-    assert!(err.starts_with(&format!("18 objects in 10 files in {}\n", out.display())), "{err}");
+    assert!(err.starts_with(&format!("19 objects in 10 files in {}\n", out.display())), "{err}");
     let mut names: Vec<String> =
         fs::read_dir(&out).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -241,7 +244,7 @@ fn files_are_written_one_for_each_object_and_one_for_all_rights() {
     11-validating-webhooks.yaml
     ");
     let rights = fs::read_to_string(out.join("02-rbac.yaml")).unwrap();
-    assert_eq!(super::objects("rights", &rights).len(), 9);
+    assert_eq!(super::objects("rights", &rights).len(), 10);
 }
 
 /// Every form with every controller: the folder has the objects of stdout, and the message counts them.

@@ -186,7 +186,7 @@ fn what_the_settings_have_is_not_read() {
         "patchPodMetadataWhitelist": {"rules": []},
     });
     let rendered = for_kubewarden(&settings, &["--without", "sidecarsets"]);
-    assert_eq!(titles(&rendered), ["ClusterAdmissionPolicy pillion-pods"]);
+    assert_eq!(titles(&rendered), ["ClusterRole pillion-sidecarsets-view", "ClusterAdmissionPolicy pillion-pods"]);
     assert!(object(&rendered, "ClusterAdmissionPolicy pillion-pods")["spec"].get("contextAwareResources").is_none());
 }
 

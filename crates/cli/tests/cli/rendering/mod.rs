@@ -162,8 +162,9 @@ fn metadata() -> Value {
     json!({"rules": all("rules"), "contextAwareResources": all("contextAwareResources")})
 }
 
-/// Returns the permissions that the roles of a rendering grant.
+/// Returns the permissions that the roles of a rendering grant to Pillion. One role is for people.
 fn granted(rendered: &Rendered) -> BTreeSet<Vec<String>> {
     let roles = rendered.documents.iter().filter(|document| document.object["rules"].is_array());
+    let roles = roles.filter(|role| role.object["metadata"]["name"] != "pillion-sidecarsets-view");
     roles.flat_map(|role| combinations(&role.object["rules"], &GRANT)).collect()
 }

@@ -7,8 +7,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{
-    RULE, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain, rendered_from,
-    standalone, titles,
+    RULE, Rendered, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain,
+    rendered_from, standalone, titles,
 };
 
 fn webhooks(settings: &Value, flags: &[&str]) -> Vec<(String, Value)> {
@@ -35,6 +35,7 @@ fn objects_are_in_the_order_in_which_they_are_applied() {
     ClusterRoleBinding pillion-certificates
     Role pillion-system/pillion-certificates
     RoleBinding pillion-system/pillion-certificates
+    ClusterRole pillion-sidecarsets-view
     ConfigMap pillion-system/pillion-settings
     Service pillion-system/pillion
     Deployment pillion-system/pillion
@@ -117,6 +118,21 @@ fn the_cluster_starts_without_the_server() {
         assert_eq!(webhook["sideEffects"], "None");
         assert_eq!(webhook["matchPolicy"], "Equivalent");
     }
+}
+
+/// Both ways, people may be allowed to read SidecarSets, and nobody is allowed to write them.
+#[rstest]
+#[case::standalone(standalone(&plain(), &[]))]
+#[case::kubewarden(for_kubewarden(&plain(), &[]))]
+fn view_includes_reading_sidecar_sets(#[case] rendered: Rendered) {
+    let role = object(&rendered, "ClusterRole pillion-sidecarsets-view");
+    assert_eq!(role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
+    assert_eq!(
+        role["rules"],
+        json!([{"apiGroups": ["apps.kruise.io"], "resources": ["sidecarsets"], "verbs": ["get", "list", "watch"]}])
+    );
+    let binds = |role: &str| rendered.documents.iter().any(|it| it.object["roleRef"]["name"] == role);
+    assert!(!binds("pillion-sidecarsets-view"), "the cluster's administrators say who reads all SidecarSets");
 }
 
 /// The server may read what the look-ups need, and change its own objects.
