@@ -22,6 +22,55 @@
 {{- include "pillion.checkKubewarden" . -}}
 {{- include "pillion.checkDefinition" . -}}
 {{- include "pillion.checkController" . -}}
+{{- include "pillion.checkAutoscaling" . -}}
+{{- include "pillion.checkDisruptionBudget" . -}}
+{{- range (default dict .Values.rbac).sidecarSetReaders -}}
+{{- if and (eq .kind "ServiceAccount") (not .namespace) -}}
+{{- fail (printf "rbac.sidecarSetReaders has the ServiceAccount %q without a namespace; add namespace" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $process := list "server" "controller" -}}
+{{- $values := index $.Values $process -}}
+{{- range default list $values.extraArgs -}}
+{{- if and (hasPrefix "--log-level" .) (ne (default "info" $values.logLevel) "info") -}}
+{{- fail (printf "%s.logLevel is %q, and %s.extraArgs has %q: the process takes one of them. Remove it from extraArgs" $process $values.logLevel $process .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "pillion.checkAutoscaling" -}}
+{{- with .Values.server.autoscaling -}}
+{{- if .enabled -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) -}}
+{{- fail (printf "server.autoscaling.minReplicas is %d, and maxReplicas is %d; set maxReplicas to at least minReplicas" (int .minReplicas) (int .maxReplicas)) -}}
+{{- end -}}
+{{- if not (dig "requests" "cpu" "" (default dict $.Values.server.resources)) -}}
+{{- fail "server.autoscaling.enabled is true, and server.resources.requests.cpu is absent: the autoscaler measures a percentage of it. Set server.resources.requests.cpu" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A number of Pods that must stay, and that a process does not exceed, stops every drain of its nodes. */}}
+{{- define "pillion.checkDisruptionBudget" -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- $min := get . "minAvailable" -}}
+{{- $hasMin := ne (toString $min) "" -}}
+{{- if and $hasMin (ne (toString (get . "maxUnavailable")) "") -}}
+{{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable are both set; a PodDisruptionBudget takes one of them. Remove one" -}}
+{{- end -}}
+{{- if and .enabled $hasMin (not (kindIs "string" $min)) -}}
+{{- $replicas := dict -}}
+{{- if not $.Values.kubewarden.enabled }}{{ $_ := set $replicas (ternary "server.autoscaling.minReplicas" "server.replicas" (dig "autoscaling" "enabled" false $.Values.server)) (include "pillion.replicas" $.Values.server | int) }}{{ end -}}
+{{- if $.Values.controller.enabled }}{{ $_ := set $replicas "controller.replicas" (int $.Values.controller.replicas) }}{{ end -}}
+{{- range $value, $number := $replicas -}}
+{{- if and (gt $number 1) (ge (int $min) $number) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable is %d, and %s is %d: no node with such a Pod could be drained. Use podDisruptionBudget.maxUnavailable, or a percentage below 100%%" (int $min) $value $number) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "pillion.checkServer" -}}

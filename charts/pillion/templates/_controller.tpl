@@ -71,6 +71,7 @@ metadata:
   name: {{ .name }}-ceiling
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 aggregationRule:
   clusterRoleSelectors:
   - matchLabels:
@@ -82,6 +83,7 @@ metadata:
   name: {{ .name }}-ceiling
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
@@ -100,6 +102,7 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
     pillion.dev/merged-ceiling: "true"
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 rules:
 {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -168,6 +171,7 @@ metadata:
   name: {{ .name }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 spec:
   {{- toYaml $policy | nindent 2 }}
 ---
@@ -177,6 +181,7 @@ metadata:
   name: {{ .name }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 spec:
   {{- set $guard.ValidatingAdmissionPolicyBinding "policyName" .name | toYaml | nindent 2 }}
 {{- end -}}

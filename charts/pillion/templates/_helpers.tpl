@@ -1,6 +1,12 @@
-{{/* The name of the objects. */}}
+{{/* The name of the objects. As in other charts, a release's name that contains the chart's other name is not extended. */}}
 {{- define "pillion.fullname" -}}
-{{- default .Release.Name .Values.fullnameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if or (not .Values.nameOverride) (contains .Values.nameOverride .Release.Name) -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Values.nameOverride -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The labels of an object: root, instance and component. */}}
@@ -15,6 +21,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
+{{/* The annotations of an object: root, and own, a list of maps besides commonAnnotations. A later map wins. */}}
+{{- define "pillion.annotations" -}}
+{{- $all := dict -}}
+{{- range prepend (default list .own) .root.Values.commonAnnotations }}{{ $all = mergeOverwrite $all (default dict .) }}{{ end -}}
+{{- with $all }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end -}}
+{{- end -}}
+
 {{/* The labels that selectors use: instance and component. They stay the same in every version. */}}
 {{- define "pillion.selector" -}}
 app.kubernetes.io/name: pillion
@@ -22,20 +38,33 @@ app.kubernetes.io/instance: {{ .instance }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* The image of the server and of the controllers. */}}
+{{/* The image of the server, of the controllers and of the Jobs. */}}
 {{- define "pillion.image" -}}
+{{- $repository := include "pillion.mirrored" (dict "root" . "repository" .Values.image.repository) -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ default (printf "v%s" $.Chart.AppVersion) .tag }}
+{{ $repository }}:{{ default (printf "v%s" $.Chart.AppVersion) .tag }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The module that Kubewarden's policies run. */}}
+{{/* The module that Kubewarden's policies run. kubewarden.module is a whole address, which stays as it is. */}}
 {{- define "pillion.module" -}}
-{{- default (printf "registry://ghcr.io/pillion/policies/pillion:v%s" .Chart.AppVersion) .Values.kubewarden.module -}}
+{{- $repository := include "pillion.mirrored" (dict "root" . "repository" "ghcr.io/pillion/policies/pillion") -}}
+{{- default (printf "registry://%s:v%s" $repository .Chart.AppVersion) .Values.kubewarden.module -}}
+{{- end -}}
+
+{{/* A repository in the registry of global.imageRegistry, if there is one: root and repository. Of a repository, the part
+before the first slash is a registry if it has a dot or a colon or is localhost, as for docker pull. */}}
+{{- define "pillion.mirrored" -}}
+{{- $registry := dig "imageRegistry" "" (default dict .root.Values.global) | trimSuffix "/" -}}
+{{- if $registry -}}
+{{ $registry }}/{{ regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" .repository "" }}
+{{- else -}}
+{{ .repository }}
+{{- end -}}
 {{- end -}}
 
 {{/* Whether this release has the SidecarSet definition: "true" or empty. A definition that OpenKruise or another release

@@ -1,11 +1,13 @@
 {{/*
 A process of Pillion in the cluster, the server or controllers: its ServiceAccount, settings, Deployment,
 PodDisruptionBudget and NetworkPolicy. Given are root, state, name, component, values (server or controller), arguments,
-ports (name and number), grace, and volume (a Secret, or nothing).
+ports (name and number), grace, and secret (the one with the certificate, or nothing). An autoscaler counts the Pods if
+values.autoscaling.enabled.
 */}}
 {{- define "pillion.process" -}}
 {{- $labels := include "pillion.labels" (dict "root" .root "instance" .name "component" .component) }}
 {{- $selector := include "pillion.selector" (dict "instance" .name "component" .component) }}
+{{- $isAutoscaled := dig "autoscaling" "enabled" false .values }}
 ---
 apiVersion: v1
 kind: ServiceAccount
@@ -14,6 +16,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root "own" (list (dig "serviceAccount" "annotations" dict .values))) }}
 automountServiceAccountToken: false
 ---
 # The process reads the settings again when they change, and keeps the old ones where the new ones are invalid: nothing
@@ -25,6 +28,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 data:
   settings.yaml: |
     {{- toYaml .state.settings | nindent 4 }}
@@ -36,8 +40,11 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root "own" (list .values.deploymentAnnotations)) }}
 spec:
+  {{- if not $isAutoscaled }}
   replicas: {{ .values.replicas }}
+  {{- end }}
   selector:
     matchLabels:
       {{- $selector | nindent 6 }}
@@ -96,9 +103,15 @@ spec:
           image: {{ include "pillion.image" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args:
-            {{- range concat .arguments (default list .values.extraArgs) }}
+            {{- $level := default "info" .values.logLevel }}
+            {{- $logging := ternary list (list (printf "--log-level=%s" $level)) (eq $level "info") }}
+            {{- range concat .arguments $logging (default list .values.extraArgs) }}
             - {{ . | quote }}
             {{- end }}
+          {{- with .values.extraEnv }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
           ports:
             {{- range .ports }}
             - name: {{ .name }}
@@ -116,10 +129,7 @@ spec:
             {{- toYaml . | nindent 12 }}
           {{- end }}
           securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities:
-              drop: [ALL]
+            {{- include "pillion.containerSecurityContext" .root | nindent 12 }}
           volumeMounts:
             # The whole folder is mounted, so that changes reach the process.
             - name: settings
@@ -130,6 +140,9 @@ spec:
               mountPath: /etc/pillion-tls
               readOnly: true
             {{- end }}
+            {{- with .values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
       volumes:
         - name: settings
           configMap:
@@ -139,9 +152,16 @@ spec:
           secret:
             secretName: {{ . }}
         {{- end }}
-{{- if and .root.Values.podDisruptionBudget.enabled (gt (int .values.replicas) 1) }}
+        {{- with .values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- if $isAutoscaled }}
+{{- include "pillion.autoscaler" . }}
+{{- end }}
+{{- $budget := .root.Values.podDisruptionBudget }}
+{{- if and $budget.enabled (gt (include "pillion.replicas" .values | int) 1) }}
 ---
-# Drains take one Pod at a time. A Pod that is not ready anyway does not block the drain of a node.
+# How many Pods a drain may take at a time. A Pod that is not ready anyway does not block the drain of a node.
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -149,8 +169,15 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 spec:
-  maxUnavailable: 1
+  {{- $min := get $budget "minAvailable" }}
+  {{- $max := get $budget "maxUnavailable" }}
+  {{- if ne (toString $min) "" }}
+  minAvailable: {{ $min }}
+  {{- else }}
+  maxUnavailable: {{ ternary 1 $max (eq (toString $max) "") }}
+  {{- end }}
   selector:
     matchLabels:
       {{- $selector | nindent 6 }}
@@ -166,6 +193,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- $labels | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 spec:
   podSelector:
     matchLabels:
@@ -185,6 +213,50 @@ spec:
       port: {{ . }}
     {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* The security context of a container. Without a value, as in an upgrade with the values of an earlier version, it is
+what the Pod Security Standard "restricted" asks for. */}}
+{{- define "pillion.containerSecurityContext" -}}
+{{- $restricted := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- toYaml (default $restricted .Values.containerSecurityContext) -}}
+{{- end -}}
+
+{{/* The number of Pods that a process has at least: its values. */}}
+{{- define "pillion.replicas" -}}
+{{- if dig "autoscaling" "enabled" false . }}{{ .autoscaling.minReplicas }}{{ else }}{{ .replicas }}{{ end -}}
+{{- end -}}
+
+{{/* The autoscaler of a process: root, name, component and values. */}}
+{{- define "pillion.autoscaler" -}}
+{{- $scaling := .values.autoscaling }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "pillion.labels" (dict "root" .root "instance" .name "component" .component) | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ .name }}
+  minReplicas: {{ $scaling.minReplicas }}
+  maxReplicas: {{ $scaling.maxReplicas }}
+  metrics:
+  - type: Resource
+    resource:
+      name: cpu
+      target:
+        type: Utilization
+        averageUtilization: {{ $scaling.targetCPUUtilizationPercentage }}
+  {{- with $scaling.behavior }}
+  behavior:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{/* A probe: path, period and failures. */}}

@@ -13,6 +13,7 @@ metadata:
 {{- end }}
   labels:
     {{- include "pillion.labels" (dict "root" .root "instance" .instance "component" "rbac") | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 rules:
 {{- range .rules }}
 {{- with .why }}
@@ -30,6 +31,7 @@ metadata:
 {{- end }}
   labels:
     {{- include "pillion.labels" (dict "root" .root "instance" .instance "component" "rbac") | nindent 4 }}
+  {{- include "pillion.annotations" (dict "root" $.root) }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ $kind }}
@@ -55,5 +57,13 @@ subjects:
 {{- end }}
 {{- with .state.settings.bundleRef }}
 {{- include "pillion.role" (merge (dict "name" (printf "%s-bundle" $.state.name) "namespace" .namespace "rules" (ternary $data.watchedBundle $data.bundle (eq $.from "server"))) $common) }}
+{{- end }}
+{{- end -}}
+
+{{/* The subjects of a binding, from a list of the values: users and groups have an API group, ServiceAccounts none. */}}
+{{- define "pillion.subjects" -}}
+{{- range . }}
+{{- $group := ternary dict (dict "apiGroup" "rbac.authorization.k8s.io") (eq .kind "ServiceAccount") }}
+- {{ merge (deepCopy .) $group | toYaml | nindent 2 | trim }}
 {{- end }}
 {{- end -}}

@@ -28,10 +28,7 @@ metadata:
   name: {{ $state.name }}
   labels:
     {{- include "pillion.labels" (dict "root" $root "instance" $state.name "component" "webhook") | nindent 4 }}
-  {{- with include "pillion.injectCa" $root }}
-  annotations:
-    {{- . | nindent 4 }}
-  {{- end }}
+  {{- include "pillion.annotations" (dict "root" $.root "own" (list (include "pillion.injectCa" $.root | fromYaml))) }}
 webhooks:
 {{- range $part := $state.parts }}
 {{- if eq $part.mutates $.mutates }}

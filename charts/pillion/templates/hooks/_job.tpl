@@ -48,8 +48,5 @@ template:
         limits:
           memory: 128Mi
       securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities:
-          drop: [ALL]
+        {{- include "pillion.containerSecurityContext" .root | nindent 8 }}
 {{- end -}}

@@ -111,6 +111,36 @@ fn every_value_is_documented() {
     assert_eq!(without, Vec::<Vec<String>>::new());
 }
 
+/// Returns the path of each value that a schema names, groups of values included. The content of `settings` is the
+/// policy's, and a list or map of the user has no named values.
+fn named_values(schema: &Value, whole: &Value, at: &[String], found: &mut Vec<Vec<String>>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(place) => whole.pointer(place.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
+    for (key, value) in schema["properties"].as_object().into_iter().flatten() {
+        let path = [at, std::slice::from_ref(key)].concat();
+        found.push(path.clone());
+        if path != ["settings"] {
+            named_values(value, whole, &path, found);
+        }
+    }
+}
+
+/// Every value that the schema allows is in values.yaml, and `chart::every_value_has_an_effect` of the cluster tests
+/// changes each of those: so no value passes the schema and is read by no template.
+#[test]
+fn every_value_of_the_schema_has_a_default() {
+    let schema: Value = serde_json::from_str(&text("charts/pillion/values.schema.json")).unwrap();
+    let mut named = Vec::new();
+    named_values(&schema, &schema, &[], &mut named);
+    assert!(named.len() > 100, "{}", named.len());
+    let values = values();
+    let is_there = |path: &Vec<String>| path.iter().try_fold(&values, |value, key| value.get(key)).is_some();
+    let without: Vec<_> = named.into_iter().filter(|path| !is_there(path)).collect();
+    assert_eq!(without, Vec::<Vec<String>>::new());
+}
+
 /// The chart has the version of the program and of the module, also in what Artifact Hub shows.
 #[test]
 fn the_chart_has_the_version_of_the_program() {

@@ -1,5 +1,6 @@
 //! Renders the chart with Helm, and normalises objects for comparison.
 
+mod extras;
 pub mod matrix;
 mod tests;
 pub mod values;

@@ -51,12 +51,13 @@ fn lint_finds_nothing() {
     }
 }
 
-/// A value without an effect is a promise that the chart does not keep.
+/// A value without an effect is a promise that the chart does not keep. `chart::every_value_of_the_schema_has_a_default`
+/// of the command line's tests adds that the schema allows no other value.
 #[test]
 fn every_value_has_an_effect() {
     let rendered = |values: Value| template(&case(values), &[]);
     let changed = super::values::changed();
-    assert!(changed.len() > 60, "{}", changed.len());
+    assert!(changed.len() > 95, "{}", changed.len());
     let without: Vec<String> = changed
         .into_iter()
         .filter(|(path, base, changed)| {
@@ -115,6 +116,35 @@ fn every_value_has_an_effect() {
 )]
 #[case::no_module(json!({"kubewarden": {"enabled": true, "module": "ftp://a"}}), "write registry://REGISTRY/NAME:TAG")]
 #[case::policy_server_without_kubewarden(json!({"kubewarden": {"policyServer": "a"}}), "Set kubewarden.enabled to true")]
+#[case::registry_with_a_scheme(json!({"global": {"imageRegistry": "https://a.example"}}), "/global/imageRegistry")]
+#[case::unknown_level(json!({"server": {"logLevel": "verbose"}}), "/server/logLevel")]
+#[case::two_levels(
+    json!({"controller": {"logLevel": "debug", "extraArgs": ["--log-level=warn"]}}), "Remove it from extraArgs"
+)]
+#[case::unknown_reader(json!({"rbac": {"sidecarSetReaders": [{"kind": "Team", "name": "a"}]}}), "'Group', 'ServiceAccount'")]
+#[case::account_of_nowhere(
+    json!({"rbac": {"sidecarSetReaders": [{"kind": "ServiceAccount", "name": "ci"}]}}), "\"ci\" without a namespace"
+)]
+#[case::two_budgets(
+    json!({"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}}), "a PodDisruptionBudget takes one of them"
+)]
+#[case::budget_that_stops_drains(
+    json!({"server": {"replicas": 5}, "podDisruptionBudget": {"minAvailable": 3}}),
+    "podDisruptionBudget.minAvailable is 3, and controller.replicas is 2: no node with such a Pod could be drained"
+)]
+#[case::budget_that_stops_drains_of_autoscaled_servers(
+    json!({"server": {"replicas": 5, "autoscaling": {"enabled": true}}, "controller": {"enabled": false},
+        "podDisruptionBudget": {"minAvailable": 2}}),
+    "server.autoscaling.minReplicas is 2"
+)]
+#[case::no_percentage(json!({"podDisruptionBudget": {"maxUnavailable": "some"}}), "/podDisruptionBudget/maxUnavailable")]
+#[case::autoscaling_downwards(
+    json!({"server": {"autoscaling": {"enabled": true, "minReplicas": 6}}}), "set maxReplicas to at least minReplicas"
+)]
+#[case::autoscaling_of_nothing(
+    json!({"server": {"autoscaling": {"enabled": true}, "resources": {"requests": {"cpu": null}}}}),
+    "Set server.resources.requests.cpu"
+)]
 fn wrong_values_are_refused(#[case] values: Value, #[case] message: &str) {
     let error = template(&case(values), &[]).unwrap_err();
     assert!(error.contains(message), "{error}");
@@ -249,7 +279,8 @@ async fn the_api_server_accepts_every_object() {
     let monitored = json!({"monitoring": {
         "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}}});
     let mut seen = BTreeSet::new();
-    for case in matrix::all().into_iter().chain([case(monitored)]) {
+    let others = [case(monitored), case(super::extras::everything())];
+    for case in matrix::all().into_iter().chain(others) {
         for object in objects(&case) {
             if !seen.insert(object.to_string()) {
                 continue;

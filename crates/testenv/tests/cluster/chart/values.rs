@@ -8,13 +8,14 @@ use super::folder;
 use super::matrix::PEM;
 
 /// Values that a change of one value needs in order to be seen.
-const WITH: [(&str, &str); 7] = [
+const WITH: [(&str, &str); 8] = [
     ("kubewarden", r#"{"kubewarden": {"enabled": true}}"#),
     (
         "server.certificates.issuer",
         r#"{"server": {"certificates": {"source": "cert-manager", "issuer": {"kind": "Issuer", "name": "a"}}}}"#,
     ),
     ("server.certificates.caBundle", r#"{"server": {"certificates": {"source": "files", "secretName": "mine"}}}"#),
+    ("server.autoscaling", r#"{"server": {"autoscaling": {"enabled": true}}}"#),
     ("controller.tokenNamespaces", r#"{"settings": {"featureGates": {"SidecarSetServiceAccountInjection": true}}}"#),
     ("monitoring.serviceMonitor", r#"{"monitoring": {"serviceMonitor": {"enabled": true}}}"#),
     ("monitoring.prometheusRule", r#"{"monitoring": {"prometheusRule": {"enabled": true}}}"#),
@@ -24,7 +25,8 @@ const WITH: [(&str, &str); 7] = [
 /// Another value where no rule finds one that the chart accepts.
 fn chosen(path: &str) -> Option<Value> {
     Some(match path {
-        "fullnameOverride" => json!("other"),
+        "global.imageRegistry" => json!("registry.example.com"),
+        "nameOverride" | "fullnameOverride" => json!("other"),
         "image.digest" => json!(format!("sha256:{}", "a".repeat(64))),
         "image.pullPolicy" => json!("Always"),
         "image.pullSecrets" => json!([{"name": "registry"}]),
@@ -38,7 +40,16 @@ fn chosen(path: &str) -> Option<Value> {
         "server.certificates.caBundle" => json!(PEM),
         "controller.controllers" => json!(["serviceaccount"]),
         "podSecurityContext.seccompProfile.type" => json!("Localhost"),
+        "containerSecurityContext.capabilities.drop" => json!(["NET_RAW"]),
+        "podDisruptionBudget.minAvailable" => json!(1),
+        "podDisruptionBudget.maxUnavailable" => json!("50%"),
+        "rbac.sidecarSetReaders" => json!([{"kind": "Group", "name": "developers"}]),
+        "server.autoscaling.behavior" => json!({"scaleDown": {"stabilizationWindowSeconds": 600}}),
         "monitoring.serviceMonitor.interval" => json!("1m"),
+        path if path.ends_with("logLevel") => json!("debug"),
+        path if path.ends_with("extraEnv") => json!([{"name": "A", "value": "b"}]),
+        path if path.ends_with("extraVolumes") => json!([{"name": "a", "emptyDir": {}}]),
+        path if path.ends_with("extraVolumeMounts") => json!([{"name": "a", "mountPath": "/a"}]),
         path if path.ends_with("tolerations") => json!([{"operator": "Exists"}]),
         path if path.ends_with("topologySpreadConstraints") => json!([]),
         _ => return None,
