@@ -16,10 +16,10 @@ pub fn document(file: &'static str, instance: &str) -> Document {
     if let Some(labels) = metadata.get_mut("labels") {
         insert(labels, AGGREGATE_TO_VIEW, json!("true"));
     }
-    let rule =
+    let reading =
         json!({"apiGroups": ["apps.kruise.io"], "resources": ["sidecarsets"], "verbs": ["get", "list", "watch"]});
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [rule],
+    let object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [reading],
     });
-    Document::new(file, ABOUT, role)
+    Document::new(file, ABOUT, object)
 }
