@@ -15,6 +15,7 @@ mod controller_scale;
 mod controller_tokens;
 mod crash;
 mod gitops;
+mod installation;
 mod kustomize;
 mod manifests;
 mod pages;
