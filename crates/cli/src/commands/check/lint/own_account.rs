@@ -119,8 +119,8 @@ impl OwnAccounts {
             let Ok(pod) = Pod::decode(&created.pod) else { continue };
             let query = Query { pod, namespace: &created.namespace, uid: "" };
             // Whether a Namespace that is not given is selected is unknown.
-            let matches = |set: &&CompiledSet<'_>| is_match(set, query, &Files(documents)).unwrap_or_default();
-            let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(matches).collect();
+            let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(documents)).unwrap_or_default();
+            let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
             for name in precedence::in_effect(&matched) {
                 selected.entry(name).or_default().push(created);
             }
