@@ -42,9 +42,9 @@ fn standalone(settings: &Value, flags: &[&str]) -> Rendered {
 #[case::sidecar_sets_of_the_settings(plain(), None)]
 fn the_cluster_s_sidecar_sets_are_injected_by_default(#[case] settings: Value, #[case] bundle: Option<&str>) {
     let of_processes = |rendered: &Rendered| {
-        let maps = rendered.documents.iter().filter(|document| document.object["kind"] == "ConfigMap");
-        let text = maps.filter_map(|map| map.object["data"]["settings.yaml"].as_str()).next().unwrap().to_owned();
-        serde_saphyr::from_str::<Value>(&text).unwrap()
+        let mut maps = rendered.documents.iter().filter(|document| document.object["kind"] == "ConfigMap");
+        let text = maps.find_map(|map| map.object["data"]["settings.yaml"].as_str()).unwrap();
+        serde_saphyr::from_str::<Value>(text).unwrap()
     };
     let controllers = rendering::controller::render(&settings, &options::<options::Controller>(&[])).unwrap();
     let policies = for_kubewarden(&settings, &[]);

@@ -65,8 +65,8 @@ pub async fn renew_settings(cluster: &Cluster, (namespace, deployment): (&str, &
 /// ConfigMap does not exist.
 async fn write_settings(cluster: &Cluster, namespace: &str, deployment: &Value, process: &str) -> Option<PathBuf> {
     let pod = &deployment["spec"]["template"]["spec"];
-    let arguments = pod["containers"][0]["args"].as_array()?.iter().filter_map(Value::as_str);
-    let settings = arguments.filter_map(|flag| flag.strip_prefix("--settings=")).next()?;
+    let mut arguments = pod["containers"][0]["args"].as_array()?.iter().filter_map(Value::as_str);
+    let settings = arguments.find_map(|flag| flag.strip_prefix("--settings="))?;
     let key = Path::new(settings).file_name()?.to_str()?;
     let source = pod["volumes"].as_array()?.iter().find_map(|volume| volume["configMap"]["name"].as_str())?;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.admin().await.unwrap(), namespace);
