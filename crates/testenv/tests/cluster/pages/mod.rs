@@ -118,9 +118,8 @@ impl<'a> Reader<'a> {
         let left =
             async || -> BTreeSet<String> { everything(&client).await.difference(&self.before).cloned().collect() };
         let nothing = async || left().await.is_empty().then_some(());
-        if until("every object being gone", GONE, nothing).await.is_err() {
-            panic!("left: {:#?}", left().await);
-        }
+        let is_empty = until("every object being gone", GONE, nothing).await.is_ok();
+        assert!(is_empty, "left: {:#?}", left().await);
     }
 
     /// Returns the logs of the programs, for the message of a failed test.

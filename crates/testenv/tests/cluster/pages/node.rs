@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node as ApiNode, Service};
 use kube::Api;
@@ -53,11 +54,13 @@ impl<'a> Node<'a> {
     }
 
     /// Runs until it is dropped. Processes go on without it, but nobody replaces them.
-    pub async fn run(&mut self) {
-        loop {
-            self.look().await;
-            tokio::time::sleep(LOOK).await;
-        }
+    pub fn run(&mut self) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async {
+            loop {
+                self.look().await;
+                tokio::time::sleep(LOOK).await;
+            }
+        })
     }
 
     async fn look(&mut self) {
