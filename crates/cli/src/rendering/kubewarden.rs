@@ -42,7 +42,7 @@ struct Given {
 pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let given = given(settings, options.sidecar_sets)?;
-    let input = Input::read(&given.settings, common.any_sidecar_sets, &common.without)?;
+    let input = Input::read(&given.settings, None, common.any_sidecar_sets, &common.without)?;
     let reader = Reader {
         instance: &common.name,
         subject: (&options.namespace, &options.service_account),

@@ -83,9 +83,10 @@ impl Input {
     ///
     /// A rendering is a new installation: `requireCreatePods` is on unless the settings say otherwise. The module's own
     /// default is off, as in OpenKruise. Settings that have neither SidecarSets nor `bundleRef` get the `bundleRef` of a
-    /// ConfigMap in the namespace of the controllers, where the controller `bundle` writes it: server, policies and
-    /// controllers are rendered apart, and have to name the same one. `bundleRef: null` keeps it out.
-    fn read(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
+    /// ConfigMap in the namespace of the controllers, where the controller `bundle` writes it: the one of
+    /// `serviceAccounts.controllerUser`, else `home`, the namespace of the rendered process. `bundleRef: null` keeps it
+    /// out.
+    fn read(settings: &Value, home: Option<&str>, any: bool, without: &[Part]) -> anyhow::Result<Self> {
         let sets_of_cluster = match settings.get(BUNDLE_REF) {
             Some(Value::Null) => SetsOfCluster::Never,
             Some(_) => SetsOfCluster::InBundle,
@@ -94,7 +95,7 @@ impl Input {
         };
         let mut settings = settings.clone();
         if sets_of_cluster == SetsOfCluster::InDefaultBundle {
-            let controllers = controllers_namespace(&settings);
+            let controllers = controllers_namespace(&settings, home);
             insert(&mut settings, BUNDLE_REF, json!({"namespace": controllers, "name": BUNDLE}));
         }
         let settings = &settings;
@@ -227,12 +228,14 @@ impl Input {
     }
 }
 
-/// Returns the namespace of the controllers: that of `serviceAccounts.controllerUser`.
-fn controllers_namespace(settings: &Value) -> String {
+/// Returns the namespace of the controllers: that of `serviceAccounts.controllerUser`, else `home`, else that of the
+/// default user.
+fn controllers_namespace(settings: &Value, home: Option<&str>) -> String {
     let defaults = Settings::default().service_accounts;
     let namespace_of = |user: &str| Some(user.strip_prefix(ACCOUNTS)?.split_once(':')?.0.to_owned());
     let named = namespace_of(json::text(settings, &["serviceAccounts", "controllerUser"]));
-    named.or_else(|| namespace_of(&defaults.controller_user)).unwrap_or_default()
+    let home = home.map(str::to_owned);
+    named.or(home).or_else(|| namespace_of(&defaults.controller_user)).unwrap_or_default()
 }
 
 /// Whether settings have SidecarSets, compiled or not.

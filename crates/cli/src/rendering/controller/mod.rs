@@ -36,7 +36,7 @@ pub fn rollout_name(name: &str) -> String {
 /// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered> {
     let home = options.deployment.namespace.as_str();
-    let input = Input::read(settings, true, &[])?;
+    let input = Input::read(settings, Some(home), true, &[])?;
     let text = input.text()?;
     let (running, mut notes) = running(&input, options);
     let mut documents = Vec::new();
@@ -77,10 +77,23 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
             rights::CEILING
         ));
     }
-    notes.extend(input.sets_of_cluster.eq(&SetsOfCluster::Never).then(|| input.note_about_sets()).flatten());
+    notes.extend(note_about_bundle(&input));
     notes.extend(namespaces::notes(&documents, &[home], &input.needs));
     notes.extend(options.deployment.note());
     Ok(Rendered { documents, notes })
+}
+
+/// Returns the note about SidecarSets that are applied to the cluster: whether they are injected, and what else has to
+/// name their ConfigMap.
+fn note_about_bundle(input: &Input) -> Option<String> {
+    let default = input.needs.bundle.as_ref().filter(|_| input.sets_of_cluster == SetsOfCluster::InDefaultBundle);
+    let note = default.map(|bundle| {
+        format!(
+            "the settings have no bundleRef, so it is {}/{}: the server or the policies have to read this ConfigMap, too",
+            bundle.namespace, bundle.name
+        )
+    });
+    note.or_else(|| input.note_about_sets())
 }
 
 /// Returns the Deployment of these controllers and its related objects.

@@ -21,7 +21,7 @@ use super::{process, readers};
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
     let home = options.deployment.namespace.as_str();
-    let input = Input::read(settings, common.any_sidecar_sets, &common.without)?;
+    let input = Input::read(settings, Some(home), common.any_sidecar_sets, &common.without)?;
     let text = input.text()?;
     let process = server::process(options);
     let annotations = certificates::annotations(options);

@@ -64,6 +64,21 @@ fn the_cluster_s_sidecar_sets_are_injected_by_default(#[case] settings: Value, #
     }
 }
 
+/// The bundle is in the namespace of the controllers: the one that the settings name, else that of the process.
+#[rstest::rstest]
+#[case::of_the_process(json!({}), "infra")]
+#[case::of_the_settings(json!({"serviceAccounts": {"controllerUser": "system:serviceaccount:ops:c"}}), "ops")]
+fn the_bundle_is_where_the_controllers_are(#[case] settings: Value, #[case] namespace: &str) {
+    let flags = ["--namespace", "infra"];
+    let controllers = rendering::controller::render(&settings, &options::<options::Controller>(&flags)).unwrap();
+    for rendered in [controllers, standalone(&settings, &flags)] {
+        let names = |document: &Document| document.object["data"]["settings.yaml"].as_str().map(str::to_owned);
+        let text = rendered.documents.iter().find_map(names).unwrap();
+        let settings: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(settings["bundleRef"], json!({"namespace": namespace, "name": "pillion-bundle"}));
+    }
+}
+
 /// Returns the resource of a kind, as kubectl names it.
 fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();

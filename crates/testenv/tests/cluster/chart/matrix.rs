@@ -84,6 +84,10 @@ impl Case {
             settings["bundleCache"] = json!(true);
         }
         json_patch::merge(&mut settings, &given);
+        // A null turns the default off, in the chart and in `pillion manifest`.
+        if given.get("bundleRef").is_some_and(Value::is_null) {
+            settings["bundleRef"] = Value::Null;
+        }
         settings
     }
 

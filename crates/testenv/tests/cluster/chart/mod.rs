@@ -89,6 +89,12 @@ fn normalise(object: &mut Value) {
     if let Some(text) = object.pointer_mut("/data/settings.yaml") {
         *text = serde_saphyr::from_str(text.as_str().unwrap()).unwrap();
     }
+    // Helm removes values that are null; `pillion manifest` keeps this one for the next rendering.
+    for pointer in ["/data/settings.yaml", "/spec/settings"] {
+        if let Some(settings) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            settings.retain(|key, value| key != "bundleRef" || !value.is_null());
+        }
+    }
     if object.pointer("/metadata/labels").is_some_and(|labels| labels[CEILING] == "true") {
         let rules: Vec<PolicyRule> = serde_json::from_value(object["rules"].clone()).unwrap();
         object["rules"] = json!(rbac::normalised(&rules));
