@@ -3,8 +3,14 @@
 //! The chart, `pillion manifest` and the kustomizations label their objects alike, whatever their names and namespaces are.
 //! The settings of a process are those of the ConfigMap that its Deployment mounts, and not of one that an earlier version
 //! has left behind.
+//!
+//! Whoever may create Deployments in some namespace can label one like Pillion's, and `rollout undo` writes what it finds
+//! in the namespace that the settings name. So a Deployment counts only if a ClusterRoleBinding of the installation is
+//! about its ServiceAccount: nobody but an administrator can create one.
 
 use anyhow::anyhow;
+use std::collections::BTreeSet;
+
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
@@ -21,6 +27,8 @@ const POLICY: Kind<'_> = Kind("policies.kubewarden.io/v1", "ClusterAdmissionPoli
 const DEPLOYMENT: Kind<'_> = Kind("apps/v1", "Deployment");
 /// The kind of the mounted settings.
 const CONFIG_MAP: Kind<'_> = Kind("v1", "ConfigMap");
+/// The kind by which an administrator gives the processes their rights.
+const BINDING: Kind<'_> = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding");
 /// The option of the processes that names the file with the settings.
 const SETTINGS: &str = "--settings";
 /// The controller that stores revisions.
@@ -67,6 +75,8 @@ pub struct Installation {
     controllers: Vec<Part>,
     /// The command lines of all controllers, without `pillion`.
     command_lines: Vec<Vec<String>>,
+    /// Why it is not known whether an administrator has installed these Deployments.
+    unproven: Option<Trouble>,
 }
 
 /// A Deployment of Pillion and the place of its settings.
@@ -74,6 +84,7 @@ pub struct Installation {
 struct Process {
     arguments: Vec<String>,
     namespace: String,
+    account: String,
     config_map: String,
     key: String,
 }
@@ -94,8 +105,20 @@ impl Installation {
             }
             Err(other) => Err(other),
         };
-        for deployment in or_empty(reader.try_list(DEPLOYMENT, None, Some(&label)))? {
-            let Some(process) = Process::of_deployment(&deployment) else { continue };
+        let deployments = or_empty(reader.try_list(DEPLOYMENT, None, Some(&label)))?;
+        let mut processes: Vec<Process> = deployments.iter().filter_map(Process::of_deployment).collect();
+        if !processes.is_empty() {
+            match reader.try_list(BINDING, None, Some(&label)) {
+                Ok(bindings) => {
+                    let bindings = bindings.unwrap_or_default();
+                    let bound = accounts(&bindings);
+                    processes.retain(|process| bound.contains(&(process.namespace.as_str(), process.account.as_str())));
+                }
+                Err(forbidden @ Trouble::Forbidden { .. }) => found.unproven = Some(forbidden),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        for process in processes {
             let read = reader.try_get(CONFIG_MAP, Some(&process.namespace), &process.config_map);
             let config_map = or_empty(read.map(|found| Some(found.into_iter().collect())))?.pop();
             if let Some(part) = config_map.map(|config_map| process.with_settings(&config_map)).transpose()?.flatten() {
@@ -154,6 +177,13 @@ impl Installation {
     }
 }
 
+/// Returns namespace and name of the ServiceAccounts that bindings are about.
+fn accounts(bindings: &[Value]) -> BTreeSet<(&str, &str)> {
+    let subjects = bindings.iter().flat_map(|binding| json::items(binding, &["subjects"]));
+    let accounts = subjects.filter(|subject| json::text(subject, &["kind"]) == "ServiceAccount");
+    accounts.map(|subject| (json::text(subject, &["namespace"]), json::text(subject, &["name"]))).collect()
+}
+
 fn single(parts: &[Part]) -> Result<Option<&Part>, Unknown> {
     match parts {
         [] => Ok(None),
@@ -198,6 +228,7 @@ impl Process {
             Some(Self {
                 arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
                 namespace: json::text(deployment, &["metadata", "namespace"]).to_owned(),
+                account: json::text(pod, &["serviceAccountName"]).to_owned(),
                 config_map: config_map.to_owned(),
                 key: key.to_owned(),
             })
@@ -307,6 +338,9 @@ const DEFAULTS: &str = "the default settings count; --settings gives others";
 /// See [`Unknown`].
 pub fn decoded(reader: &Reader) -> Result<Option<Settings>, Unknown> {
     let Some(found) = Installation::find(reader)? else { return Ok(None) };
+    if let Some(trouble) = found.unproven {
+        return Err(trouble.into());
+    }
     let Some(part) = found.of_controllers()? else { return Ok(None) };
     let settings = Settings::decode(part.settings.clone());
     settings

@@ -487,11 +487,12 @@ fn without_webhooks_each_pod_is_judged_with_a_note(
     assert!(run.err.contains(note), "{}", run.err);
 }
 
-/// A server's Deployment and the ConfigMap with its settings.
-fn installed(settings: &str) -> [Value; 2] {
+/// A server's Deployment, the ConfigMap with its settings, and the binding that an administrator has created with them.
+fn installed(settings: &str) -> [Value; 3] {
     let mut deployment = object("apps/v1", "Deployment", Some("ops"), "pillion");
     deployment["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "pillion"});
     deployment["spec"] = json!({"template": {"spec": {
+        "serviceAccountName": "pillion",
         "containers": [{
             "name": "pillion", "args": ["serve", "--settings=/etc/pillion/settings.yaml"],
             "volumeMounts": [{"name": "settings", "mountPath": "/etc/pillion"}]
@@ -500,15 +501,18 @@ fn installed(settings: &str) -> [Value; 2] {
     }}});
     let mut config_map = object("v1", "ConfigMap", Some("ops"), "pillion-settings");
     config_map["data"] = json!({"settings.yaml": settings});
-    [deployment, config_map]
+    let mut binding = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None, "pillion");
+    binding["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "pillion"});
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "pillion", "namespace": "ops"}]);
+    [deployment, config_map, binding]
 }
 
 #[test]
 fn the_settings_are_those_of_the_installation_unless_others_are_given() {
     // Only with the gate of the installation does the missing account count.
     let logs = set("logs", "logs:1", &json!({"serviceAccountName": "logs"}));
-    let [deployment, config_map] = installed(GATE);
-    let server = ApiServer::start(contents(&[logs, deployment, config_map]));
+    let objects = [&[logs][..], &installed(GATE)].concat();
+    let server = ApiServer::start(contents(&objects));
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), "{}\n").unwrap();

@@ -289,6 +289,7 @@ fn installed_in_ops() -> Vec<Value> {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c", "namespace": "sidecars", "labels": labels},
         "spec": {"template": {"spec": {
+            "serviceAccountName": "c",
             "containers": [{
                 "name": "pillion", "args": ["controller", "--settings=/etc/pillion/settings.yaml"],
                 "volumeMounts": [{"name": "settings", "mountPath": "/etc/pillion"}],
@@ -300,7 +301,27 @@ fn installed_in_ops() -> Vec<Value> {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c-settings", "namespace": "sidecars"},
         "data": {"settings.yaml": "systemNamespace: ops\n"},
     });
-    objects().into_iter().map(in_ops).chain([deployment, settings]).collect()
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "c", "labels": labels}, "roleRef": {"kind": "ClusterRole", "name": "c"},
+        "subjects": [{"kind": "ServiceAccount", "name": "c", "namespace": "sidecars"}],
+    });
+    objects().into_iter().map(in_ops).chain([deployment, settings, binding]).collect()
+}
+
+/// Whoever may create Deployments in a namespace does not choose the revisions that an administrator goes back to.
+#[rstest]
+#[case::no_binding(None)]
+#[case::of_another_account(Some(json!({"kind": "ServiceAccount", "name": "c", "namespace": "other"})))]
+fn a_deployment_that_no_administrator_has_installed_does_not_count(#[case] subject: Option<Value>) {
+    let mut objects = installed_in_ops();
+    objects.retain(|object| object["kind"] != "ClusterRoleBinding" || subject.is_some());
+    for object in objects.iter_mut().filter(|object| object["kind"] == "ClusterRoleBinding") {
+        object["subjects"] = json!([subject]);
+    }
+    let server = ApiServer::start(serving(objects));
+    let history = run(&server, &["rollout", "history", "logs"]);
+    assert!(history.err.contains("no revisions in namespace \"kruise-system\""), "{}", history.err);
 }
 
 #[test]
@@ -326,6 +347,7 @@ fn revisions_are_found_where_the_installation_keeps_them() {
 #[rstest]
 #[case::deployments(&["/deployments"])]
 #[case::settings(&["/c-settings"])]
+#[case::who_installed_it(&["/clusterrolebindings"])]
 fn without_the_right_to_read_the_installation_the_default_counts(#[case] forbidden: &'static [&'static str]) {
     let objects = [objects(), installed_in_ops()].concat();
     let server = ApiServer::start(Contents { forbidden, ..serving(objects) });
@@ -341,8 +363,14 @@ fn without_the_right_to_read_the_installation_the_default_counts(#[case] forbidd
 #[test]
 fn two_installations_with_other_settings_are_named() {
     let mut objects = installed_in_ops();
-    let of_other = |object: &Value| merged(object.clone(), &json!({"metadata": {"namespace": "other"}}));
-    let others: Vec<Value> = objects.iter().rev().take(2).map(of_other).collect();
+    let account = json!([{"kind": "ServiceAccount", "name": "c", "namespace": "other"}]);
+    let of_other = |object: &Value| match object["kind"].as_str() {
+        Some("ClusterRoleBinding") => {
+            merged(object.clone(), &json!({"metadata": {"name": "other-c"}, "subjects": account}))
+        }
+        _ => merged(object.clone(), &json!({"metadata": {"namespace": "other"}})),
+    };
+    let others: Vec<Value> = objects.iter().rev().take(3).map(of_other).collect();
     objects.extend(others);
     let last = objects.iter_mut().rfind(|object| object["kind"] == "ConfigMap").unwrap();
     last["data"]["settings.yaml"] = "systemNamespace: elsewhere\n".into();
