@@ -5,7 +5,7 @@
 //! has left behind.
 //!
 //! Whoever may create Deployments in some namespace can label one like Pillion's, and `rollout undo` writes what it finds
-//! in the namespace that the settings name. So a Deployment counts only if a ClusterRoleBinding of the installation is
+//! in the namespace that the settings name. So a Deployment counts only if a `ClusterRoleBinding` of the installation is
 //! about its ServiceAccount: nobody but an administrator can create one.
 
 use anyhow::anyhow;
