@@ -104,7 +104,7 @@ impl Reader {
     pub fn try_get(&self, kind: Kind<'_>, namespace: Option<&str>, name: &str) -> Found {
         match self.wait(self.api(kind, namespace).get(name)) {
             Ok(object) => Ok(plain(object)),
-            // Where the kind is not served, the answer is no object of Kubernetes but a text.
+            // An API server that does not serve the kind answers with a text, and not with a Status.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => {
                 let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();

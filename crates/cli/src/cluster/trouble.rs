@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use super::reader::Kind;
 
-/// What to do about a cluster without SidecarSets.
+/// The message about a cluster without the definition of SidecarSets. It names the remedy.
 pub const NO_DEFINITION: &str =
     "the cluster does not serve SidecarSets: their definition is missing; `pillion manifest crd` prints it";
 

@@ -218,7 +218,7 @@ fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
 }
 
 fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {
-    let is_chosen = |told: &&Told| args.only.is_empty() || args.only.contains(&Group::of(told));
+    let is_chosen = |told: &&Told| args.only.is_empty() || args.only.contains(&Group::from_told(told));
     let chosen: Vec<&Told> = told.iter().filter(is_chosen).collect();
     match args.output {
         Format::Text => {

@@ -78,9 +78,9 @@ merged ones too, with the Roles and RoleBindings that Pillion's controller would
 
 With --cluster, objects that are in no manifest come from the cluster of the kubeconfig: this shows what a Pod would get \
 there, as if the given manifests had been applied. A Pod that the cluster's webhooks exclude, by its namespace or its \
-labels, stays unchanged. The settings are those of the installation, unless --settings gives others. The cluster's SidecarSets count, too: those of the ConfigMap that \
-settings.bundleRef names, or the custom resources if there is no such ConfigMap. A given SidecarSet replaces the \
-cluster's of the same name. Nothing is ever written.
+labels, stays unchanged. The settings are those of the installation, unless --settings gives others. The cluster's \
+SidecarSets count, too: those of the ConfigMap that settings.bundleRef names, or the custom resources if there is no \
+such ConfigMap. A given SidecarSet replaces the cluster's of the same name. Nothing is ever written.
 
 The policy itself decides: the module that a policy server would load runs on the Pod as the server would see it. \
 The command imitates controllers: the labels, the owner and the name that they give a Pod. It imitates the API server: \

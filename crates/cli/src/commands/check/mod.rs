@@ -51,8 +51,8 @@ pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
 ControllerRevisions, Namespaces, Roles with their bindings, the ConfigMap kruise-configuration, and the ServiceAccounts \
-that Pods and workloads name are taken into account if given. Other documents are passed over. Errors are those for which the policy refuses the settings, the \
-SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
+that Pods and workloads name are taken into account if given. Other documents are passed over. Errors are those for \
+which the policy refuses the settings, the SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
 probably unintended. Policies are checked together, since one may cover requests that another does not.
 
 A document without apiVersion and kind whose keys are those of settings is settings, and SidecarSets beside it count as \
@@ -61,7 +61,8 @@ folder; if its folder has none, for all. Shoots are judged whether or not the se
 
 With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
-module, or the settings of the installed server. A document given wins over the cluster's object of the same name. Nothing is ever written.
+module, or the settings of the installed server. A document given wins over the cluster's object of the same name. \
+Nothing is ever written.
 
 Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
 there was nothing to check.";

@@ -26,11 +26,12 @@ type Key = (&'static str, String, String);
 
 /// Adds the SidecarSets of the cluster, and the objects that count for them and for the settings: ControllerRevisions,
 /// the whitelist, Namespaces, and Roles with their bindings if a SidecarSet names a ServiceAccount. If no settings are
-/// given, adds the policies of Kubewarden, too, or the settings of the installed server. A document with the role and the name of an object wins over it. Returns
-/// notes.
+/// given, adds the policies of Kubewarden, too, or the settings of the installed server. A document with the role and the
+/// name of an object wins over it. Returns notes.
 ///
 /// # Errors
-/// [`Trouble`] if the cluster does not answer, or does not allow a request; if it has several servers whose settings differ.
+/// [`Trouble`] if the cluster does not answer, or does not allow a request. Another error if it has several servers whose
+/// settings differ.
 pub fn add(
     documents: &mut Vec<Document>,
     reader: &Reader,

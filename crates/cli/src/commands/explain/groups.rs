@@ -28,7 +28,7 @@ impl Group {
     const ALL: [Self; 4] = [Self::Injected, Self::Refused, Self::NotSelected, Self::NotAsked];
 
     /// Returns the group of a Pod.
-    pub fn of(told: &Told) -> Self {
+    pub fn from_told(told: &Told) -> Self {
         if told.is_refused() {
             Self::Refused
         } else if told.not_asked.is_some() || !told.policy.is_empty() {
@@ -63,7 +63,7 @@ impl Group {
 /// Returns the numbers of Pods in each group that has some: `5 Pods and workloads: 2 injected, 3 not selected`.
 pub fn summary(told: &[Told]) -> String {
     let counts = Group::ALL.into_iter().filter_map(|group| {
-        let number = told.iter().filter(|told| Group::of(told) == group).count();
+        let number = told.iter().filter(|told| Group::from_told(told) == group).count();
         let style = group.style();
         (number > 0).then(|| format!("{style}{number} {}{style:#}", group.words()))
     });

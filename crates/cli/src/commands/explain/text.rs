@@ -24,7 +24,7 @@ const NAMES: usize = 32;
 /// # Errors
 /// If the stream takes no more.
 pub fn write(page: &mut Page<'_>, told: &Told, with_remedies: bool) -> io::Result<()> {
-    let style = Group::of(told).style();
+    let style = Group::from_told(told).style();
     page.line("", 4, &format!("{HEAD}{}{HEAD:#}: {style}{}{style:#}", told.label, heading(told)))?;
     for finding in told.policy.iter().chain(&told.forbidden) {
         reason(page, "  the policy's ", finding)?;

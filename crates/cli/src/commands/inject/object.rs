@@ -49,7 +49,7 @@ pub enum Verdict {
     Present(String),
     /// No `SidecarSet` matches the Pod.
     Unmatched,
-    /// The API server would not ask the policy, or nobody would heed its answer: why.
+    /// The reason why the API server does not ask the policy about this Pod, or does not heed its answer.
     NotAsked(String),
     /// Kubewarden would not ask the policy, or would ignore its answer. Lists every reason.
     Ignored(Vec<String>),

@@ -53,7 +53,7 @@ pub(super) struct Line<'a> {
     /// The kind of write.
     pub(super) verb: Verb,
     objects: Vec<&'a ObjectRef>,
-    /// What happens to the objects.
+    /// The change of the objects, in words.
     pub(super) words: String,
 }
 

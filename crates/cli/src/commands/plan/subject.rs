@@ -1,4 +1,4 @@
-//! What a plan is about: the settings, the controllers and their options.
+//! The settings, the controllers and the options of controllers that a plan is made for.
 
 use anyhow::{Context as _, anyhow, bail};
 use pillion_controller::registry::{self, Item, Name};
@@ -10,7 +10,7 @@ use crate::preview;
 use crate::terminal::Terminal;
 use crate::tuning::{Choice, Running, Tuning};
 
-/// What a plan is about.
+/// The settings and the controllers that a plan is made for.
 pub(super) struct Subject {
     /// The settings.
     pub(super) settings: Value,

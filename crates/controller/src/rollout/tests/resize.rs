@@ -180,19 +180,7 @@ async fn roll65_a_conflict_is_no_failure() {
 async fn roll65_a_preview_shows_the_steps_of_a_resize_wave_by_wave() {
     let (old, new) = (version("agent:v1", "1"), version("agent:v2", "2"));
     let manifests = manifests(&old, &new, 2).await;
-    let situation = Situation { manifests, namespace: "default".to_owned(), ..Situation::default() };
-    let simulation = Simulation::new(&situation, None, || NOW).await.expect("a simulation");
-    let names = [Name::SidecarSetRollout].into();
-    let question = Question {
-        names: &names,
-        options: registry::Options::default(),
-        settings: Arc::new(Settings::decode(json!({})).expect("settings")),
-        clock: Clock::new(|| NOW),
-        waves: 9,
-        sidecar_set: Some("logs"),
-        bundle_is_kept: false,
-    };
-    let preview = preview(simulation, question).await.expect("a preview");
+    let preview = previews::looking_ahead(manifests, json!({}), 9, false).await;
     let of_pods = |wave: &Wave| -> Vec<String> {
         let changes = wave.changes.iter().filter(|change| change.object.kind == "Pod");
         let lines = changes.map(|change| format!("{} {}", change.object.name, change.why));

@@ -15,7 +15,7 @@ fn without<'a>(names: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn manifests_install_a_server_that_the_guides_work_with_and_the_removal_leaves_nothing_behind() {
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let others = without(&["helm", "kustomize", "kubewarden"]);
     let part = |from: &'static str, until: &'static str| [&["--from", from, "--until", until], &others[..]].concat();
     let settings = part("Settings first", "With Kubewarden");
@@ -51,7 +51,7 @@ async fn remove(reader: &Reader<'_>, node: &mut Node<'_>, others: &[&str]) {
 #[tokio::test]
 async fn a_kustomization_installs_a_server_and_the_removal_leaves_nothing_behind() {
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let others = without(&["helm", "manifests", "kubewarden"]);
     reader.read(PAGE, &[&["--from", "Kustomize"], &others[..]].concat(), node.run()).await;
     // The overlay has the webhooks too, so Pods wait for the server.
@@ -67,7 +67,7 @@ async fn a_kustomization_installs_a_server_and_the_removal_leaves_nothing_behind
 async fn manifests_install_policies_for_kubewarden_and_the_removal_leaves_nothing_behind() {
     let cluster = cluster().await;
     kubewarden::install(&cluster).await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let others = without(&["helm", "kustomize", "manifests"]);
     let part = |from: &'static str, until: &'static str| [&["--from", from, "--until", until], &others[..]].concat();
     reader.read(PAGE, &part("Settings first", "With Kubewarden"), node.run()).await;

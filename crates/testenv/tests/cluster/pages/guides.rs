@@ -27,7 +27,7 @@ fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
 #[tokio::test]
 async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothing_behind() {
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     reader.read("README.md", &["--from", INSTALL], node.run()).await;
 
     // The guide begins with the installation, and ends in the mode `Isolate`.

@@ -50,7 +50,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub async fn of(cluster: &'a Cluster) -> Self {
+    pub async fn start(cluster: &'a Cluster) -> Self {
         let folder = cluster.folder().join("pages");
         std::fs::create_dir(&folder).unwrap();
         for name in FOLDERS {

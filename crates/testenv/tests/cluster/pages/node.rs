@@ -23,7 +23,6 @@ const GRACE: u8 = 10;
 /// A process, and the Deployment that it runs for.
 struct Process {
     namespace: String,
-    deployment: String,
     /// The Pod template. Another one replaces the process.
     template: Value,
     labels: BTreeMap<String, String>,
@@ -34,6 +33,7 @@ struct Process {
 /// The only node of a cluster. It takes no Pods until all processes of an installation are ready.
 pub struct Node<'a> {
     cluster: &'a Cluster,
+    /// The processes by the names of their Deployments.
     processes: BTreeMap<String, Process>,
     /// Further flags of the server.
     server: Vec<String>,
@@ -41,8 +41,8 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Returns the node of a cluster, which must have [`Options::services`](pillion_testenv::Options::services).
-    pub async fn of(cluster: &'a Cluster) -> Self {
+    /// Returns the node of a cluster, cordoned. The cluster must have [`Options::services`](pillion_testenv::Options::services).
+    pub async fn cordoned(cluster: &'a Cluster) -> Self {
         let node = Self { cluster, processes: BTreeMap::new(), server: Vec::new(), takes_pods: false };
         node.set_schedulable(false).await;
         node
@@ -92,7 +92,7 @@ impl<'a> Node<'a> {
             let template = value["spec"]["template"].clone();
             match self.processes.get(&name) {
                 Some(process) if process.template == template => {
-                    let place = (process.namespace.as_str(), process.deployment.as_str());
+                    let place = (process.namespace.as_str(), name.as_str());
                     deployments::renew_settings(self.cluster, place, &name).await;
                 }
                 known => {
@@ -101,7 +101,6 @@ impl<'a> Node<'a> {
                     }
                     let process = Process {
                         namespace: deployment.metadata.namespace.unwrap(),
-                        deployment: name.clone(),
                         labels: serde_json::from_value(template["metadata"]["labels"].clone()).unwrap(),
                         template,
                         port: free_port().unwrap(),
@@ -120,7 +119,7 @@ impl<'a> Node<'a> {
             local.extend([format!("--listen=127.0.0.1:{}", process.port), "--drain-delay=0s".to_owned()]);
             local.extend(self.server.iter().cloned());
         }
-        deployments::start(self.cluster, (&process.namespace, &process.deployment), name, &local).await;
+        deployments::start(self.cluster, (&process.namespace, name), name, &local).await;
     }
 
     /// Returns the way to the process behind each Service.

@@ -42,7 +42,7 @@ fn mounted<'a>(pod: &'a Value, name: &str) -> &'a Value {
 async fn the_quick_start_with_kubewarden_isolates_the_token_and_leaves_nothing_behind() {
     let cluster = cluster().await;
     kubewarden::install(&cluster).await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let page = "docs/quickstart.md";
     let stand_in = async {
         let policies = async || kubewarden::has_policies(&cluster).await.then_some(());
@@ -81,7 +81,7 @@ async fn the_quick_start_with_kubewarden_isolates_the_token_and_leaves_nothing_b
 #[tokio::test]
 async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_leaves_nothing_behind() {
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let page = "docs/quickstart-standalone.md";
     let printed = reader.read(page, &["--until", WAY_BACK], node.run()).await;
     // Both ways to a cluster, and the two commands of the proof.
@@ -103,7 +103,7 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
 #[tokio::test]
 async fn the_chart_of_a_clone_takes_the_place_of_the_released_one() {
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let clone = ["--from", "Quick start without Kubewarden", "--until", "Quick start with Kubewarden"];
     reader.read("docs/from-source.md", &clone, node.run()).await;
     let page = "docs/quickstart-standalone.md";

@@ -45,7 +45,7 @@ async fn an_installation_of_an_earlier_commit_is_upgraded_and_pods_keep_their_si
         return;
     };
     let cluster = cluster().await;
-    let (reader, mut node) = (Reader::of(&cluster).await, Node::of(&cluster).await);
+    let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     node.with_server_flags(vec![format!("--module={}", earlier.join("module.wasm").display())]);
     let install = format!(
         "helm install pillion {} --namespace pillion-system --create-namespace \

@@ -78,7 +78,7 @@ impl<'a> Yielding<'a> {
     }
 }
 
-/// What the documents show of `SidecarSet`s and the accounts of Pods.
+/// The findings about `SidecarSet`s whose accounts give way to those of Pods in the documents.
 #[derive(Default)]
 pub struct OwnAccounts {
     /// Warnings about `SidecarSet`s that select a Pod with an account of its own.
