@@ -17,7 +17,6 @@ use pillion_admission::request::Request;
 use pillion_admission::settings::Settings;
 use pillion_documents::diff;
 use pillion_documents::manifest::{self, Manifest, Source};
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Verdict;
 use pillion_kubernetes::time::Timestamp;
@@ -25,6 +24,7 @@ use pillion_kubernetes::world::World;
 use pillion_workload::carry::carry;
 use pillion_workload::settings::list_for;
 use pillion_workload::{admission, label, pod, request, shape, templates};
+use pillion_yaml as yaml;
 use serde_json::{Value, json};
 
 use self::manifests::{Cluster, DEFAULT_NAMESPACE, NoAuthorizer};
@@ -143,9 +143,9 @@ impl Look {
             }
         }
         if !is_refused && injected != *object {
-            let before = Tree::of(manifest);
+            let before = manifest.tree();
             let after = before.order(&injected);
-            let (old, new) = (yaml::document(&before), yaml::document(&after));
+            let (old, new) = (yaml::print(&before), yaml::print(&after));
             diff::write(&mut self.diff, &name, &format!("{name} (injected)"), &old, &new)?;
         }
         Ok(())

@@ -69,7 +69,7 @@ fn problem(block: &Block) -> Option<String> {
         }
         "json" => json(&block.text).err(),
         "toml" => block.text.parse::<toml::Table>().err().map(|error| error.message().to_owned()),
-        "yaml" => serde_saphyr::from_multiple::<Value>(&block.text).err().map(|error| first_line(&error.to_string())),
+        "yaml" => yaml(&block.text).err(),
         language if LANGUAGES.contains(&language) => None,
         language => return Some(format!("unknown language {language:?}; the documents use {}", LANGUAGES.join(", "))),
     };
@@ -77,9 +77,11 @@ fn problem(block: &Block) -> Option<String> {
     Some(format!("the block is not {}: {error}; correct it, or name another language", block.language))
 }
 
-/// Returns the sentence of a message that goes on with an excerpt.
-fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+/// Reads all documents.
+fn yaml(text: &str) -> Result<(), String> {
+    let line = |at| text.get(..at).unwrap_or_default().lines().count().max(1);
+    let said = |problem: pillion_yaml::Problem| format!("line {}: {problem}", line(problem.range.start));
+    pillion_yaml::documents(text).into_iter().try_for_each(|read| read.map(drop).map_err(said))
 }
 
 /// Reads one value, or one in each line.
@@ -119,7 +121,7 @@ mod tests {
     #[case::yaml(
         "yaml",
         "a: b: c\n",
-        "the block is not yaml: line 1 column 5: mapping values are not allowed in this context; correct it, or name another language"
+        "the block is not yaml: line 1: mapping values are not allowed in this context; correct it, or name another language"
     )]
     #[case::a_later_document("yaml", "a: b\n---\nc: [d\n", "is not yaml")]
     #[case::json("json", "{\"a\": 1,}", "is not json")]

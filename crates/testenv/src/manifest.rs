@@ -22,8 +22,9 @@ const SERVED: Duration = Duration::from_secs(20);
 /// If a document is not an object, its kind is not served, or the API server refuses it, for example because of a
 /// conflict with another field manager.
 pub async fn apply(client: &Client, yaml: &str, manager: &str) -> Result<Vec<DynamicObject>, Error> {
-    let unreadable = |error: serde_saphyr::Error| Error::Manifest { number: 1, reason: error.to_string() };
-    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).map_err(unreadable)?;
+    let unreadable = |problem: pillion_yaml::Problem| Error::Manifest { number: 1, reason: problem.to_string() };
+    let documents = pillion_yaml::documents(yaml).into_iter().map(|read| read.map(|document| document.value));
+    let documents: Vec<Value> = documents.collect::<Result<_, _>>().map_err(unreadable)?;
     let mut applied = Vec::new();
     for (index, document) in documents.into_iter().filter(|document| !document.is_null()).enumerate() {
         applied.push(apply_one(client, index + 1, document, manager).await?);

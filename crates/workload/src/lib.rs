@@ -13,8 +13,8 @@ pub mod request;
 pub mod settings;
 pub mod shape;
 
-use pillion_documents::manifest::token;
 use pillion_kubernetes::json;
+use pillion_yaml::token;
 use serde_json::Value;
 
 pub use self::label::label;

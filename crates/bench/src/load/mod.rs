@@ -166,7 +166,7 @@ fn runtime(check: Check) -> std::io::Result<Runtime> {
 fn read(path: &Path) -> anyhow::Result<Value> {
     let name = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(name)?;
-    serde_saphyr::from_str(&text).with_context(name)
+    pillion_yaml::from_str(&text).with_context(name)
 }
 
 /// Returns settings as the text of a settings file.

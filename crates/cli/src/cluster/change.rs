@@ -3,8 +3,8 @@
 use std::io;
 
 use clap::ValueEnum;
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
 
 use super::git_ops;
@@ -165,7 +165,7 @@ impl Writing {
                 serde_json::to_writer_pretty(&mut *out, &shown(set)).map_err(io::Error::from)?;
                 writeln!(out)?;
             }
-            Some(Output::Yaml) => out.write_all(yaml::document(&Tree::conventional(&shown(set))).as_bytes())?,
+            Some(Output::Yaml) => out.write_all(yaml::print(&Tree::conventional(&shown(set))).as_bytes())?,
         }
         Ok(())
     }

@@ -10,10 +10,10 @@ use clap::ValueEnum;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
 use pillion_documents::manifest;
-use pillion_documents::yaml;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::bundling::{Bundled, bundled};
@@ -170,7 +170,7 @@ fn count(sets: usize) -> String {
 fn shown(value: &Value, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(value).map_err(io::Error::from)? + "\n",
-        Format::Text | Format::Yaml => yaml::document(&yaml::Tree::conventional(value)),
+        Format::Text | Format::Yaml => yaml::print(&yaml::Tree::conventional(value)),
     })
 }
 

@@ -15,9 +15,9 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
 use pillion_bundle::source::OnUnavailable;
 use pillion_documents::manifest;
-use pillion_documents::yaml;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_workload::shape;
+use pillion_yaml as yaml;
 
 use self::groups::Group;
 use self::subject::Told;
@@ -235,7 +235,7 @@ fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<
                 text::write(&mut page, told, !args.names.is_empty())?;
             }
         }
-        Format::Yaml => terminal.out().write_all(yaml::document(&structured::list(&chosen)).as_bytes())?,
+        Format::Yaml => terminal.out().write_all(yaml::print(&structured::list(&chosen)).as_bytes())?,
         Format::Json => {
             serde_json::to_writer_pretty(&mut *terminal.out(), &structured::list(&chosen))
                 .map_err(std::io::Error::from)?;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{self, Fault, Unavailable};
 use pillion_documents::manifest::{self, Manifest, Source};
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::sidecar_set::origin::Origin;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::cluster::Manifests;
@@ -156,7 +156,7 @@ pub fn manifest_of(whose: &str, object: &Value) -> Option<Manifest> {
         namespace => format!("{namespace}/"),
     };
     let name = format!("{whose}/{}/{namespace}{}", text(&["kind"]), text(&["metadata", "name"]));
-    let text = yaml::document(&Tree::conventional(object));
+    let text = yaml::print(&Tree::conventional(object));
     manifest::parse(&Arc::new(Source::new(name, text))).ok()?.pop()
 }
 

@@ -1,7 +1,7 @@
 //! An object to apply, with comments.
 
 use anyhow::Context as _;
-use pillion_documents::yaml::{self, Tree};
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
 use crate::wrap::wrapped;
@@ -69,7 +69,7 @@ impl Document {
             comments.push((line, comment));
         }
         comments.sort_by_key(|(line, _)| *line);
-        Ok(interleave(&yaml::document(&tree), &comments))
+        Ok(interleave(&yaml::print(&tree), &comments))
     }
 }
 
@@ -84,13 +84,13 @@ fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
                     // The value starts on the line after its key.
                     return Some(if rest.is_empty() { before } else { before + 1 + line(value, rest)? });
                 }
-                before += yaml::document(&Tree::Map(vec![(key.clone(), value.clone())])).lines().count();
+                before += yaml::print(&Tree::Map(vec![(key.clone(), value.clone())])).lines().count();
             }
             None
         }
         Tree::List(items) => {
             let (earlier, from) = items.split_at_checked(token.parse().ok()?)?;
-            before += yaml::document(&Tree::List(earlier.to_vec())).lines().count() * usize::from(!earlier.is_empty());
+            before += yaml::print(&Tree::List(earlier.to_vec())).lines().count() * usize::from(!earlier.is_empty());
             line(from.first()?, rest).map(|line| before + line)
         }
         Tree::Scalar(_) => None,

@@ -23,10 +23,10 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 use pillion_admission::settings::{Role, Settings};
-use pillion_documents::yaml;
 use pillion_identity::rules::SYSTEM_NAMESPACES;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
+use pillion_yaml as yaml;
 use serde_json::{Map, Value, json};
 
 use self::answers::{Condition, Part};
@@ -154,7 +154,7 @@ impl Input {
     /// # Errors
     /// If they are too large for one.
     fn text(&self) -> anyhow::Result<String> {
-        let text = yaml::document(&yaml::Tree::conventional(&Value::Object(self.raw.clone())));
+        let text = yaml::print(&yaml::Tree::conventional(&Value::Object(self.raw.clone())));
         if text.len() >= CONFIG_MAP {
             bail!(
                 "the settings have {} bytes, and a ConfigMap takes less than 1 MiB; compile the SidecarSets with \

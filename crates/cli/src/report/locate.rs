@@ -1,7 +1,8 @@
 //! Converts the path of a field into a place in a file.
 
-use pillion_documents::manifest::{Manifest, token};
+use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::field::{Cause, FieldError};
+use pillion_yaml::token;
 use serde_json::Value;
 
 use super::Place;

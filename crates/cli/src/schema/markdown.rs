@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use pillion_documents::yaml::{self, Tree};
 use pillion_identity::declared;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
 
 use super::fields::{self, Field, TYPES};
@@ -73,7 +73,7 @@ pub fn example(name: &str) -> Option<String> {
 }
 
 fn block(settings: &Value) -> String {
-    format!("```yaml\n{}```\n", yaml::document(&Tree::conventional(settings)))
+    format!("```yaml\n{}```\n", yaml::print(&Tree::conventional(settings)))
 }
 
 /// Returns the description of a schema.

@@ -27,8 +27,7 @@ fn a_pod_is_injected_and_everything_else_comes_out_as_it_was_written() {
     metadata:
       name: p
       namespace: shop
-      labels:
-        logs: collect
+      labels: {logs: collect}   # this is what the set selects
       annotations:
         kruise.io/sidecarset-hash: '{"agent":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"d5fwc4ffx66b5w894482468955c8zd94ddc859ddvwz7b4w4762822c2zv942v78","sidecarSetName":"agent","sidecarList":["agent"]}}'
         kruise.io/sidecarset-hash-without-image: '{"agent":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"w4wbbbzc528cz8xwdbdcd9cw542xfb8ff4cb4x446wxfwd46dc7266w8c9bw8c99","sidecarSetName":"agent","sidecarList":["agent"]}}'
@@ -88,10 +87,10 @@ fn a_diff_shows_only_what_changes() {
     insta::assert_snapshot!(run.readable(), @r#"
     --- Pod shop/p
     +++ Pod shop/p (injected)
-    @@ -5,7 +5,19 @@
+    @@ -4,7 +4,19 @@
+       name: p
        namespace: shop
-       labels:
-         logs: collect
+       labels: {logs: collect}   # this is what the set selects
     +  annotations:
     +    kruise.io/sidecarset-injected-list: agent
      spec:

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
+use pillion_yaml::text;
 
 /// The extensions of files that are read in folders.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -32,6 +33,18 @@ impl Source {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
         Self { name: name.into(), text, line_starts: OnceLock::new() }
+    }
+
+    /// Creates a source from the bytes of a file.
+    ///
+    /// # Errors
+    /// If they are no text.
+    pub fn decoded(name: impl Into<String>, bytes: &[u8]) -> anyhow::Result<Self> {
+        let name = name.into();
+        match text::decode(bytes) {
+            Ok(text) => Ok(Self::new(name, text)),
+            Err(error) => Err(anyhow!("{name}: {error}")),
+        }
     }
 
     /// Returns the line, from 1, of a byte offset.
@@ -105,14 +118,15 @@ fn nothing_in(folder: &Path, recursive: bool) -> anyhow::Error {
 }
 
 fn read(file: &Path) -> anyhow::Result<Arc<Source>> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    Ok(Arc::new(Source::new(file.display().to_string(), text)))
+    let name = file.display().to_string();
+    let bytes = fs::read(file).with_context(|| name.clone())?;
+    Source::decoded(name, &bytes).map(Arc::new)
 }
 
 fn stdin() -> anyhow::Result<Source> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("<stdin>")?;
-    Ok(Source::new("<stdin>", text))
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).context("<stdin>")?;
+    Source::decoded("<stdin>", &bytes)
 }
 
 fn list(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {

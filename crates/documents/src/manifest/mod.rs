@@ -2,8 +2,7 @@
 
 mod input;
 mod list;
-mod node;
-mod places;
+mod syntax;
 #[cfg(test)]
 mod tests;
 
@@ -11,12 +10,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pillion_kubernetes::json;
+use pillion_yaml::{Places, Tree};
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};
 use self::list::List;
-pub use self::node::json_values;
-pub use self::places::{Places, token};
 
 /// Errors of texts that are not manifests.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +89,16 @@ impl Manifest {
         Self { value: object.clone(), within: format!("{}{pointer}", self.within), ..self }
     }
 
+    /// Returns the places of the parts of the object's document.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Returns the object with its keys in the order of the text.
+    pub fn tree(&self) -> Tree {
+        Tree::placed(&self.value, |pointer| self.key_at(pointer).map(|range| range.start))
+    }
+
     /// Returns the JSON pointer of the object in its document; not empty for an item of a list.
     pub fn pointer(&self) -> &str {
         &self.within
@@ -119,8 +127,7 @@ pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
     parse_each(source).into_iter().collect()
 }
 
-/// Like [`parse`], but returns the error of every invalid document. A syntax error ends the text: the start of the next
-/// document is unknown.
+/// Like [`parse`], but returns the error of every invalid document.
 pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
     for document in documents_each(source) {
@@ -141,14 +148,15 @@ pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
 }
 
 fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
-    let documents = match node::documents(source) {
-        Ok(documents) => documents,
-        Err(error) => return vec![Err(error)],
-    };
     let mut manifests = Vec::new();
-    for document in documents {
-        let places = Arc::new(Places::of(&document, &source.text));
-        let value = document.root.value.into_value();
+    for document in pillion_yaml::documents(&source.text) {
+        let (value, places) = match document {
+            Ok(document) => (document.value, Arc::new(document.places)),
+            Err(problem) => {
+                manifests.push(Err(syntax::error(source, &problem)));
+                continue;
+            }
+        };
         if value.is_null() {
             continue;
         }
@@ -157,7 +165,7 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
         } else {
             Err(Error::NotAnObject {
                 source_name: source.name.clone(),
-                line: source.line(places.value("").map_or(0, |range| range.start)),
+                line: source.line(places.document().start),
                 found: json::type_name(&value),
             })
         });

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
-use pillion_documents::yaml::{self, Tree};
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
@@ -59,7 +59,7 @@ pub fn add(
     if settings_in(documents).is_empty()
         && let Some(part) = installation::for_new_pods(reader, terminal)?
     {
-        let text = yaml::document(&Tree::conventional(&part.settings));
+        let text = yaml::print(&Tree::conventional(&part.settings));
         let manifests = manifest::parse(&Arc::new(Source::new(part.source, text)))?;
         documents.extend(manifests.into_iter().map(|manifest| Document { manifest, role: Role::Settings }));
     }

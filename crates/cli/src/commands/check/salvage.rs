@@ -1,8 +1,8 @@
 //! Decodes the valid fields of an object that cannot be decoded as a whole. The module stops after decoding errors;
 //! `check` goes on.
 
-use pillion_documents::manifest::token;
 use pillion_kubernetes::field::{Cause, FieldError};
+use pillion_yaml::token;
 use serde_json::Value;
 
 use super::locate::resolve;

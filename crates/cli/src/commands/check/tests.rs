@@ -117,7 +117,7 @@ proptest! {
     #[test]
     fn every_scalar_is_found_in_json_and_in_yaml(settings in prop_oneof![settings(), damaged(settings())]) {
         let json = serde_json::to_string_pretty(&settings).unwrap();
-        let yaml = pillion_documents::yaml::document(&pillion_documents::yaml::Tree::conventional(&settings));
+        let yaml = pillion_yaml::print(&pillion_yaml::Tree::conventional(&settings));
         for text in [json, yaml] {
             let source = Arc::new(Source::new("settings.yaml", text));
             let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };

@@ -1,11 +1,11 @@
 //! The explanation in a machine-readable form.
 
-use pillion_documents::yaml::Tree;
 use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
 use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
+use pillion_yaml::Tree;
 use serde_json::Value;
 
 use super::subject::Told;

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
-use serde::de::IgnoredAny;
+use pillion_yaml::{Original, Part, Tree, is_marker};
 
 /// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]
 pub struct Chunk {
     /// The text; ends with a line feed.
     pub text: String,
+    /// The bytes of the text in its file.
+    range: Range<usize>,
     /// The document in the text, if any.
     pub documents: Vec<Document>,
     /// Whether the text is JSON. YAML output cannot include it verbatim: kubectl reads a stream either as YAML or as
@@ -33,23 +35,12 @@ pub struct Document {
 /// If the text is neither YAML nor JSON.
 pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
     let documents = manifest::documents(source)?;
-    let text = &source.text;
-    let mut chunks: Vec<(Range<usize>, Chunk)> = manifest::json_values(text)
-        .unwrap_or_else(|| yaml_documents(text))
-        .into_iter()
-        .map(|range| {
-            let mut text = text.get(range.clone()).unwrap_or_default().to_owned();
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
-            let is_json = text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&text).is_ok();
-            (range, Chunk { text, documents: Vec::new(), is_json })
-        })
-        .collect();
+    let mut chunks: Vec<Chunk> =
+        pillion_yaml::parts(&source.text).into_iter().map(|part| Chunk::new(&source.text, &part)).collect();
     for document in documents {
         let start = document.value_at("").map_or(0, |range| range.start);
-        let before = chunks.partition_point(|(range, _)| range.start <= start);
-        if let Some((_, chunk)) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
+        let before = chunks.partition_point(|chunk| chunk.range.start <= start);
+        if let Some(chunk) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
             let document = document.requested();
             // Of a request, print only the object.
             if !document.pointer().is_empty() {
@@ -59,36 +50,36 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
             chunk.documents.push(Document { objects: document.objects()?, whole: document });
         }
     }
-    Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(Chunk::says_something).collect())
-}
-
-/// Splits at lines that start with `---` and after `...` lines. YAML allows such lines only as document markers.
-fn yaml_documents(text: &str) -> Vec<Range<usize>> {
-    let mut ranges = Vec::new();
-    let mut start = 0;
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        if is_marker(line, "---") && offset > start {
-            ranges.push(start..offset);
-            start = offset;
-        }
-        offset += line.len();
-        if is_marker(line, "...") {
-            ranges.push(start..offset);
-            start = offset;
-        }
-    }
-    if offset > start {
-        ranges.push(start..offset);
-    }
-    ranges
-}
-
-fn is_marker(line: &str, marker: &str) -> bool {
-    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    Ok(chunks.into_iter().filter(Chunk::says_something).collect())
 }
 
 impl Chunk {
+    fn new(file: &str, part: &Part) -> Self {
+        let mut range = part.whole.clone();
+        let text = file.get(range.clone()).unwrap_or_default();
+        // Directives hold for one document. In the output they would stand among others.
+        if text.starts_with('%')
+            && let Some(marker) = text.find("\n---")
+        {
+            range.start += marker + 1;
+        }
+        let mut text = file.get(range.clone()).unwrap_or_default().to_owned();
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        Self { text, range, documents: Vec::new(), is_json: part.is_json }
+    }
+
+    /// Returns the text with its document changed, if it can be changed in place. The comments stay.
+    pub fn changed(&self, tree: &Tree) -> Option<String> {
+        let [Document { whole, .. }] = self.documents.as_slice() else { return None };
+        if self.is_json || !whole.pointer().is_empty() {
+            return None;
+        }
+        let (value, places) = (&whole.value, whole.places());
+        pillion_yaml::edit(&Original { text: &whole.source.text, part: self.range.clone(), value, places }, tree)
+    }
+
     /// Whether the chunk is worth printing: empty lines and YAML directives alone are not.
     fn says_something(&self) -> bool {
         let is_directive = |line: &str| line.starts_with('%') || line.trim().is_empty();

@@ -3,12 +3,12 @@
 use pillion_admission::audit;
 use pillion_documents::kinds;
 use pillion_documents::manifest::Manifest;
-use pillion_documents::yaml::Tree;
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_workload::carry::carry;
 use pillion_workload::{self as workload, Template, label, shape};
+use pillion_yaml::Tree;
 use serde_json::Value;
 
 use super::documents::Document;
@@ -131,7 +131,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
             let after = carry(&admission.sent, &admission.before, &admission.after);
             let (before, after) = match template.owner {
                 None => {
-                    let before = Tree::of(manifest);
+                    let before = manifest.tree();
                     (before.order(&admission.sent), before.order(&after))
                 }
                 Some(_) => (Tree::conventional(&admission.sent), Tree::conventional(&after)),
@@ -146,7 +146,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
         Shape::Pods => pods,
         Shape::Objects if outcome.is_refused() => Vec::new(),
         Shape::Objects => {
-            let before = Tree::of(manifest);
+            let before = manifest.tree();
             let after = if injected == *object { before.clone() } else { before.order(&injected) };
             vec![Printed { label: name, before, after }]
         }
@@ -210,7 +210,7 @@ pub fn document(document: &Document, mut trees: Vec<Tree>) -> Option<Tree> {
     if !is_list {
         return trees.pop();
     }
-    let Tree::Map(mut entries) = Tree::of(&document.whole) else { return None };
+    let Tree::Map(mut entries) = document.whole.tree() else { return None };
     if let Some((_, items)) = entries.iter_mut().find(|(key, _)| key == "items") {
         *items = Tree::List(trees);
     }

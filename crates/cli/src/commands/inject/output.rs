@@ -1,7 +1,7 @@
 //! Output of `pillion inject` to `stdout`.
 
 use pillion_documents::diff;
-use pillion_documents::yaml::{self, Tree};
+use pillion_yaml::{self as yaml, Tree};
 
 use std::io::{self, Write};
 
@@ -31,6 +31,14 @@ pub struct Printer {
     held: Vec<Tree>,
 }
 
+/// A changed document.
+struct InPlace {
+    /// Its file and line.
+    place: String,
+    /// Its text; `None` if it has to be printed anew.
+    text: Option<String>,
+}
+
 impl Printer {
     /// Returns a printer. `verbatim` allows it to print unchanged documents as they were written.
     pub fn new(form: Form, verbatim: bool) -> Self {
@@ -49,10 +57,21 @@ impl Printer {
     ) -> io::Result<()> {
         match self.form {
             Form::Diff => {
-                for printed in
-                    outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).flat_map(|outcome| outcome.printed)
-                {
-                    diff(&printed, terminal.out())?;
+                let in_place = self.in_place(chunk, &outcomes);
+                let printed: Vec<Printed> = outcomes
+                    .into_iter()
+                    .flat_map(|(_, outcomes)| outcomes)
+                    .flat_map(|outcome| outcome.printed)
+                    .collect();
+                match (in_place, printed.as_slice()) {
+                    (Some(InPlace { text: Some(text), .. }), [printed]) => {
+                        diff(&printed.label, &chunk.text, &text, terminal.out())?;
+                    }
+                    _ => {
+                        for Printed { label, before, after } in &printed {
+                            diff(label, &yaml::print(before), &yaml::print(after), terminal.out())?;
+                        }
+                    }
                 }
             }
             Form::Json => {
@@ -69,12 +88,22 @@ impl Printer {
                 self.text(&chunk.text, needs_marker, terminal)?;
             }
             Form::Yaml => {
+                match self.in_place(chunk, &outcomes) {
+                    Some(InPlace { text: Some(text), .. }) => {
+                        return self.text(&text, !chunk.has_marker(), terminal);
+                    }
+                    Some(InPlace { place, text: None }) => terminal.warn(format_args!(
+                        "{place}: printed anew, without its comments and quotes: what changes is part of [...] or {{...}}, \
+                         or has an anchor that aliases name"
+                    )),
+                    None => {}
+                }
                 // Comments describe the object, not its Pods.
                 let mut head = if self.verbatim { chunk.head() } else { String::new() };
                 for (document, outcomes) in outcomes {
                     for tree in self.documents(document, outcomes) {
                         let needs_marker = !head.starts_with("---");
-                        self.text(&(std::mem::take(&mut head) + &yaml::document(&tree)), needs_marker, terminal)?;
+                        self.text(&(std::mem::take(&mut head) + &yaml::print(&tree)), needs_marker, terminal)?;
                     }
                 }
             }
@@ -82,10 +111,23 @@ impl Printer {
         Ok(())
     }
 
+    /// Returns a changed document of YAML as it is in its own text.
+    fn in_place(&self, chunk: &Chunk, outcomes: &[(&Document, Vec<Outcome>)]) -> Option<InPlace> {
+        let [(document, outcomes)] = outcomes else { return None };
+        if !self.verbatim || chunk.is_json || outcomes.iter().all(is_untouched) {
+            return None;
+        }
+        let after = outcomes.iter().flat_map(|outcome| &outcome.printed).map(|printed| printed.after.clone());
+        let after: Vec<Tree> = after.collect();
+        let tree = if after.is_empty() { None } else { object::document(document, after) }?;
+        let place = format!("{}:{}", document.whole.source.name, document.whole.line());
+        Some(InPlace { place, text: chunk.changed(&tree) })
+    }
+
     /// Returns the output documents of an input document.
     fn documents(&self, document: &Document, outcomes: Vec<Outcome>) -> Vec<Tree> {
         if self.verbatim && outcomes.iter().all(is_untouched) {
-            return vec![Tree::of(&document.whole)];
+            return vec![document.whole.tree()];
         }
         let printed = outcomes.into_iter().flat_map(|outcome| outcome.printed).map(|printed| printed.after);
         let printed: Vec<Tree> = printed.collect();
@@ -128,7 +170,6 @@ fn is_untouched(outcome: &Outcome) -> bool {
     !outcome.is_refused() && outcome.printed.iter().all(|printed| printed.before == printed.after)
 }
 
-fn diff(printed: &Printed, out: &mut dyn Write) -> io::Result<()> {
-    let (old, new) = (yaml::document(&printed.before), yaml::document(&printed.after));
-    diff::write(out, &printed.label, &format!("{} (injected)", printed.label), &old, &new)
+fn diff(label: &str, old: &str, new: &str, out: &mut dyn Write) -> io::Result<()> {
+    diff::write(out, label, &format!("{label} (injected)"), old, new)
 }

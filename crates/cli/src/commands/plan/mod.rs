@@ -20,8 +20,8 @@ use pillion_controller::preview::{self as previews, Preview, Question};
 use pillion_controller::registry::Name;
 use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::{self, Manifest};
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -243,7 +243,7 @@ fn print(preview: &Preview, args: &Args, terminal: &mut Terminal) -> anyhow::Res
     match args.output {
         Format::Text => text::print(preview, args.diff, terminal.out())?,
         Format::Yaml => {
-            let text = yaml::document(&Tree::conventional(&structured::of(preview)));
+            let text = yaml::print(&Tree::conventional(&structured::of(preview)));
             terminal.out().write_all(text.as_bytes())?;
         }
         Format::Json => {

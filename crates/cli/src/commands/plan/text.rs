@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use pillion_controller::preview::{Event, Preview, Remark, Rollout, Verb, Wave};
 use pillion_controller::registry::Name;
 use pillion_documents::diff;
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::json;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::lines::{Sum, lines, sums};
@@ -124,9 +124,8 @@ fn totals(sums: &[Sum<'_>], problems: usize, out: &mut dyn Write) -> io::Result<
 
 /// Prints the difference between the object before and after, as YAML.
 fn difference(sum: &Sum<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let text = |object: Option<&Arc<Value>>| {
-        object.map(|object| yaml::document(&Tree::conventional(object))).unwrap_or_default()
-    };
+    let text =
+        |object: Option<&Arc<Value>>| object.map(|object| yaml::print(&Tree::conventional(object))).unwrap_or_default();
     let title = sum.title();
     diff::write(out, &title, &format!("{title} (planned)"), &text(sum.before), &text(sum.after))
 }

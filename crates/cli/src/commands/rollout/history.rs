@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use pillion_documents::diff;
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_plan::restored::restored;
@@ -15,6 +14,7 @@ use pillion_rollout::target::Target;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::is_native_upgrade;
+use pillion_yaml::{self as yaml, Tree};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -241,7 +241,7 @@ fn difference(
 ) -> anyhow::Result<()> {
     let named = |revision: &Revision| format!("revision {}", revision.head.revision());
     let Some(format) = format else {
-        let text = |revision| manifest(set, revision).map(|manifest| yaml::document(&Tree::conventional(&manifest)));
+        let text = |revision| manifest(set, revision).map(|manifest| yaml::print(&Tree::conventional(&manifest)));
         diff::write(out, &named(before), &named(after), &text(before)?, &text(after)?)?;
         return Ok(());
     };
@@ -257,7 +257,7 @@ fn difference(
 
 fn print(value: &Value, format: Format, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Yaml => out.write_all(yaml::document(&Tree::conventional(value)).as_bytes()),
+        Format::Yaml => out.write_all(yaml::print(&Tree::conventional(value)).as_bytes()),
         Format::Json => {
             serde_json::to_writer_pretty(&mut *out, value)?;
             writeln!(out)

@@ -2,7 +2,6 @@
 
 use anyhow::{Context as _, anyhow};
 use pillion_documents::diff;
-use pillion_documents::yaml::{self, Tree};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_rollout::history::{self, Revision};
@@ -12,6 +11,7 @@ use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
@@ -204,7 +204,7 @@ fn operations(set: &Value, earlier: &Value) -> Vec<Value> {
 fn text(set: &Value) -> String {
     let field = |name: &&str| Some(((*name).to_owned(), json::at(set, &["spec", name])?.clone()));
     let fields: Map<String, Value> = FIELDS.iter().filter_map(field).collect();
-    yaml::document(&Tree::conventional(&json!({"spec": fields})))
+    yaml::print(&Tree::conventional(&json!({"spec": fields})))
 }
 
 /// Returns what the user may not expect.

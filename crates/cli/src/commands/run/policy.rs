@@ -75,8 +75,8 @@ pub(super) fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Vec<P
 
 fn source(path: &Path) -> anyhow::Result<Arc<Source>> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-    Ok(Arc::new(Source::new(name, text)))
+    let bytes = std::fs::read(path).with_context(|| name.clone())?;
+    Source::decoded(name, &bytes).map(Arc::new)
 }
 
 impl Policy {

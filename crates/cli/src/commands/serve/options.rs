@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use pillion_documents::manifest;
 use serde::Deserialize;
 
 use crate::daemon::logging::{Format, Level};
@@ -140,14 +141,11 @@ impl Options {
     pub fn with_file(self, path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(self) };
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(name)?;
-        let options = serde_saphyr::options! { strict_booleans: true };
-        if text.trim().is_empty() {
-            return Ok(self);
-        }
-        match serde_saphyr::from_str_with_options::<Self>(&text, options) {
-            Ok(file) => Ok(self.or(file)),
-            Err(error) => bail!("{}: {error}", name()),
+        let source = manifest::Source::decoded(name(), &std::fs::read(path).with_context(name)?)?;
+        match pillion_yaml::from_str::<Option<Self>>(&source.text) {
+            Ok(None) => Ok(self),
+            Ok(Some(file)) => Ok(self.or(file)),
+            Err(problem) => bail!("{}:{}: {problem}", name(), source.line(problem.range.start)),
         }
     }
 

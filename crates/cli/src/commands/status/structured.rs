@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pillion_documents::yaml::{self, Tree};
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
 
 use crate::rollouts::summary::Summary;
@@ -18,7 +18,7 @@ pub(super) fn json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
 }
 
 pub(super) fn yaml(value: &Value, out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(yaml::document(&Tree::conventional(value)).as_bytes())
+    out.write_all(yaml::print(&Tree::conventional(value)).as_bytes())
 }
 
 /// Writes the names as `kubectl get -o name` does.

@@ -10,7 +10,7 @@ mod parts;
 mod schema;
 
 use anyhow::Context as _;
-use pillion_documents::yaml::{self, Tree};
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::controller::guard::{self, Limited};
@@ -63,7 +63,7 @@ pub fn files() -> anyhow::Result<Vec<File>> {
 fn of_yaml(path: &'static str, about: &str, value: &Value) -> File {
     let text = format!(
         "# {about}\n# crates/cli/tests/cli/chart.rs compares this file with the code, and renews it with PILLION_RENEW=1.\n{}",
-        yaml::document(&Tree::conventional(value))
+        yaml::print(&Tree::conventional(value))
     );
     File { path, text }
 }

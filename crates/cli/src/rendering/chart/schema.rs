@@ -17,7 +17,7 @@ const DEFINITIONS: (&str, &str) = ("#/$defs/", "#/definitions/");
 /// # Errors
 /// If the schema of the values is no YAML, which is a bug.
 pub fn text() -> anyhow::Result<String> {
-    let mut own: Value = serde_saphyr::from_str(OWN).context("the schema of the chart's own values")?;
+    let mut own: Value = pillion_yaml::from_str(OWN).context("the schema of the chart's own values")?;
     let mut settings = schema::of_settings();
     let mut definitions = Map::new();
     if let Some(settings) = settings.as_object_mut() {

@@ -108,8 +108,8 @@ warning: unknown field; it is kept and injected, but no hash sees it, so rollout
 #[case::two_of_one_name(&format!("{}---\n{}", set("a", &agent("a")), set("a", &agent("b"))), &[
     "error 15:9 metadata.name: Duplicate value: \"a\": names are unique -> remove one; the other is at <stdin>:1"
 ])]
-#[case::not_yaml("a: [1\n", &["error 1:4 : unclosed bracket '['"])]
-#[case::key_twice("sidecarSets: []\nsidecarSets: []\n", &["error 2:1 : duplicate mapping key: sidecarSets"])]
+#[case::not_yaml("a: [1\n", &["error 1:4 : did not find expected ',' or ']'; close this ["])]
+#[case::key_twice("sidecarSets: []\nsidecarSets: []\n", &["error 2:1 : duplicate key \"sidecarSets\": kubectl would take the last and drop the others"])]
 fn errors_have_their_place(#[case] text: &str, #[case] expected: &[&str]) {
     assert_eq!(found(text), expected);
 }
@@ -207,10 +207,10 @@ fn good_files_are_checked_beside_broken_ones() {
 #[case::no_file(&["nowhere.yaml"], "error: nowhere.yaml: No such file or directory (os error 2)\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
 #[case::nothing_of_ours(&["other.yaml"], "error: there is nothing to check: no settings, SidecarSet, Shoot or policy of Pillion; a file of settings that is not known as one can be given with --settings\n")]
 #[case::empty_folder(&["empty"], "error: empty: no .yaml, .yml or .json file in this folder\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
-#[case::no_utf8(&["binary.yaml"], "error: binary.yaml: stream did not contain valid UTF-8\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
+#[case::no_utf8(&["binary.yaml"], "error: binary.yaml: line 1 is not UTF-8: save the file as UTF-8\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
 fn what_cannot_be_checked_is_said(#[case] args: &[&str], #[case] expected: &str) {
     let here = folder(&[("other.yaml", "kind: Deployment\n"), ("empty/.keep", "")]);
-    fs::write(here.path().join("binary.yaml"), [0xff, 0xfe, 0x00]).unwrap();
+    fs::write(here.path().join("binary.yaml"), [0xff, 0xff, 0x00]).unwrap();
     let answer = check(here.path(), args, "");
     assert_eq!((answer.code, answer.err.as_str()), (2, expected));
 }

@@ -19,13 +19,15 @@ metadata: {name: web, namespace: shop}
 spec:
   selector: {matchLabels: {app: web}}
   template:
-    metadata: {labels: {app: web}}
+    metadata:
+      labels: {app: web}
     spec:
       containers:
       - name: web
         image: nginx:1.27
         volumeMounts: [{name: data, mountPath: /data}]
-      volumes: [{name: data, emptyDir: {}}]
+      volumes:
+      - {name: data, emptyDir: {}}
 ";
 
 /// Returns a SidecarSet with a container of the same name. `fields` are lines of its spec.
@@ -84,20 +86,18 @@ fn a_deployment_shows_what_it_would_say_with_the_identity() {
     insta::assert_snapshot!(run.readable(), @r#"
     --- Deployment shop/web
     +++ Deployment shop/web (injected)
-    @@ -11,6 +11,11 @@
+    @@ -6,10 +6,47 @@
+       template:
          metadata:
-           labels:
-             app: web
+           labels: {app: web}
     +      annotations:
     +        kruise.io/sidecarset-injected-list: agent
     +        pillion.dev/service-account-injected: '{"injected":"log-agent","original":"default","sidecarSets":["agent"]}'
          spec:
            containers:
            - name: web
-    @@ -18,6 +23,38 @@
-             volumeMounts:
-             - name: data
-               mountPath: /data
+             image: nginx:1.27
+             volumeMounts: [{name: data, mountPath: /data}]
     +      - name: agent
     +        image: i:1
     +        env:
@@ -111,8 +111,7 @@ fn a_deployment_shows_what_it_would_say_with_the_identity() {
     +          mountPath: /var/run/secrets/kubernetes.io/serviceaccount
     +          readOnly: true
            volumes:
-           - name: data
-             emptyDir: {}
+           - {name: data, emptyDir: {}}
     +      - name: sidecarset-sa-b077d031c6eaa197
     +        projected:
     +          defaultMode: 420

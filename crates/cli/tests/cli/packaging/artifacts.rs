@@ -7,8 +7,8 @@ use std::fs;
 use pillion::rendering::answers::Part;
 use pillion::rendering::needs::{Needs, Read};
 use pillion_admission::settings::{Role, Settings};
-use pillion_documents::yaml::{self as emit, Tree};
 use pillion_host::metadata::Metadata;
+use pillion_yaml::{self as emit, Tree};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ fn package(artifact: &Artifact, created: &str) -> Value {
     let source = of("io.kubewarden.policy.source");
     let author = of("io.kubewarden.policy.author");
     let (name, email) = author.trim_end_matches('>').split_once(" <").expect("Name <address>");
-    let list = |value: &Value| emit::document(&Tree::conventional(value));
+    let list = |value: &Value| emit::print(&Tree::conventional(value));
     let keywords = of("io.artifacthub.keywords");
     let mut annotations = json!({
         "kubewarden/mutation": metadata["mutating"].to_string(),
@@ -240,7 +240,7 @@ fn artifact_hub_is_told_what_the_metadata_says(
     let wanted = format!(
         "# What Artifact Hub and Rancher show of the policy. Made of metadata.yml and questions-ui.yml by\n\
          # `make artifacts-renew`; a test keeps the three together.\n{}",
-        emit::document(&Tree::conventional(&package(artifact, &format!("{day}T00:00:00Z"))))
+        emit::print(&Tree::conventional(&package(artifact, &format!("{day}T00:00:00Z"))))
     );
     compare(&artifact.path("artifacthub-pkg.yml"), &wanted);
     assert_eq!(objects("artifacthub-pkg.yml", &wanted).len(), 1);

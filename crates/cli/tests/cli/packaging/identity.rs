@@ -23,7 +23,7 @@ fn identity() -> String {
 }
 
 fn jobs() -> Vec<(String, Value)> {
-    let workflow = yaml(WORKFLOW);
+    let workflow = super::workflow(WORKFLOW);
     let jobs = workflow["jobs"].as_object().unwrap();
     jobs.iter().map(|(name, job)| (name.clone(), job.clone())).collect()
 }
@@ -36,7 +36,7 @@ fn runs(job: &Value) -> impl Iterator<Item = &str> {
 /// workflow.
 #[test]
 fn the_workflow_signs_in_its_own_jobs_when_a_tag_is_pushed() {
-    let workflow = yaml(WORKFLOW);
+    let workflow = super::workflow(WORKFLOW);
     assert_eq!(workflow["on"], json!({"push": {"tags": ["v[0-9]+.[0-9]+.[0-9]+*"]}}));
     let mut signing = Vec::new();
     for (name, job) in jobs() {

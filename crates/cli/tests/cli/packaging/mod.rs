@@ -24,6 +24,11 @@ fn yaml(name: &str) -> Value {
     of_yaml(name, &text(name))
 }
 
+/// Reads a workflow. GitHub reads YAML 1.2, in which `on` is a text.
+fn workflow(name: &str) -> Value {
+    serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 fn of_yaml(name: &str, text: &str) -> Value {
     let [document] = <[_; 1]>::try_from(objects(name, text)).expect("one document");
     document

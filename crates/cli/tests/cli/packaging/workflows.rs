@@ -8,7 +8,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::yaml;
 use crate::support::files::{root, text};
 
 /// Returns the paths of all workflows.
@@ -23,7 +22,7 @@ fn workflows() -> Vec<String> {
 
 /// Returns the jobs of a workflow by name.
 fn jobs(workflow: &str) -> BTreeMap<String, Value> {
-    let workflow = yaml(workflow);
+    let workflow = super::workflow(workflow);
     workflow["jobs"].as_object().unwrap().iter().map(|(name, job)| (name.clone(), job.clone())).collect()
 }
 
@@ -158,7 +157,7 @@ fn the_module_is_compared_before_it_is_used() {
         let used = commands.iter().position(|line| line.starts_with("make ") || line.starts_with(".ci/release/"));
         assert!(used.is_none_or(|used| compared < used), "{name}");
     }
-    let ci = yaml(".github/workflows/ci.yml");
+    let ci = super::workflow(".github/workflows/ci.yml");
     let output = &ci["on"]["workflow_call"]["outputs"]["module-digest"]["value"];
     assert_eq!(output, "${{ jobs.module.outputs.digest }}");
 }

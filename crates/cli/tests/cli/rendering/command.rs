@@ -311,7 +311,7 @@ fn json_is_one_list() {
 #[case::no_such_file(&["kubewarden", "--settings", "gone.yaml"], "", 2, "gone.yaml: No such file or directory")]
 #[case::no_settings(&["kubewarden"], "", 2, "--settings <PATH>")]
 #[case::no_target(&[], "", 2, "Usage: pillion manifest")]
-#[case::broken_yaml(&["kubewarden", "--settings", "-"], "a: [", 2, "<stdin>:1:4")]
+#[case::broken_yaml(&["kubewarden", "--settings", "-"], "a: [", 2, "<stdin>:1:5")]
 #[case::invalid_settings(
     &["standalone", "--settings", "-"], "sidecarSet: []\nsystemNamespace: 1\n", 1,
     "error: settings: systemNamespace"

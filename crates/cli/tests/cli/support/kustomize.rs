@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pillion::rendering::document::{Document, to_yaml};
 use pillion::rendering::{controller, kubewarden, options, standalone};
-use pillion_documents::yaml::{self, Tree};
+use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
 
 /// The folder in the repository.
@@ -175,5 +175,5 @@ fn target(object: &Value) -> Value {
 }
 
 fn written(value: &Value) -> String {
-    yaml::document(&Tree::conventional(value))
+    yaml::print(&Tree::conventional(value))
 }

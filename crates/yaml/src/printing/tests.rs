@@ -1,19 +1,21 @@
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Number, json};
 
 use super::*;
-use crate::manifest::{Source, parse};
+use crate::{Document, documents};
 use serde_json::Value;
 
-fn read(text: &str) -> Vec<crate::manifest::Manifest> {
-    parse(&Arc::new(Source::new("t", text))).unwrap_or_else(|error| panic!("{error}\n{text}"))
+fn read(text: &str) -> Vec<Document> {
+    documents(text).into_iter().map(|read| read.unwrap_or_else(|error| panic!("{error}\n{text}"))).collect()
+}
+
+fn tree(document: &Document) -> Tree {
+    Tree::placed(&document.value, |pointer| document.places.key(pointer).map(|range| range.start))
 }
 
 fn printed(value: &Value) -> String {
-    document(&Tree::conventional(value))
+    print(&Tree::conventional(value))
 }
 
 #[rstest]
@@ -94,17 +96,14 @@ status: {}
 #[test]
 fn the_order_of_a_text_is_kept_and_new_parts_come_after_it() {
     let text = "kind: K\nspec:\n  b: 1\n  a: 2\n  list:\n  - x: 1\n    name: one\n  - w: 1\n    name: two\nmetadata: {z: 1, c: 2}\n";
-    let tree = Tree::of(&read(text)[0]);
-    assert_eq!(
-        document(&tree),
-        text.replace("{z: 1, c: 2}", "\n  z: 1\n  c: 2").replace("metadata: \n", "metadata:\n")
-    );
+    let tree = tree(&read(text)[0]);
+    assert_eq!(print(&tree), text.replace("{z: 1, c: 2}", "\n  z: 1\n  c: 2").replace("metadata: \n", "metadata:\n"));
     let new = json!({
         "kind": "K", "metadata": {"c": 2, "z": 1, "name": "web"},
         "spec": {"a": 2, "b": 1, "list": [{"q": 0, "name": "zero"}, {"name": "two", "w": 1}, {"name": "one", "x": 1, "w": 2}]}
     });
     assert_eq!(
-        document(&tree.order(&new)),
+        print(&tree.order(&new)),
         "kind: K
 spec:
   b: 1
@@ -128,7 +127,7 @@ metadata:
 #[test]
 fn json_keeps_the_order_and_the_literals_of_numbers() {
     let text = r#"{"b": 1234567890123456789012345, "a": {"d": 1.50, "c": null}}"#;
-    let tree = Tree::of(&read(text)[0]);
+    let tree = tree(&read(text)[0]);
     assert_eq!(serde_json::to_string(&tree).unwrap(), text.replace(' ', ""));
 }
 
@@ -174,8 +173,8 @@ proptest! {
         let documents = read(&text);
         prop_assert_eq!(documents.len(), 1, "{}", text);
         prop_assert_eq!(&documents[0].value, &value, "{}", text);
-        let ordered = Tree::of(&documents[0]);
-        prop_assert_eq!(document(&ordered), text);
+        let ordered = tree(&documents[0]);
+        prop_assert_eq!(print(&ordered), text);
     }
 
     #[test]

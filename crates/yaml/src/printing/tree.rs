@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
-use crate::manifest::{self, Manifest};
+use crate::pointer::token;
 
 /// A value whose entries are in printing order.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,23 +39,23 @@ impl Tree {
         }
     }
 
-    /// Orders the value of a manifest as its text does.
-    pub fn of(manifest: &Manifest) -> Self {
-        Self::placed(&manifest.value, manifest, &mut String::new())
+    /// Orders a value as its text does. `place` returns the byte at which the key at a JSON pointer stands.
+    pub fn placed(value: &Value, place: impl Fn(&str) -> Option<usize>) -> Self {
+        Self::below(value, &place, &mut String::new())
     }
 
-    fn placed(value: &Value, manifest: &Manifest, pointer: &mut String) -> Self {
+    fn below(value: &Value, place: &impl Fn(&str) -> Option<usize>, pointer: &mut String) -> Self {
         let length = pointer.len();
         let mut below = |key: &str, value: &Value| {
             pointer.push('/');
-            pointer.push_str(&manifest::token(key));
+            pointer.push_str(&token(key));
             // In a List, the items may inherit `apiVersion` and `kind`, which then have no place in the text and come
             // first.
             let absent = if FIRST.iter().take(2).any(|first| *first == key) { 0 } else { usize::MAX };
-            let place = manifest.key_at(pointer).map_or(absent, |range| range.start);
-            let tree = Self::placed(value, manifest, pointer);
+            let start = place(pointer).unwrap_or(absent);
+            let tree = Self::below(value, place, pointer);
             pointer.truncate(length);
-            (place, tree)
+            (start, tree)
         };
         match value {
             Value::Array(items) => {
@@ -129,8 +129,16 @@ impl Tree {
         }
     }
 
+    /// Returns the value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, tree)| tree),
+            Self::Scalar(_) | Self::List(_) => None,
+        }
+    }
+
     /// Whether the tree equals the value, regardless of order.
-    fn is(&self, value: &Value) -> bool {
+    pub fn is(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Scalar(scalar), value) => scalar == value,
             (Self::List(trees), Value::Array(items)) => {

@@ -110,7 +110,8 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn looks_numeric(text: &str, first: char) -> bool {
-    let starts_so = |char: char| char.is_ascii_digit() || char == '.';
+    // A number may have underscores, behind its sign, too.
+    let starts_so = |char: char| char.is_ascii_digit() || matches!(char, '.' | '_');
     let starts = starts_so(first) || (matches!(first, '+' | '-') && text.chars().nth(1).is_none_or(starts_so));
     starts && text.chars().all(|char| NUMERIC.contains(char))
 }
