@@ -44,3 +44,4 @@ mod verbs_write;
 mod webhooks;
 mod workflows;
 mod workloads;
+mod yaml;

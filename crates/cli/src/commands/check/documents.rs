@@ -124,10 +124,11 @@ pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Whether an object can only be settings of this policy. Either one entry is telling, or all keys are settings and one
-/// of them is `serviceAccounts`, `featureGates` or `systemNamespace`. Misspelt keys count.
+/// of them is `systemNamespace`. Misspelt keys count.
 pub fn is_settings(object: &Value) -> bool {
     let Some(object) = object.as_object() else { return false };
-    let is_own = |key: &str| key == "serviceAccounts" || nearest(key, ["featureGates", "systemNamespace"]).is_some();
+    // Other charts have values called featureGates and serviceAccounts, too; is_telling looks into these.
+    let is_own = |key: &str| nearest(key, ["systemNamespace"]).is_some();
     let names = || schema::members("").map(|(name, _)| name);
     object.iter().any(|(key, value)| is_telling(key, value))
         || (object.keys().all(|key| nearest(key, names()).is_some()) && object.keys().any(|key| is_own(key)))
