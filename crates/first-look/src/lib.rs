@@ -145,7 +145,10 @@ impl Look {
         if !is_refused && injected != *object {
             let before = manifest.tree();
             let after = before.order(&injected);
-            let (old, new) = (yaml::print(&before), yaml::print(&after));
+            let (old, new) = match manifest.changed(&after) {
+                Some((old, new)) => (old.to_owned(), new),
+                None => (yaml::print(&before), yaml::print(&after)),
+            };
             diff::write(&mut self.diff, &name, &format!("{name} (injected)"), &old, &new)?;
         }
         Ok(())

@@ -110,7 +110,7 @@ impl Known {
         match nodes.resolved(id).map(|node| &node.kind) {
             Some(Kind::Map { entries, .. }) => self.visit_entries(nodes, entries, pointer),
             Some(Kind::List { items, .. }) => {
-                items.iter().rev().for_each(|item| self.visit_merged(nodes, *item, pointer))
+                items.iter().rev().for_each(|item| self.visit_merged(nodes, *item, pointer));
             }
             _ => {}
         }

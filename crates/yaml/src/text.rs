@@ -36,7 +36,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, NoText> {
 fn utf8(bytes: &[u8]) -> Result<&str, NoText> {
     str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        NoText::NotUtf8 { line: 1 + before.iter().filter(|byte| **byte == b'\n').count() }
+        NoText::NotUtf8 { line: before.split(|byte| *byte == b'\n').count() }
     })
 }
 

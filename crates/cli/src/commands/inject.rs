@@ -55,7 +55,7 @@ pub struct Args {
 /// The formats of manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// YAML; documents of YAML that injection does not change are printed as they were written, comments included.
+    /// YAML; documents of YAML keep their comments, order and quotes, and change only where injection changes them.
     #[default]
     Yaml,
     /// One object, or a List of several.
@@ -65,7 +65,7 @@ enum Format {
 const ABOUT: &str = "\
 Show manifests as they are after injection.
 
-All objects are printed, in the same order: Pods and workloads with their sidecars, other objects unchanged. A workload \
+All objects are printed, in the same order, and as they were written but for what injection changes: Pods and workloads with their sidecars, other objects unchanged. A workload \
 is any object with a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. An AdmissionReview or an \
 AdmissionRequest is replaced by its object. The sidecars are shown in the template, where applying the output would put \
 them; with --as-pods, in the Pod.

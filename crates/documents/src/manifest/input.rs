@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
-use pillion_yaml::text;
+use pillion_yaml::{Part, text};
 
 /// The extensions of files that are read in folders.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -23,6 +23,8 @@ pub struct Source {
     pub text: String,
     /// The byte offset of each line, computed on first use.
     line_starts: OnceLock<Vec<usize>>,
+    /// The parts with documents, found on first use.
+    parts: OnceLock<Vec<Part>>,
 }
 
 impl Source {
@@ -32,7 +34,7 @@ impl Source {
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
-        Self { name: name.into(), text, line_starts: OnceLock::new() }
+        Self { name: name.into(), text, line_starts: OnceLock::new(), parts: OnceLock::new() }
     }
 
     /// Creates a source from the bytes of a file.
@@ -55,6 +57,11 @@ impl Source {
     /// Returns the byte offset at which a line, counted from 1, starts; the end of the text if it has fewer lines.
     pub fn line_start(&self, line: usize) -> usize {
         self.line_starts().get(line.saturating_sub(1)).copied().unwrap_or(self.text.len())
+    }
+
+    /// Returns the parts of the text, each with a document or none.
+    pub fn parts(&self) -> &[Part] {
+        self.parts.get_or_init(|| pillion_yaml::parts(&self.text))
     }
 
     /// Scans the text only once: a file may contain thousands of documents.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pillion_kubernetes::json;
-use pillion_yaml::{Places, Tree};
+use pillion_yaml::{Original, Places, Tree};
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};
@@ -89,9 +89,19 @@ impl Manifest {
         Self { value: object.clone(), within: format!("{}{pointer}", self.within), ..self }
     }
 
-    /// Returns the places of the parts of the object's document.
-    pub fn places(&self) -> &Places {
-        &self.places
+    /// Returns the text of the object's document before and after the object has become `tree`, with everything else as it
+    /// was written. Returns `None` if the object is not the whole document, or if its text leaves no room for the change.
+    pub fn changed(&self, tree: &Tree) -> Option<(&str, String)> {
+        if !self.within.is_empty() {
+            return None;
+        }
+        let start = self.places.document().start;
+        let parts = self.source.parts();
+        let part = parts.get(parts.partition_point(|part| part.whole.start <= start).checked_sub(1)?)?;
+        let part = part.whole.clone();
+        let before = self.source.text.get(part.clone())?;
+        let original = Original { text: &self.source.text, part, value: &self.value, places: &self.places };
+        Some((before, pillion_yaml::edit(&original, tree)?))
     }
 
     /// Returns the object with its keys in the order of the text.

@@ -52,7 +52,6 @@ fn middle<'a>(old: &[Value], new: &'a [Tree], offset: usize) -> Option<Vec<Step<
     let mut steps = Vec::new();
     loop {
         match (old.get(row), new.get(column)) {
-            (None, None) => return Some(steps),
             (Some(value), Some(tree))
                 if likeness(value, tree) > 0 && at(row, column) == at(row + 1, column + 1) + likeness(value, tree) =>
             {
@@ -68,7 +67,8 @@ fn middle<'a>(old: &[Value], new: &'a [Tree], offset: usize) -> Option<Vec<Step<
                 steps.push(Step::Add { new: tree });
                 column += 1;
             }
-            (Some(_), None) => return Some(steps),
+            // Nothing is left; an old item without a new one was removed above.
+            (_, None) => return Some(steps),
         }
     }
 }

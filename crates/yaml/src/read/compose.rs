@@ -119,19 +119,15 @@ impl<'a, I: Iterator<Item = Event>> Composer<'a, I> {
         let mut children = Vec::new();
         let mut end = opening.end;
         loop {
-            match self.events.peek() {
-                Some(Event { data: EventData::SequenceEnd | EventData::MappingEnd, range }) => {
-                    // The end of a block is where the next token begins, after comments.
-                    end = if is_flow { range.end } else { end };
-                    self.events.next();
-                    break;
-                }
-                _ => {
-                    let child = self.node()?;
-                    end = self.nodes.get(child).map_or(end, |node| end.max(node.range.end));
-                    children.push(child);
-                }
+            if let Some(Event { data: EventData::SequenceEnd | EventData::MappingEnd, range }) = self.events.peek() {
+                // The end of a block is where the next token begins, after comments.
+                end = if is_flow { range.end } else { end };
+                self.events.next();
+                break;
             }
+            let child = self.node()?;
+            end = self.nodes.get(child).map_or(end, |node| end.max(node.range.end));
+            children.push(child);
         }
         self.flow -= usize::from(is_flow);
         if let Some(node) = self.nodes.get_mut(parent) {

@@ -180,7 +180,7 @@ impl<'a> Given<'a> {
             return false;
         }
         let mut flow = 0_usize;
-        let texts = events.iter().filter(|event| {
+        let mut texts = events.iter().filter(|event| {
             match &event.data {
                 EventData::SequenceStart { style: SequenceStyle::Flow, .. }
                 | EventData::MappingStart { style: MappingStyle::Flow, .. } => flow += 1,
@@ -194,7 +194,7 @@ impl<'a> Given<'a> {
             let range = event.range.clone();
             self.instead.range(range).find(|(_, char)| **char == self.own.comma).map(|(at, _)| *at)
         };
-        let first = texts.filter_map(within).next();
+        let first = texts.find_map(within);
         first.is_some_and(|comma| self.instead.remove(&comma).is_some())
     }
 

@@ -10,9 +10,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// A part of a text that is read on its own: a document with its marker and comments, or text without a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The bytes of the whole part. The parts of a text follow each other; between JSON values may be white space.
+    /// The bytes of the whole part. Between two parts may be white space, or the directives of the second.
     pub whole: Range<usize>,
-    /// The bytes without the marker and a byte order mark.
+    /// The bytes without the marker and a byte order mark, but with directives.
     pub(super) content: Range<usize>,
     /// Whether the text is a stream of JSON values, of which this is one.
     pub is_json: bool,
@@ -31,8 +31,8 @@ pub fn parts(text: &str) -> Vec<Part> {
         // Directives belong to the document that follows.
         match parts.last_mut() {
             Some(last) if is_directives(text.get(last.content.clone()).unwrap_or_default()) => {
-                last.whole.end = whole.end;
                 last.content.end = whole.end;
+                last.whole = whole;
             }
             _ => parts.push(Part { whole, content, is_json: false }),
         }

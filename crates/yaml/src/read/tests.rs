@@ -170,7 +170,7 @@ fn json_values_may_follow_each_other() {
 /// The parser that came before had limits on the number of aliases for each anchor, and of comments in a row.
 #[test]
 fn a_block_may_be_shared_by_hundreds() {
-    let users: String = (0..500).map(|index| format!("u{index}: *shared\n")).collect();
+    let users = (0..500).map(|index| format!("u{index}: *shared\n")).collect::<Vec<_>>().concat();
     let comments = "# a line\n".repeat(100);
     let text = format!("shared: &shared {{a: b}}\nbehind:\n{comments}\n  comments: 1\n{users}");
     let value = value(&text);
@@ -188,14 +188,14 @@ fn documents_that_expand_without_bound_are_refused() {
     assert!(problem(&billion).message.contains("the aliases of this document stand for too many values"));
     let long = format!("a: &a {}\n{}", "x".repeat(1 << 20), "b: [*a, *a, *a, *a, *a, *a, *a, *a]\n");
     assert!(documents(&long).iter().all(Result::is_ok));
-    let longer: String = (0..100).map(|index| format!("c{index}: *a\n")).collect();
+    let longer = (0..100).map(|index| format!("c{index}: *a\n")).collect::<Vec<_>>().concat();
     assert!(problem(&(long + &longer)).message.contains("repeat more than 64 MiB of text"));
 }
 
 #[rstest]
 #[case::lists("[".repeat(100_000))]
 #[case::maps("{a: ".repeat(10_000))]
-#[case::block((0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect::<String>())]
+#[case::block((0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect::<Vec<_>>().concat())]
 #[case::json(format!("{}{}", "{\"a\":".repeat(2_000), "1".to_owned() + &"}".repeat(2_000)))]
 #[case::aliases((1..100).fold("a0: &a0 [1]\n".to_owned(), |text, index| {
     format!("{text}a{index}: &a{index} {}*a{}{}\n", "[".repeat(20), index - 1, "]".repeat(20))

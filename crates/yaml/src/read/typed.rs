@@ -19,9 +19,8 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     if let Some(next) = documents.next() {
         return Err(Problem::new("there is a second document", next?.places.document()));
     }
-    let Document { value, places } = match document {
-        Some(document) => document,
-        None => return serde_json::from_value(Value::Null).map_err(|error| Problem::new(error.to_string(), 0..0)),
+    let Some(Document { value, places }) = document else {
+        return serde_json::from_value(Value::Null).map_err(|error| Problem::new(error.to_string(), 0..0));
     };
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();

@@ -1,18 +1,17 @@
 //! Documents together with their original text, so that unchanged documents can be printed verbatim.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
-use pillion_yaml::{Original, Part, Tree, is_marker};
+use pillion_yaml::{Part, Tree, is_marker};
 
 /// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]
 pub struct Chunk {
     /// The text; ends with a line feed.
     pub text: String,
-    /// The bytes of the text in its file.
-    range: Range<usize>,
+    /// The first byte of the text in its file.
+    start: usize,
     /// The document in the text, if any.
     pub documents: Vec<Document>,
     /// Whether the text is JSON. YAML output cannot include it verbatim: kubectl reads a stream either as YAML or as
@@ -35,11 +34,10 @@ pub struct Document {
 /// If the text is neither YAML nor JSON.
 pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
     let documents = manifest::documents(source)?;
-    let mut chunks: Vec<Chunk> =
-        pillion_yaml::parts(&source.text).into_iter().map(|part| Chunk::new(&source.text, &part)).collect();
+    let mut chunks: Vec<Chunk> = source.parts().iter().map(|part| Chunk::new(&source.text, part)).collect();
     for document in documents {
         let start = document.value_at("").map_or(0, |range| range.start);
-        let before = chunks.partition_point(|chunk| chunk.range.start <= start);
+        let before = chunks.partition_point(|chunk| chunk.start <= start);
         if let Some(chunk) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
             let document = document.requested();
             // Of a request, print only the object.
@@ -55,19 +53,12 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
 
 impl Chunk {
     fn new(file: &str, part: &Part) -> Self {
-        let mut range = part.whole.clone();
-        let text = file.get(range.clone()).unwrap_or_default();
-        // Directives hold for one document. In the output they would stand among others.
-        if text.starts_with('%')
-            && let Some(marker) = text.find("\n---")
-        {
-            range.start += marker + 1;
-        }
+        let range = part.whole.clone();
         let mut text = file.get(range.clone()).unwrap_or_default().to_owned();
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        Self { text, range, documents: Vec::new(), is_json: part.is_json }
+        Self { text, start: range.start, documents: Vec::new(), is_json: part.is_json }
     }
 
     /// Returns the text with its document changed, if it can be changed in place. The comments stay.
@@ -76,8 +67,7 @@ impl Chunk {
         if self.is_json || !whole.pointer().is_empty() {
             return None;
         }
-        let (value, places) = (&whole.value, whole.places());
-        pillion_yaml::edit(&Original { text: &whole.source.text, part: self.range.clone(), value, places }, tree)
+        whole.changed(tree).map(|(_, text)| text)
     }
 
     /// Whether the chunk is worth printing: empty lines and YAML directives alone are not.

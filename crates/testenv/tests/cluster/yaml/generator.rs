@@ -22,7 +22,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        usize::try_from(self.next() % n as u64).unwrap_or_default()
     }
     fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
@@ -60,7 +60,7 @@ impl Generator {
             1 => g.flow(depth),
             2 => {
                 g.scalar(0, false);
-                g.out.push('\n')
+                g.out.push('\n');
             }
             _ => g.map(depth, 0),
         }
@@ -73,10 +73,10 @@ impl Generator {
             text = text.replace('\n', "\r");
         }
         if g.random.one_in(6) {
-            text = text.trim_end().to_owned();
+            text.truncate(text.trim_end().len());
         }
         if g.wild {
-            for _ in 0..1 + g.random.below(3) {
+            for _ in 0..=g.random.below(3) {
                 text = g.mutated(text);
             }
         }
@@ -176,7 +176,7 @@ impl Generator {
             self.out.push_str(key);
         } else {
             let n = self.random.below(26);
-            self.out.push((b'a' + n as u8) as char);
+            self.out.push(('a'..='z').nth(n).unwrap_or('a'));
             self.out.push_str(&n.to_string());
         }
     }
@@ -304,7 +304,7 @@ impl Generator {
                 }
             }
             if depth > 1 && self.random.one_in(3) {
-                self.flow(depth - 1)
+                self.flow(depth - 1);
             } else if !self.alias() {
                 self.properties();
                 self.scalar(0, true);
@@ -362,7 +362,7 @@ impl Generator {
                 for _ in 0..self.random.below(4) {
                     if self.random.one_in(2) {
                         let e = self.escape();
-                        self.out.push_str(e)
+                        self.out.push_str(e);
                     } else {
                         let w = self.random.pick(WORDS).replace(['"', '\\'], "");
                         self.out.push_str(&w);

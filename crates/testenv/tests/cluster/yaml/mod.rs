@@ -29,8 +29,8 @@ fn kubectl(texts: &[String]) -> Vec<Vec<Value>> {
     let mut reader = Command::new(tool("read-yaml").unwrap());
     let mut reader = reader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = reader.stdin.take().unwrap();
-    let lines: String = texts.iter().map(|text| format!("\"{}\"\n", STANDARD.encode(text))).collect();
-    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()).unwrap());
+    let lines: Vec<String> = texts.iter().map(|text| format!("\"{}\"\n", STANDARD.encode(text))).collect();
+    let writer = std::thread::spawn(move || input.write_all(lines.concat().as_bytes()).unwrap());
     let output = BufReader::new(reader.stdout.take().unwrap());
     let answers = output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     writer.join().unwrap();
