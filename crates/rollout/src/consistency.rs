@@ -1,10 +1,9 @@
 //! Which Pods belong to a SidecarSet, and in which state they are (ROLL-10, ROLL-11, ROLL-16, ROLL-20).
 
-use pillion_inject::records::Records;
 use pillion_sidecarset::image;
 
-use crate::hot::{self, Pair};
 use crate::in_place;
+use crate::pair::{self, Pair};
 use crate::pod::{Phase, Pod};
 use crate::target::Target;
 use crate::way::Way;
@@ -26,7 +25,7 @@ pub fn is_candidate(target: &Target<'_>, pod: &Pod) -> bool {
 /// (ROLL-11).
 pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
     target.sidecars.iter().all(|sidecar| {
-        let is_recorded = sidecar.empty_image.is_none() || hot::working(pod).contains_key(sidecar.name);
+        let is_recorded = sidecar.empty_image.is_none() || pair::working(pod).contains_key(sidecar.name);
         is_recorded && sidecar.containers().iter().all(|name| pod.container(name).is_some())
     })
 }
@@ -49,7 +48,7 @@ impl Judged {
     /// Judges a Pod of the SidecarSet.
     pub fn of(target: &Target<'_>, pod: &Pod) -> Self {
         Self {
-            is_updated: recorded_hash(pod.records(), target) == target.hash() && pod.resize(target).is_none(),
+            is_updated: target.recorded_hash(pod.records()) == target.hash() && pod.resize(target).is_none(),
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
             is_resizing: pod.resize(target).is_some() && target.way(pod) == Ok(Way::Resize),
@@ -60,11 +59,6 @@ impl Judged {
     pub const fn is_available(self) -> bool {
         self.is_consistent && self.is_ready
     }
-}
-
-/// Returns the hash in the record about the SidecarSet; `""` if there is none.
-pub(crate) fn recorded_hash<'a>(records: &'a Records, target: &Target<'_>) -> &'a str {
-    records.get(target.name()).map(|record| record.hash.as_str()).unwrap_or_default()
 }
 
 /// Whether the Pod runs and is ready, and each idle container of a pair has its empty image (ROLL-16).

@@ -2,8 +2,8 @@
 //! SidecarSets has none.
 
 use crate::budget::{self, Waiting};
+use crate::counts::Counts;
 use crate::round::{Chosen, Rest, Round, rest};
-use crate::status::Counts;
 use crate::target::Strategy;
 use crate::way::Way;
 

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::budget;
 use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::pod::Pod;
 use crate::round::{Rest, Round};
-use crate::status::Counts;
 use crate::target::Target;
 
 /// The condition of a SidecarSet with the last progress of its rollout. It is written only if a deadline is asked for.

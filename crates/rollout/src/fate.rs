@@ -2,8 +2,9 @@
 
 use pillion_plan::failure::{Back, Failed};
 
+use crate::counts::Counts;
 use crate::round::{Rest, Round};
-use crate::status::{Counts, Progress};
+use crate::status::Progress;
 
 /// The reason while Pods go back to the revision that is in force.
 pub const ROLLING_BACK: &str = "RollingBack";

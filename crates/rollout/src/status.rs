@@ -9,7 +9,7 @@ use pillion_plan::{Step, Subresource};
 use serde_json::{Value, json};
 
 use crate::budget;
-use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::deadline::PROGRESSING;
 use crate::round::{Rest, Round};
 use crate::target::Target;
@@ -24,35 +24,6 @@ pub const STALLED: &str = "Stalled";
 /// The reasons while Pods are being upgraded.
 const ROLLING_OUT: &str = "RollingOut";
 const RESETTING: &str = "ResettingContainers";
-
-/// The numbers of a SidecarSet's Pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// All Pods.
-    pub matched: usize,
-    /// The Pods with the version that is rolled out.
-    pub updated: usize,
-    /// The Pods that are consistent and ready.
-    pub ready: usize,
-    /// The Pods that are both.
-    pub updated_ready: usize,
-    /// The Pods whose resize has begun. They are not updated.
-    pub resizing: usize,
-}
-
-impl Counts {
-    /// Counts Pods.
-    pub fn of(judged: &[Judged]) -> Self {
-        judged.iter().fold(Self { matched: judged.len(), ..Self::default() }, |mut counts, judged| {
-            let is_ready = judged.is_available();
-            counts.updated += usize::from(judged.is_updated);
-            counts.ready += usize::from(is_ready);
-            counts.updated_ready += usize::from(judged.is_updated && is_ready);
-            counts.resizing += usize::from(judged.is_resizing);
-            counts
-        })
-    }
-}
 
 /// The latest revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_inject::list::{List, is_pair};
+use pillion_inject::records::Records;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
@@ -14,15 +15,11 @@ use serde_json::Value;
 
 use crate::amount::Amount;
 use crate::budget::Limits;
-use crate::consistency::recorded_hash;
-use crate::difference::Reach;
 use crate::history::Revision;
 use crate::order::Priority;
-use crate::pod::Pod;
-use crate::recreate::Recreation;
-use crate::resize;
+use crate::recreation::Recreation;
 use crate::scatter::Term;
-use crate::way::{Obstacle, Versions, Way};
+use crate::way::Versions;
 
 /// The version of a SidecarSet that is rolled out. New Pods get the same version.
 #[derive(Clone, Debug)]
@@ -209,13 +206,6 @@ impl<'a> Target<'a> {
         target
     }
 
-    /// Whether a Pod that is not updated gets the version: it is selected, and if a version has failed, the Pod has that
-    /// one.
-    pub fn selects(&self, pod: &Pod) -> bool {
-        let has_failed = |hash: &String| recorded_hash(pod.records(), self) == hash;
-        self.back_from.as_ref().is_none_or(has_failed) && self.strategy.selected.has(|key| pod.label(key))
-    }
-
     /// Adds what the SidecarSet asks for beyond upgrades of images, and its stored revisions, ascending. A value that
     /// cannot be read stops the rollout, like one of the strategy.
     #[must_use]
@@ -235,36 +225,6 @@ impl<'a> Target<'a> {
         target
     }
 
-    /// Returns how a Pod gets the version.
-    ///
-    /// # Errors
-    /// Why it does not get it.
-    pub fn way(&self, pod: &Pod) -> Result<Way, Obstacle> {
-        let begun = pod.resize(self);
-        if begun.is_none() && recorded_hash(pod.records_without_image(), self) == self.hash_without_image() {
-            return Ok(Way::InPlace);
-        }
-        let hash = recorded_hash(pod.records(), self);
-        let Upgrades { resize, recreate, .. } = self.upgrades;
-        let is_beyond = |hash: &&str| self.versions.reach(hash).is_none_or(|reach| reach > Reach::Resources);
-        // A Pod whose resize has begun may have amounts of that version, which must not be absent in this one.
-        let resized = begun.filter(|begun| begun.refused.is_empty()).map(|begun| begun.hash.as_str());
-        let mut known = resized.into_iter().chain([hash]);
-        let obstacle = match known.find(is_beyond) {
-            None if resize => resize::obstacle(self, pod),
-            _ if begun.is_some() && !resize => Some(Obstacle::ResizeNotAllowed),
-            beyond => {
-                let reach = if resize { Reach::Resources } else { Reach::NativeImage };
-                Some(self.versions.obstacle(beyond.unwrap_or(hash), reach))
-            }
-        };
-        match obstacle {
-            None => Ok(Way::Resize),
-            Some(_) if recreate => self.recreation.check(pod).map(|()| Way::Recreate),
-            Some(obstacle) => Err(obstacle),
-        }
-    }
-
     /// Returns the name of the SidecarSet.
     pub fn name(&self) -> &'a str {
         self.version.name()
@@ -278,6 +238,11 @@ impl<'a> Target<'a> {
     /// Returns the hash of the version without its images.
     pub fn hash_without_image(&self) -> &'a str {
         self.version.annotation(names::HASH_WITHOUT_IMAGE)
+    }
+
+    /// Returns the hash in the record of a Pod about the SidecarSet; `""` if there is none.
+    pub(crate) fn recorded_hash<'r>(&self, records: &'r Records) -> &'r str {
+        records.get(self.name()).map(|record| record.hash.as_str()).unwrap_or_default()
     }
 
     /// Returns the hot-upgrade sidecars, each with its empty image.

@@ -3,7 +3,6 @@
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use crate::consistency::recorded_hash;
 use crate::pod::Pod;
 use crate::target::Target;
 
@@ -47,7 +46,7 @@ pub fn pod(workload: &Value) -> Option<Value> {
 /// Why it does not have it, without a full stop.
 pub fn check(target: &Target<'_>, stored: &Value) -> Result<(), String> {
     let pod = Pod::decode(stored).map_err(|error| format!("the answer to a dry run cannot be read: {error}"))?;
-    if recorded_hash(pod.records(), target) == target.hash() {
+    if target.recorded_hash(pod.records()) == target.hash() {
         return Ok(());
     }
     let kind = pod.metadata.owner.as_deref().map_or("its controller", |owner| owner.kind.as_str());

@@ -1,4 +1,5 @@
-//! The condition `SidecarSetUpgradable` of a Pod (ROLL-50).
+//! The condition `SidecarSetUpgradable` of a Pod (ROLL-50). Its message is a JSON object from names of SidecarSets to
+//! booleans.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +8,13 @@ use pillion_plan::{Step, Subresource};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::pod::Pod;
-use crate::upgrade::{reference, test};
-
-/// The type of the condition. Its message is a JSON object from names of SidecarSets to booleans.
-pub const CONDITION: &str = "SidecarSetUpgradable";
+use crate::edit::{reference, test};
+use crate::pod::{Pod, UPGRADABLE};
 
 /// The message of the condition is not an object of booleans.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the message of condition {CONDITION} of Pod \"{namespace}/{name}\" cannot be read; it must be a JSON object from SidecarSets to booleans; remove the condition"
+    "the message of condition {UPGRADABLE} of Pod \"{namespace}/{name}\" cannot be read; it must be a JSON object from SidecarSets to booleans; remove the condition"
 )]
 pub struct Unreadable {
     namespace: String,
@@ -65,13 +63,13 @@ pub fn step(
     let since =
         before.filter(|(_, before)| before.status == status).and_then(|(_, before)| before.last_transition_time);
     let condition = json!({
-        "type": CONDITION, "status": status, "reason": reason, "message": message, "lastProbeTime": Value::Null,
+        "type": UPGRADABLE, "status": status, "reason": reason, "message": message, "lastProbeTime": Value::Null,
         "lastTransitionTime": since.map_or(now, |since| since.0).to_string(),
     });
     let mut operations = vec![test("/metadata/uid", &pod.metadata.uid)];
     if let Some((index, before)) = before {
         let path = format!("/status/conditions/{index}");
-        operations.push(test(&format!("{path}/type"), CONDITION));
+        operations.push(test(&format!("{path}/type"), UPGRADABLE));
         if !before.message.is_empty() {
             operations.push(test(&format!("{path}/message"), &before.message));
         }

@@ -1,33 +1,21 @@
 //! The upgrade of a Pod: images of its sidecars, and its records (ROLL-40 to ROLL-43, ROLL-46, ROLL-47).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use pillion_inject::metadata;
 use pillion_inject::records::Record;
 use pillion_kubernetes::json::Object;
-use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::Step;
 use pillion_sidecarset::names;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::hot::{self, NO_VERSION, Pair};
+use crate::edit::Edit;
+use crate::hot::{self, NO_VERSION};
 use crate::in_place;
-use crate::pod::{Place, Pod};
+use crate::pair::{self, Pair};
+use crate::pod::Pod;
+use crate::pod::resize::STATE as RESIZES;
 use crate::resize;
 use crate::target::Target;
-
-/// A change of a Pod: images of containers, and annotations. Nothing else of a Pod ever changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edit {
-    /// The new images, by place of the container.
-    images: BTreeMap<Place, String>,
-    /// The new values of annotations.
-    annotations: BTreeMap<String, String>,
-    /// The annotations that are removed.
-    removed: BTreeSet<String>,
-}
 
 /// Returns the upgrade of a Pod to the target. `revision` is the name of the target's ControllerRevision.
 ///
@@ -35,7 +23,7 @@ pub struct Edit {
 /// A patch of the Pod's metadata cannot be merged.
 pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
     let mut edit = Edit::default();
-    let mut working = hot::working(pod);
+    let mut working = pair::working(pod);
     let mut changed = Vec::new();
     for sidecar in &target.sidecars {
         let [name, other] = match sidecar.empty_image {
@@ -74,8 +62,8 @@ pub fn after_resize(target: &Target<'_>, pod: &Pod, revision: &str, now: Timesta
     records.replace(record(target, target.hash_without_image(), revision, now));
     edit.annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), records.to_text());
     match resize::after(target, pod) {
-        Some(others) => drop(edit.annotations.insert(resize::STATE.to_owned(), others)),
-        None => drop(edit.removed.insert(resize::STATE.to_owned())),
+        Some(others) => drop(edit.annotations.insert(RESIZES.to_owned(), others)),
+        None => drop(edit.removed.insert(RESIZES.to_owned())),
     }
     Ok(edit)
 }
@@ -110,11 +98,6 @@ pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
 }
 
 impl Edit {
-    /// Returns the change of one annotation.
-    pub(crate) fn annotation(key: &str, value: String) -> Self {
-        Self { annotations: BTreeMap::from([(key.to_owned(), value)]), ..Self::default() }
-    }
-
     /// Writes the records of the Pod's SidecarSets (ROLL-41). Records of the older form, which have only a hash, get a
     /// time and keep their own names (DIFF-19). A record that cannot be read is replaced.
     fn record(&mut self, target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) {
@@ -150,62 +133,5 @@ impl Edit {
             }
         }
         Ok(())
-    }
-
-    /// Whether the image of a container changes.
-    pub fn changes_images(&self) -> bool {
-        !self.images.is_empty()
-    }
-
-    /// Returns the step that changes the Pod: a JSON Patch that tests all values on which the change depends. If it adds
-    /// an annotation, the Pod must not have changed since it was observed, because a JSON Patch cannot test that a field
-    /// is absent.
-    pub fn step(&self, pod: &Pod) -> Step {
-        let mut operations = vec![test("/metadata/uid", pod.metadata.uid.as_str())];
-        let known = &pod.metadata.annotations;
-        let is_new = |key: &String| !known.contains_key(key);
-        if self.annotations.keys().any(is_new) {
-            operations.push(test("/metadata/resourceVersion", pod.metadata.resource_version.as_str()));
-        }
-        for (key, value) in self.annotations.iter().filter(|(key, value)| known.get(*key) != Some(value)) {
-            let path = format!("/metadata/annotations/{}", escaped(key));
-            if let Some(before) = known.get(key) {
-                operations.push(test(&path, before.as_str()));
-            }
-            operations.push(json!({"op": "add", "path": path, "value": value}));
-        }
-        for (key, before) in self.removed.iter().filter_map(|key| Some((key, known.get(key)?))) {
-            let path = format!("/metadata/annotations/{}", escaped(key));
-            operations.push(test(&path, before.as_str()));
-            operations.push(json!({"op": "remove", "path": path}));
-        }
-        for (place, image) in &self.images {
-            let Some(container) = pod.at(*place) else { continue };
-            let path = format!("/spec/{}/{}", place.list.key(), place.index);
-            operations.push(test(&format!("{path}/name"), container.name.as_str()));
-            operations.push(test(&format!("{path}/image"), container.image.as_str()));
-            operations.push(json!({"op": "replace", "path": format!("{path}/image"), "value": image}));
-        }
-        Step::JsonPatch { object: reference(pod), subresource: None, operations }
-    }
-}
-
-/// Returns the operation that tests a value.
-pub(crate) fn test(path: &str, value: &str) -> Value {
-    json!({"op": "test", "path": path, "value": value})
-}
-
-/// Escapes a key for a JSON Pointer (RFC 6901).
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
-}
-
-/// Returns the reference to a Pod.
-pub fn reference(pod: &Pod) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1",
-        kind: "Pod",
-        namespace: Some(pod.metadata.namespace.clone()),
-        name: pod.metadata.name.clone(),
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 use pillion_rollout::consistency::Judged;
+use pillion_rollout::counts::Counts;
 use pillion_rollout::difference::{Difference, Reach};
 use pillion_rollout::history::Revision;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::round::{Round, round};
-use pillion_rollout::status::{Counts, Progress};
+use pillion_rollout::status::Progress;
 use pillion_rollout::target::Target;
 use pillion_rollout::upgradable;
 use pillion_rollout::way::Way;

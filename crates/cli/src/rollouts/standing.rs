@@ -3,7 +3,8 @@
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_rollout::counters;
-use pillion_rollout::status::{Counts, Progress, READY, RECONCILING, STALLED};
+use pillion_rollout::counts::Counts;
+use pillion_rollout::status::{Progress, READY, RECONCILING, STALLED};
 use pillion_rollout::target::Target;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;

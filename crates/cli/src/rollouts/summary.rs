@@ -2,7 +2,7 @@
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_rollout::status::Counts;
+use pillion_rollout::counts::Counts;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
+use pillion_rollout::edit::reference;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::recreate::{Held, named};
 use pillion_rollout::round::Chosen;
-use pillion_rollout::upgrade::reference;
 
 use super::metrics::Outcome;
 use super::probe::Answers;

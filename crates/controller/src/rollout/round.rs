@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pillion_kubernetes::outcome::Reason;
+use pillion_rollout::edit::Edit;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::Chosen;
 use pillion_rollout::upgradable::{self, Unreadable};
-use pillion_rollout::upgrade::{self, Edit};
+use pillion_rollout::upgrade;
 use pillion_rollout::way::Way;
 use serde_json::{Value, json};
 

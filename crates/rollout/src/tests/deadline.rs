@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use super::{NOW, after, cold, pod, read, sidecar_set, status};
 use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::deadline::{Activity, Clock, PROGRESSING, Pace};
 use crate::pod::Pod;
 use crate::round::round;
-use crate::status::{Counts, Latest, Progress, Report, step};
+use crate::status::{Latest, Progress, Report, step};
 use crate::target::Target;
 
 const DEADLINE: Span = Span(60_000_000_000);

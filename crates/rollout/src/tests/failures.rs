@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::{pod, read, sidecar_set};
 use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::fate;
 use crate::history::{History, Latest, Revision};
 use crate::pod::{Pod, Trouble};
 use crate::round::{Chosen, Rest, Round, round};
-use crate::status::{Counts, Progress};
+use crate::status::Progress;
 use crate::target::Target;
 use crate::trouble;
 use crate::way::Way;

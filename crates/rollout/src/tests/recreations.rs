@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 
 use super::{NOW, pod, read, sidecar_set};
 use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::evicted::{EVICTED, Evicted, wanted};
 use crate::history::{History, Latest, Revision};
 use crate::pod::Pod;
-use crate::recreate::{Held, Recreation, SETTLING, progress};
+use crate::recreate::{Held, progress};
+use crate::recreation::{Recreation, SETTLING};
 use crate::round::{Round, round};
-use crate::status::{Counts, Progress};
+use crate::status::Progress;
 use crate::target::Target;
 use crate::template;
 use crate::way::{Obstacle, Way};

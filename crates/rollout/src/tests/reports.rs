@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{NOW, after, cold, sidecar_set};
 use crate::consistency::Judged;
+use crate::counts::Counts;
 use crate::round::{Chosen, Rest, Round};
-use crate::status::{Counts, Latest, Progress, Report, step};
+use crate::status::{Latest, Progress, Report, step};
 use crate::target::Target;
 use crate::way::Way;
 

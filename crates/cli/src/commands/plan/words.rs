@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pillion_bundle::Bundle;
 use pillion_bundle::config_map::BUNDLE;
 use pillion_kubernetes::json;
-use pillion_rollout::upgradable;
+use pillion_rollout::pod::UPGRADABLE;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value};
 
@@ -128,7 +128,7 @@ fn arrow(old: Option<&Value>, new: Option<&Value>) -> String {
 fn upgradable(before: &Value, after: &Value) -> Vec<String> {
     let entries = |pod: &Value| -> BTreeMap<String, bool> {
         let mut conditions = json::items(pod, &["status", "conditions"]).iter();
-        let it = conditions.find(|condition| json::text(condition, &["type"]) == upgradable::CONDITION);
+        let it = conditions.find(|condition| json::text(condition, &["type"]) == UPGRADABLE);
         let message = it.map(|condition| json::text(condition, &["message"])).unwrap_or_default();
         serde_json::from_str(message).unwrap_or_default()
     };

@@ -1,7 +1,7 @@
 //! The policy that limits what `sidecarset-rollout` may change in Pods. RBAC cannot say which fields of a Pod may be
 //! written; a `ValidatingAdmissionPolicy` of the API server can, without a webhook.
 
-use pillion_rollout::upgradable::CONDITION;
+use pillion_rollout::pod::UPGRADABLE;
 use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn validations(annotations: &[String], protected: &[String]) -> Vec<Value> {
         format!("{one}.all(key, (key in {other} && {other}[key] == {one}[key]) || {})", is_record("key"))
     };
     let others = |object: &str| {
-        format!("{object}.status.?conditions.orValue([]).filter(condition, condition.type != '{CONDITION}')")
+        format!("{object}.status.?conditions.orValue([]).filter(condition, condition.type != '{UPGRADABLE}')")
     };
     let rule = |expression: String, message: &str| json!({"expression": expression, "message": message});
     vec![

@@ -6,7 +6,8 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
 use pillion_plan::bundle::CONDITION as IN_BUNDLE;
 use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED};
-use pillion_rollout::status::{self, Counts, Latest, Progress, Report};
+use pillion_rollout::counts::Counts;
+use pillion_rollout::status::{self, Latest, Progress, Report};
 use serde_json::{Value, json};
 
 /// The generation of every SidecarSet.

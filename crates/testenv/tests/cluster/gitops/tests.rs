@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use pillion::rendering::crd;
 use pillion::rollouts::standing::{Standing, State};
 use pillion_documents::manifest::{Source, parse};
-use pillion_rollout::status::Counts;
+use pillion_rollout::counts::Counts;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use pillion_testenv::{Cluster, Options, apply, tool, until};
 use pillion_testkit::module::workspace;

@@ -1,18 +1,20 @@
 //! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
 
+pub mod condition;
+pub mod resize;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use pillion_inject::list::List;
 use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
-use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::names;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::resize::{self, Begun, Condition as ResizeCondition, Resources};
-use crate::upgradable;
+pub use self::condition::{Condition, Time, UPGRADABLE};
+use self::resize::{Begun, ResizeConditions, Resources};
 
 /// A Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,17 +106,6 @@ fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<O
     Ok(owners.into_iter().find(|owner| owner.is_controller).map(Arc::new))
 }
 
-/// A time as text of RFC 3339. One that cannot be read is the zero time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(from = "String")]
-pub struct Time(pub Timestamp);
-
-impl From<String> for Time {
-    fn from(text: String) -> Self {
-        Self(Timestamp::parse(&text).unwrap_or_default())
-    }
-}
-
 /// The `spec` of a Pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -195,28 +186,6 @@ pub struct Status {
     container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "nullable::or_default")]
     init_container_statuses: Vec<ContainerStatus>,
-}
-
-/// A condition of a Pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Condition {
-    /// `type`.
-    #[serde(rename = "type", deserialize_with = "nullable::or_default")]
-    pub type_: String,
-    /// `status`.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub status: String,
-    /// `reason`.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub reason: String,
-    /// `message`.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub message: String,
-    /// `lastTransitionTime`.
-    pub last_transition_time: Option<Time>,
-    /// `observedGeneration`.
-    pub observed_generation: Option<i64>,
 }
 
 /// The status of a container.
@@ -325,7 +294,7 @@ pub struct State {
     /// Those of `status.initContainerStatuses` that are about injected native sidecars.
     pub natives: Vec<ContainerStatus>,
     /// What the kubelet says about a resize of the Pod.
-    pub resize: ResizeCondition,
+    pub resize: ResizeConditions,
     /// The condition `SidecarSetUpgradable`, and its position in `status.conditions`.
     pub upgradable: Option<(usize, Condition)>,
     /// Whether the Pod has a list of conditions.
@@ -365,7 +334,7 @@ impl From<Status> for State {
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             if condition.type_ == "Ready" && condition.status == "True" {
                 (state.is_ready, state.ready_since) = (true, condition.last_transition_time);
-            } else if condition.type_ == upgradable::CONDITION {
+            } else if condition.type_ == UPGRADABLE {
                 state.upgradable = Some((index, condition));
             } else {
                 state.resize.see(condition);

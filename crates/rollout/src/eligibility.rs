@@ -1,0 +1,48 @@
+//! Whether a Pod gets the version, and how: in place, by a resize, or by an eviction (ROLL-60, ROLL-62).
+
+use pillion_sidecarset::upgrades::Upgrades;
+
+use crate::difference::Reach;
+use crate::pod::Pod;
+use crate::resize;
+use crate::target::Target;
+use crate::way::{Obstacle, Way};
+
+impl Target<'_> {
+    /// Whether a Pod that is not updated gets the version: it is selected, and if a version has failed, the Pod has that
+    /// one.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        let has_failed = |hash: &String| self.recorded_hash(pod.records()) == hash;
+        self.back_from.as_ref().is_none_or(has_failed) && self.strategy.selected.has(|key| pod.label(key))
+    }
+
+    /// Returns how a Pod gets the version.
+    ///
+    /// # Errors
+    /// Why it does not get it.
+    pub fn way(&self, pod: &Pod) -> Result<Way, Obstacle> {
+        let begun = pod.resize(self);
+        if begun.is_none() && self.recorded_hash(pod.records_without_image()) == self.hash_without_image() {
+            return Ok(Way::InPlace);
+        }
+        let hash = self.recorded_hash(pod.records());
+        let Upgrades { resize, recreate, .. } = self.upgrades;
+        let is_beyond = |hash: &&str| self.versions.reach(hash).is_none_or(|reach| reach > Reach::Resources);
+        // A Pod whose resize has begun may have amounts of that version, which must not be absent in this one.
+        let resized = begun.filter(|begun| begun.refused.is_empty()).map(|begun| begun.hash.as_str());
+        let mut known = resized.into_iter().chain([hash]);
+        let obstacle = match known.find(is_beyond) {
+            None if resize => resize::obstacle(self, pod),
+            _ if begun.is_some() && !resize => Some(Obstacle::ResizeNotAllowed),
+            beyond => {
+                let reach = if resize { Reach::Resources } else { Reach::NativeImage };
+                Some(self.versions.obstacle(beyond.unwrap_or(hash), reach))
+            }
+        };
+        match obstacle {
+            None => Ok(Way::Resize),
+            Some(_) if recreate => self.recreation.check(pod).map(|()| Way::Recreate),
+            Some(obstacle) => Err(obstacle),
+        }
+    }
+}
