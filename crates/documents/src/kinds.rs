@@ -3,7 +3,7 @@
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use serde_json::Value;
 
 /// A kind that creates Pods.

@@ -11,7 +11,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::audience::{self, AudienceToken};
-use super::{names, partners};
+use super::{names, partner_names};
 
 /// How the sidecars get their identity (IDF-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,13 +115,13 @@ impl Declared {
         let mut errors = Vec::new();
         let account = text(set, ACCOUNT, &mut errors);
         let json_of = |annotation: &str| json::parse(annotation.as_bytes()).ok();
-        let read_partners = |names: &Value, at: &FieldPath<'_>| partners::read(names, at, set.name());
+        let read_partners = |names: &Value, at: &FieldPath<'_>| partner_names::read(names, at, set.name());
         let declared = Self {
             on_conflict: choice(set, CONFLICT, &mut errors),
             mode: choice(set, MODE, &mut errors),
             permissions: list_of(set, PERMISSIONS, json_of, read_rules, &mut errors),
             tokens: list_of(set, TOKENS, json_of, audience::read, &mut errors),
-            partners: list_of(set, PARTNERS, partners::of_annotation, read_partners, &mut errors),
+            partners: list_of(set, PARTNERS, partner_names::of_annotation, read_partners, &mut errors),
             service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
         };
         if errors.is_empty() { Ok(declared) } else { Err(errors) }

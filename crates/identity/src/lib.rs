@@ -26,6 +26,7 @@ pub mod guards;
 pub mod lost;
 pub mod merged;
 pub mod names;
+pub mod partner_names;
 pub mod partners;
 pub mod paths;
 pub mod rules;

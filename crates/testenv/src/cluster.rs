@@ -88,7 +88,7 @@ impl Cluster {
         if cluster.options.nodes > 0 {
             cluster.run(SCHEDULER, &servers::scheduler(&cluster.options)).await?;
             cluster.run(KWOK, &servers::kwok(cluster.folder())).await?;
-            nodes::join(&cluster, cluster.options.nodes).await?;
+            nodes::join(cluster.admin().await?, cluster.options.nodes, || cluster.log(KWOK)).await?;
         }
         Ok(cluster)
     }

@@ -43,6 +43,7 @@ mod options;
 mod ports;
 mod servers;
 mod services;
+mod users;
 mod wait;
 mod webhook;
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
 
-use crate::Cluster;
 use crate::Error;
 use crate::servers::KWOK;
 use crate::until;
@@ -17,9 +16,9 @@ pub(crate) const STAGES: &str = include_str!("../../../testenv/kwok/stages.yaml"
 
 const READY: Duration = Duration::from_mins(2);
 
-/// Creates the nodes, and waits until all of them accept Pods.
-pub(crate) async fn join(cluster: &Cluster, count: u8) -> Result<(), Error> {
-    let nodes: Api<Node> = Api::all(cluster.admin().await?);
+/// Creates the nodes, and waits until all of them accept Pods. `log` returns the end of the log of kwok.
+pub(crate) async fn join(client: Client, count: u8, log: impl Fn() -> String) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(client);
     for number in 1..=count {
         let name = format!("node-{number}");
         let labels = [("kubernetes.io/hostname", name.as_str()), ("kubernetes.io/os", "linux")];
@@ -35,8 +34,8 @@ pub(crate) async fn join(cluster: &Cluster, count: u8) -> Result<(), Error> {
         let name = format!("node-{number}");
         let ready = async || nodes.get(&name).await.ok().filter(takes_pods);
         if let Err(error) = until(&format!("node \"{name}\" becoming ready"), READY, ready).await {
-            let log = cluster.log(KWOK);
-            return Err(Error::NotReady { server: KWOK.to_owned(), after: READY, reason: error.to_string(), log });
+            let (server, reason) = (KWOK.to_owned(), error.to_string());
+            return Err(Error::NotReady { server, after: READY, reason, log: log() });
         }
     }
     Ok(())

@@ -5,5 +5,7 @@ pub mod random;
 pub mod requests;
 pub mod sets;
 mod sidecars;
+pub mod style;
 
-pub use sets::{Corpus, Style, sidecar_sets};
+pub use sets::{Corpus, sidecar_sets};
+pub use style::Style;

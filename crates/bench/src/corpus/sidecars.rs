@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
-use super::sets::Style;
+use super::style::Style;
 
 /// A SidecarSet without its selector.
 pub(super) struct Parts {

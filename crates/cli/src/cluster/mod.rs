@@ -3,6 +3,7 @@
 
 mod change;
 mod git_ops;
+mod kind;
 mod reader;
 mod trouble;
 mod watch;
@@ -17,7 +18,8 @@ use kube::config::{KubeConfigOptions, KubeconfigError};
 
 pub use self::change::{Change, DryRun, Forced, Refusal, Writing, concluded};
 pub use self::git_ops::{Owner, owner};
-pub use self::reader::{Kind, Reader};
+pub use self::kind::Kind;
+pub use self::reader::Reader;
 pub use self::trouble::{NO_DEFINITION, Trouble};
 pub use self::watch::{Ended, Event};
 pub use self::writer::{Evicted, WriteError, Writer};

@@ -5,13 +5,13 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::GroupVersionKind;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Config};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use super::kind::Kind;
 use super::trouble::Trouble;
 use crate::terminal;
 
@@ -21,25 +21,6 @@ pub(super) const CONNECT: Duration = Duration::from_secs(5);
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 /// The time that all reads together take before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A kind of objects: its `apiVersion` and `kind`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind<'a>(pub &'a str, pub &'a str);
-
-impl Kind<'_> {
-    /// Returns the resource under which the API server serves the kind. All kinds that Pillion reads have a regular
-    /// plural.
-    pub(super) fn api(self) -> ApiResource {
-        let (group, version) = self.0.split_once('/').unwrap_or(("", self.0));
-        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.1))
-    }
-
-    /// Returns the name of the resource with its group, as in `roles.rbac.authorization.k8s.io`.
-    pub(super) fn resource(self) -> String {
-        let api = self.api();
-        if api.group.is_empty() { api.plural } else { format!("{}.{}", api.plural, api.group) }
-    }
-}
 
 /// `apiVersion`, `kind`, namespace (empty for none), name.
 type Key = (String, String, String, String);

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use super::reader::Kind;
+use super::kind::Kind;
 
 /// The message about a cluster without the definition of SidecarSets. It names the remedy.
 pub const NO_DEFINITION: &str =

@@ -11,7 +11,8 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::reader::{Kind, Reader, plain};
+use super::kind::Kind;
+use super::reader::{Reader, plain};
 use super::trouble::Trouble;
 
 /// How long the API server keeps a watch before it begins anew, in seconds. It is shorter than the time after which a

@@ -7,12 +7,13 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::{Api, Client};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::Kubeconfig;
-use super::reader::{CONNECT, Kind, SILENCE};
+use super::kind::Kind;
+use super::reader::{CONNECT, SILENCE};
 use super::trouble::Trouble;
 
 /// The most objects in one answer to a list.

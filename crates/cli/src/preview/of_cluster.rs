@@ -9,8 +9,8 @@ use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::sidecar_set::decode::Version;
 use pillion_sidecarset::sidecar_set::origin::Origin;
+use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 

@@ -61,6 +61,16 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Whether a part of the policy changes objects, so that there is a mutating webhook.
+    pub fn has_mutating(&self) -> bool {
+        self.parts.keys().any(|part| part.mutates())
+    }
+
+    /// Whether a part of the policy only refuses, so that there is a validating webhook.
+    pub fn has_validating(&self) -> bool {
+        self.parts.keys().any(|part| !part.mutates())
+    }
+
     /// Returns the needs of `settings`, which were decoded from `raw`. `any`: also include the needs of any other
     /// SidecarSets.
     ///

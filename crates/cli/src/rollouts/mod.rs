@@ -8,5 +8,6 @@ pub mod inventory;
 pub mod report;
 pub mod sets;
 pub mod standing;
+pub mod strategy;
 pub mod summary;
 pub mod table;

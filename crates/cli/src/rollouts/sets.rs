@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::bail;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use serde_json::Value;
 
 use crate::cluster::{Kind, Reader, Trouble};

@@ -2,9 +2,9 @@
 
 use std::ptr;
 
-use pillion_identity::{audience, declared, partners};
+use pillion_identity::{audience, declared, partner_names};
 use pillion_kubernetes::text::LENGTH_MAX;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Map, Value, json};
 
@@ -95,7 +95,7 @@ impl Definitions {
                         json!({"type": ["array", "null"], "items": token(), "maxItems": audience::TOKENS_MAX})
                     }
                     name if name == declared::PARTNERS.name => {
-                        json!({"type": ["array", "null"], "items": text(), "maxItems": partners::PARTNERS_MAX})
+                        json!({"type": ["array", "null"], "items": text(), "maxItems": partner_names::PARTNERS_MAX})
                     }
                     _ => text(),
                 };

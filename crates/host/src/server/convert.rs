@@ -2,7 +2,7 @@
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::convert;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

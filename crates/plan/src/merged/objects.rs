@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pillion_identity::decision::Asking;
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::Step;
-use super::steps::object_ref;
+use crate::Step;
 
 /// The kinds of merged objects, in their order of creation (MRG-4).
 pub const KINDS: [(&str, &str); 3] = [
@@ -132,5 +132,18 @@ pub(super) fn patch(object: &Value, patch: &Value) -> Step {
         uid: text("uid"),
         resource_version: Some(text("resourceVersion")),
         patch: patch.clone(),
+    }
+}
+
+/// Returns the reference to an object.
+pub(super) fn object_ref(object: &Value) -> ObjectRef {
+    let text = |path: &[&str]| json::text(object, path);
+    let kind = text(&["kind"]);
+    let (api_version, kind) = KINDS.into_iter().find(|(_, known)| *known == kind).unwrap_or_default();
+    ObjectRef {
+        api_version,
+        kind,
+        namespace: Some(text(&["metadata", "namespace"]).to_owned()),
+        name: text(&["metadata", "name"]).to_owned(),
     }
 }

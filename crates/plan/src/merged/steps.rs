@@ -2,11 +2,10 @@
 
 use pillion_identity::names;
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::objects::{KINDS, finalizers, mark, patch};
+use super::objects::{finalizers, mark, object_ref, patch};
 use crate::Step;
 
 /// The fields that identify an object or can never change.
@@ -93,17 +92,4 @@ pub(super) fn deleted(object: &Value) -> Option<Step> {
         resource_version: Some(text("resourceVersion")),
     };
     (!json::is_terminating(object)).then(delete)
-}
-
-/// Returns the reference to an object.
-pub(super) fn object_ref(object: &Value) -> ObjectRef {
-    let text = |path: &[&str]| json::text(object, path);
-    let kind = text(&["kind"]);
-    let (api_version, kind) = KINDS.into_iter().find(|(_, known)| *known == kind).unwrap_or_default();
-    ObjectRef {
-        api_version,
-        kind,
-        namespace: Some(text(&["metadata", "namespace"]).to_owned()),
-        name: text(&["metadata", "name"]).to_owned(),
-    }
 }

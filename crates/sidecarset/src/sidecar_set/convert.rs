@@ -3,7 +3,7 @@
 use pillion_kubernetes::json::{self, Object};
 use serde_json::{Value, json};
 
-use super::decode::Version;
+use super::version::Version;
 use crate::names;
 
 /// Converts a decoded v1alpha1 object to v1beta1, in place (API-10).

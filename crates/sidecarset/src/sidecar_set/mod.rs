@@ -6,6 +6,7 @@ pub mod decode;
 pub mod defaults;
 pub mod origin;
 pub mod prepare;
+pub mod version;
 pub mod weight;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::tables;
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! `pillion check`: reports all problems of settings, `SidecarSet`s and policies at once.
 
 mod documents;
+mod files;
 mod identity;
 mod input;
 mod kubewarden;

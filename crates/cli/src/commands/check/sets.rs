@@ -10,7 +10,6 @@ use pillion_identity::partners::Origin;
 use pillion_identity::validation::{Findings as Identity, check_gate};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -20,28 +19,12 @@ use serde_json::{Value, json};
 
 use super::Folders;
 use super::documents::{Document, Role};
+use super::files::Files;
 use super::identity::{self, Member};
 use super::lint::admits_sets;
 use super::settings::{Judged, rest_of};
 use super::subject::{Spot, Subject};
 use crate::report::Finding;
-
-/// The cluster, as the files describe it. Objects outside the files are unavailable, not missing.
-pub struct Files<'a>(pub &'a [Document]);
-
-impl Lookup for Files<'_> {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        let is_it = |value: &Value| {
-            let namespace = json::text(value, &["metadata", "namespace"]);
-            json::text(value, &["apiVersion"]) == object.api_version
-                && json::text(value, &["kind"]) == object.kind
-                && json::text(value, &["metadata", "name"]) == object.name
-                && (namespace.is_empty() || object.namespace.as_deref() == Some(namespace))
-        };
-        let found = self.0.iter().map(|document| &document.manifest.value).find(|value| is_it(value));
-        found.cloned().map(Some).ok_or(Failure::Unavailable)
-    }
-}
 
 /// Returns the errors of ControllerRevisions in files.
 pub fn revisions(documents: &[Document]) -> Vec<Finding> {

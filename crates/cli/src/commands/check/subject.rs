@@ -10,8 +10,9 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::sidecar_set::decode::{Version, decode};
+use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::sidecar_set::version::Version;
 use serde_json::Value;
 
 use super::locate::{Aim, place};

@@ -8,8 +8,6 @@ mod undo;
 
 use clap::Subcommand;
 
-pub(super) use self::pause::of_strategy;
-
 use crate::status::Status;
 use crate::terminal::Terminal;
 

@@ -1,10 +1,10 @@
 //! `pillion rollout pause` and `resume`: `spec.updateStrategy.paused`.
 
 use pillion_kubernetes::json;
-use serde_json::{Value, json};
 
 use crate::cluster::{Change, Forced, Writer, Writing, concluded};
 use crate::rollouts::sets::SetName;
+use crate::rollouts::strategy;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -88,17 +88,9 @@ fn write(args: &Of, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<
             return Ok(Status::Done);
         }
         args.forced.check(&set)?;
-        let change = Change::new(&set, vec![of_strategy(&set, "paused", &is_paused.into())]);
+        let change = Change::new(&set, vec![strategy::set_field(&set, "paused", &is_paused.into())]);
         let changed = change.make(&writer, writing.dry_run).await?;
         writing.print(&changed, if is_paused { "paused" } else { "resumed" }, terminal)?;
         Ok(Status::Done)
     })
-}
-
-/// Returns the operation that sets a field of `spec.updateStrategy`, which may be absent.
-pub(in crate::commands) fn of_strategy(set: &Value, field: &str, value: &Value) -> Value {
-    match json::object(set, &["spec", "updateStrategy"]) {
-        Some(_) => json!({"op": "add", "path": format!("/spec/updateStrategy/{field}"), "value": value}),
-        None => json!({"op": "add", "path": "/spec/updateStrategy", "value": {field: value}}),
-    }
 }

@@ -9,8 +9,8 @@ use pillion_sidecarset::validation;
 use serde_json::{Value, json};
 
 use crate::cluster::{Change, Forced, Refusal, Writer, Writing, concluded};
-use crate::commands::rollout::of_strategy;
 use crate::rollouts::sets::SetName;
+use crate::rollouts::strategy;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -72,19 +72,12 @@ struct Of {
     #[arg(value_name = "NAME")]
     sidecar_set: SetName,
     /// A number of Pods, or a percentage such as 10%.
-    #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
+    #[arg(value_name = "VALUE", value_parser = strategy::parse_amount, allow_hyphen_values = true)]
     value: Value,
     #[command(flatten)]
     forced: Forced,
     #[command(flatten)]
     writing: Writing,
-}
-
-/// Reads an integer or a percentage as an `IntOrString`.
-pub(in crate::commands) fn value(text: &str) -> Result<Value, String> {
-    let value = text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from);
-    Amount::try_from(&value).map_err(|error| error.to_string())?;
-    Ok(value)
 }
 
 /// Runs `pillion set`.
@@ -112,7 +105,7 @@ fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow:
             return Ok(Status::Done);
         }
         args.forced.check(&set)?;
-        let operation = of_strategy(&set, field, &args.value);
+        let operation = strategy::set_field(&set, field, &args.value);
         if let Some(wrong) = beyond_all(field, &args.value) {
             return Err(Refusal(format!("SidecarSet {}: {wrong}", args.sidecar_set.0)).into());
         }

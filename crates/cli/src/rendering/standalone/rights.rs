@@ -6,7 +6,6 @@ use super::super::document::Document;
 use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
 use super::super::process;
-use super::webhooks;
 
 const PATCH: &[&str] = &["get", "patch"];
 
@@ -49,7 +48,7 @@ fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
     let mut own = |resources: &'static [&'static str]| {
         grants.push(Grant::new("admissionregistration.k8s.io", resources, PATCH, why).of(&[instance]));
     };
-    match (webhooks::has_mutating(needs), webhooks::has_validating(needs)) {
+    match (needs.has_mutating(), needs.has_validating()) {
         (true, true) => own(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]),
         (true, false) => own(&["mutatingwebhookconfigurations"]),
         (false, true) => own(&["validatingwebhookconfigurations"]),

@@ -7,7 +7,6 @@ use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
 use super::super::process::{self, Container, Process};
 use super::super::{access, crd};
-use super::webhooks;
 
 /// The component, for the labels.
 pub const COMPONENT: &str = "server";
@@ -83,10 +82,10 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
         Certificates::SelfSigned => {
             flag("certificates", "self-signed");
             flag("tls-secret", &options.tls_secret);
-            if webhooks::has_mutating(needs) {
+            if needs.has_mutating() {
                 flag("mutating-webhook-configuration", &options.common.name);
             }
-            if webhooks::has_validating(needs) {
+            if needs.has_validating() {
                 flag("validating-webhook-configuration", &options.common.name);
             }
             if !options.no_crd {

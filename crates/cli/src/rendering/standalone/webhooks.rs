@@ -14,22 +14,12 @@ use super::server::client_config;
 /// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 
-/// Whether there is a mutating webhook.
-pub fn has_mutating(needs: &Needs) -> bool {
-    needs.parts.keys().any(|part| part.mutates())
-}
-
-/// Whether there is a validating webhook.
-pub fn has_validating(needs: &Needs) -> bool {
-    needs.parts.keys().any(|part| !part.mutates())
-}
-
 /// Returns the configuration of the mutating webhooks, if there are any.
 pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to inject sidecars, and to default and check SidecarSets. To remove Pillion, delete the \
                  webhook configurations first.";
     let kind = ("10-mutating-webhooks", "MutatingWebhookConfiguration", about);
-    has_mutating(needs).then(|| configuration(kind, options, needs, annotations, true))
+    needs.has_mutating().then(|| configuration(kind, options, needs, annotations, true))
 }
 
 /// Returns the configuration of the validating webhooks, if there are any. The API server calls them after all mutating
@@ -38,7 +28,7 @@ pub fn validating(options: &Standalone, needs: &Needs, annotations: &Value) -> O
     let about = "Asks the server to refuse what would steal or undo an identity. To remove Pillion, delete the webhook \
                  configurations first.";
     let kind = ("11-validating-webhooks", "ValidatingWebhookConfiguration", about);
-    has_validating(needs).then(|| configuration(kind, options, needs, annotations, false))
+    needs.has_validating().then(|| configuration(kind, options, needs, annotations, false))
 }
 
 fn configuration(

@@ -4,7 +4,7 @@ use pillion_identity::declared;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
-use pillion_sidecarset::sidecar_set::decode::Version;
+use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::tables::{self, Kind, Table};
 
 use crate::commands::check::locate::{Aim, place, resolve};

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Everything;
 use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::sets::Files;
+use crate::commands::check::files::Files;
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;

@@ -7,7 +7,7 @@ use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::validation::{self, injection};
 use serde_json::Value;
 
-use crate::commands::check::sets::Files;
+use crate::commands::check::files::Files;
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;

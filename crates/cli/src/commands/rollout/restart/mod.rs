@@ -21,6 +21,7 @@ use self::scene::{Scene, Scope};
 use crate::cluster::{Change, DryRun, Evicted, Refusal, WriteError, Writer, Writing, concluded};
 use crate::installation::SystemNamespace;
 use crate::rollouts::sets::SetName;
+use crate::rollouts::strategy;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -80,7 +81,7 @@ pub struct Args {
 }
 
 fn amount(text: &str) -> Result<Amount, String> {
-    let value = crate::commands::set::value(text)?;
+    let value = strategy::parse_amount(text)?;
     Amount::try_from(&value).map_err(|error| error.to_string())
 }
 
