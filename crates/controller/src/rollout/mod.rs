@@ -5,7 +5,7 @@
 //! condition of a Pod names it.
 
 mod evict;
-mod fate;
+mod failure;
 mod lacking;
 pub(crate) mod metrics;
 mod pods;
@@ -29,17 +29,17 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::condition::Condition;
-use pillion_plan::failure::Back;
 use pillion_rollout::consistency::{Judged, is_candidate};
 use pillion_rollout::counts::Counts;
 use pillion_rollout::deadline::Clock;
+use pillion_rollout::decide::{self, Next, decide};
 use pillion_rollout::evicted::Evicted;
-use pillion_rollout::fate as told;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
+use pillion_rollout::observed::Observed;
 use pillion_rollout::pod::{Metadata, Pod};
-use pillion_rollout::recreate as evictions;
-use pillion_rollout::round::{Chosen, Rest, Round, round};
+use pillion_rollout::rollback::{self, Rollback};
+use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
 use pillion_rollout::way::Way;
@@ -51,7 +51,6 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use self::evict::Evictions;
-use self::fate::{Decided, Fate, InForce};
 use self::lacking::Lacking;
 use self::metrics::RolloutMetrics;
 use self::pods::InjectedPod;
@@ -319,7 +318,7 @@ impl SidecarSetRollout {
         // A controller does not start with settings in which this cannot be read.
         let settings = self.context.settings().rollouts().unwrap_or_default();
         let upgrades = Upgrades::of(&resource, &settings);
-        let in_force = match fate::in_force(&resource, &version, upgrades.0, (&revisions, sources)) {
+        let in_force = match rollback::in_force(&resource, &version, upgrades.0, &revisions, sources.has_bundle()) {
             Ok(in_force) => in_force,
             Err(text) => return self.stalled(object, "InvalidRevision", text, state).await,
         };
@@ -347,77 +346,83 @@ impl SidecarSetRollout {
         Ok(done.or_sooner(look_again))
     }
 
-    /// Decides on a round, reports the progress, and changes Pods.
+    /// Observes, lets [`decide`] decide on a round, and carries it out.
     async fn round(
         &self,
         rollout: &Rollout<'_>,
         (registered, revisions): (&Registered, &[&Revision]),
-        in_force: Option<&InForce<'_>>,
+        rollback: Option<&Rollback<'_>>,
         sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
-        let object = rollout.object;
-        let seen: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
-        let judged: Vec<Judged> = seen.iter().map(|pod| Judged::of(&rollout.target, pod)).collect();
+        let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         state.uncertain.retain(|uid, version| {
-            seen.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
+            pods.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
         });
-        let next = round(&rollout.target, &seen, &judged, |pod| state.uncertain.contains_key(&pod.metadata.uid));
-        // The numbers are about the Pods that have the sidecar.
-        let members = judged.get(..rollout.members).unwrap_or_default();
-        let counts = Counts::of(members);
-        self.metrics.measured(&rollout.target, &seen, members);
-        let revision = &registered.revision;
-        let decided = Decided { next: &next, pods: &seen, judged: members, revision, revisions };
-        let fate = self.fate(rollout, &decided, in_force, state).await?;
-        let of_round = (seen.as_slice(), judged.as_slice(), rollout.members);
-        let held = state.evictions.held();
-        let normal = Progress::of(&rollout.target, &next, counts);
-        let normal = evictions::progress(normal, (&rollout.target, &next), of_round, &held);
-        let (name, back) = (revision.name(), in_force.map(|in_force| &in_force.back));
-        let (progress, record) = match (&fate, in_force) {
-            (Fate::Again(true), _) => return Ok(Done::LookAgain(Duration::ZERO)),
-            (Fate::Again(false), _) => return Ok(Done::after_write(false)),
-            (Fate::Stopped(record), _) => {
-                let is_wanted = rollout.target.upgrades.rollback;
-                (told::failed(name, record, back, is_wanted, counts), Some((name, record)))
-            }
-            (Fate::GoesOn(_), Some(in_force)) => {
-                let Back { failed, record, .. } = &in_force.back;
-                (in_force.progress(rollout, &decided, normal), Some((failed.name(), record)))
-            }
-            (Fate::GoesOn(_), None) => (normal, None),
-        };
-        if let Some(record) = record {
-            self.tell_failed(object, record, &progress, state).await;
+        let decision = decide(&Observed {
+            resource: rollout.resource,
+            object: rollout.object,
+            target: &rollout.target,
+            pods: &pods,
+            members: rollout.members,
+            uncertain: &state.uncertain,
+            held: &state.evictions.held(),
+            revision: &registered.revision,
+            revisions,
+            rollback,
+            clock: state.clock.as_ref(),
+            now: self.context.clock.now(),
+        });
+        let members = decision.judged.get(..rollout.members).unwrap_or_default();
+        self.metrics.measured(&rollout.target, &pods, members);
+        state.clock = decision.clock;
+        match decision.next {
+            Next::ChangeRecord(change) => self.change_record(rollout, registered.revision.name(), &change).await,
+            Next::Report(report) => self.carry_out(rollout, registered, report, &decision.judged, sources, state).await,
         }
-        self.metrics.failed(rollout.resource.name(), record.map(|(_, record)| record.reason));
+    }
+
+    /// Tells people about the failure, reports the status, and changes Pods, in this order. Pods stay as they are if
+    /// another client changed the SidecarSet at the same time.
+    async fn carry_out(
+        &self,
+        rollout: &Rollout<'_>,
+        registered: &Registered,
+        decided: decide::Report,
+        judged: &[Judged],
+        sources: &Sources,
+        state: &mut State,
+    ) -> Result<Done, Failure> {
+        let decide::Report { counts, progress, failure, stopped, round } = decided;
+        let (object, name) = (rollout.object, registered.revision.name());
+        let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
+        if let Some(failure) = &failure {
+            self.tell_failed(object, failure, &progress, state).await;
+        }
+        self.metrics.failed(rollout.resource.name(), failure.as_ref().map(|failure| failure.record.reason));
         self.metrics.progressed(&mut state.since, &progress, object, self.context.clock.now());
         let latest = Latest { name, collisions: registered.collisions };
         let deadline = rollout.target.upgrades.progress_deadline;
-        let cause = if let Fate::Stopped(record) = &fate { Some(record.reason) } else { None };
         let clock = state.clock.clone().zip(deadline);
         let text = clock.as_ref().map(|(clock, deadline)| clock.message(*deadline)).unwrap_or_default();
-        let progressing = clock.as_ref().map(|(clock, _)| clock.condition(cause, &text));
+        let progressing = clock.as_ref().map(|(clock, _)| clock.condition(stopped, &text));
         let reported = self.report(object, Some((counts, latest)), (&progress, progressing), state).await?;
         let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
-        let left = match &fate {
-            Fate::GoesOn(Some(clock)) => deadline.and_then(|deadline| clock.left(deadline, self.context.clock.now())),
-            _ => None,
-        };
-        let kept = self.foresee(&rollout.target, &seen, &judged);
-        let (upgraded, evicted) = by_way(&next);
-        let pod = |chosen: &Chosen| seen.get(chosen.pod).map(|pod| &pod.metadata);
+        let clock = clock.filter(|_| stopped.is_none());
+        let left = clock.and_then(|(clock, deadline)| clock.left(deadline, self.context.clock.now()));
+        let kept = self.foresee(&rollout.target, &pods, judged);
+        let (upgraded, evicted) = by_way(&round);
+        let pod = |chosen: &Chosen| pods.get(chosen.pod).map(|pod| &pod.metadata);
         let chosen = upgraded.iter().chain(&evicted).filter_map(pod);
         let chosen: Vec<(&str, &str)> = chosen.map(|pod| (pod.namespace.as_str(), pod.name.as_str())).collect();
         let deadline_is_due = left.map_or(Done::Settled, Done::LookAgain);
-        let done = match fate {
-            Fate::GoesOn(_) => self.carry_out(rollout, next, (&progress, name), sources, state).await,
-            Fate::Stopped(_) | Fate::Again(_) => Ok(Done::Settled),
+        let done = match stopped {
+            None => self.change_pods(rollout, round, (&progress, name), sources, state).await,
+            Some(_) => Ok(Done::Settled),
         };
         self.effects.rolled_out(RolledOut {
             sidecar_set: rollout.resource.name(),
-            pods: seen.len(),
+            pods: pods.len(),
             updated: judged.iter().filter(|judged| judged.is_updated).count(),
             kept,
             chosen: &chosen,
@@ -442,8 +447,9 @@ impl SidecarSetRollout {
         kept
     }
 
-    /// Does what a round decided.
-    async fn carry_out(
+    /// Changes the Pods of a round. The answer to each write decides about the next one: an error ends the round, and after
+    /// some refused evictions the other Pods wait.
+    async fn change_pods(
         &self,
         rollout: &Rollout<'_>,
         next: Round,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{pod, read, sidecar_set};
 use crate::consistency::Judged;
 use crate::counts::Counts;
-use crate::fate;
+use crate::failed_progress;
 use crate::history::{History, Latest, Revision};
 use crate::pod::{Pod, Trouble};
 use crate::round::{Chosen, Rest, Round, round};
@@ -249,7 +249,7 @@ fn roll62_conditions_tell_the_way_back_and_are_never_ready(
     let way = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
     let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
     let normal = Progress::of(&back(&restored, &failed, &failed), &round, counts);
-    let progress = fate::back(&way, &round, normal, (counts, left), "a note");
+    let progress = failed_progress::back(&way, &round, normal, (counts, left), "a note");
     assert_eq!(progress.reason, reason, "{progress:?}");
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
     if reason != "InvalidStrategy" {
@@ -272,7 +272,7 @@ fn roll61_roll62_a_failure_says_what_failed_and_what_helps(
         (stored(&version("agent:v1", &json!({})), 1, None), stored(&version("agent:v2", &json!({})), 2, None));
     let way = is_back.then(|| Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head });
     let counts = Counts { matched: 3, updated: 1, ready: 1, updated_ready: 1, resizing: 0 };
-    let progress = fate::failed(two.name(), &record(None), way.as_ref(), is_wanted, counts);
+    let progress = failed_progress::failed(two.name(), &record(None), way.as_ref(), is_wanted, counts);
     assert_eq!((progress.reason, progress.is_stalled), ("ProgressDeadlineExceeded", true));
     for part in [two.name(), "2026-01-01T00:00:00Z", "no progress", "no further Pod is changed until spec", expected] {
         assert!(progress.message.contains(part), "{progress:?}");

@@ -1,0 +1,109 @@
+//! The decision on a round of a rollout: what was observed goes in, and what is to be done comes out. Nothing here writes.
+
+use pillion_plan::failure::{Back, Cause, Failed};
+
+use crate::consistency::Judged;
+use crate::counts::Counts;
+use crate::deadline::Clock;
+use crate::failed_progress;
+use crate::failure::{RecordChange, Verdict, assess};
+use crate::observed::Observed;
+use crate::recreate;
+use crate::rollback::Rollback;
+use crate::round::{Round, round};
+use crate::status::Progress;
+
+/// What is done in a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The states of the observed Pods.
+    pub judged: Vec<Judged>,
+    /// The clock of the deadline, if one is asked for.
+    pub clock: Option<Clock>,
+    /// What is written.
+    pub next: Next,
+}
+
+/// What a round writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// The record of a failure, and nothing else. The next round sees it.
+    ChangeRecord(RecordChange),
+    /// An Event about the failure, the status, and then Pods.
+    Report(Report),
+}
+
+/// What people are told, and the changes of Pods after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The numbers of Pods that have the sidecar.
+    pub counts: Counts,
+    /// The progress.
+    pub progress: Progress,
+    /// The failure that the progress is about.
+    pub failure: Option<RevisionFailure>,
+    /// Why the rollout has failed, if it has. Then no Pod is changed.
+    pub stopped: Option<Cause>,
+    /// What is done with Pods, unless the rollout has failed.
+    pub round: Round,
+}
+
+/// The failure of a revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevisionFailure {
+    /// The name of the revision.
+    pub revision: String,
+    /// The record of the failure.
+    pub record: Failed,
+}
+
+/// Decides on a round.
+pub fn decide(observed: &Observed<'_>) -> Decision {
+    let Observed { target, pods, uncertain, rollback, revision, .. } = *observed;
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(target, pod)).collect();
+    let round = round(target, pods, &judged, |pod| uncertain.contains_key(&pod.metadata.uid));
+    // The numbers are about the Pods that have the sidecar.
+    let members = judged.get(..observed.members).unwrap_or_default();
+    let counts = Counts::of(members);
+    let assessment = assess(observed, &round, members);
+    let name = revision.name();
+    let (progress, failure, stopped) = match assessment.verdict {
+        Verdict::ChangeRecord(change) => {
+            return Decision { next: Next::ChangeRecord(change), clock: assessment.clock, judged };
+        }
+        Verdict::Stopped(record) => {
+            let back = rollback.map(|rollback| &rollback.back);
+            let progress = failed_progress::failed(name, &record, back, target.upgrades.rollback, counts);
+            let stopped = Some(record.reason);
+            (progress, Some(RevisionFailure { revision: name.to_owned(), record }), stopped)
+        }
+        Verdict::Continue => {
+            let of_round = (pods, judged.as_slice(), observed.members);
+            let normal = Progress::of(target, &round, counts);
+            let normal = recreate::progress(normal, (target, &round), of_round, observed.held);
+            match rollback {
+                None => (normal, None, None),
+                Some(rollback) => {
+                    let Back { failed, record, .. } = &rollback.back;
+                    let failure = RevisionFailure { revision: failed.name().to_owned(), record: record.clone() };
+                    (progress_back(rollback, observed, &round, members, normal), Some(failure), None)
+                }
+            }
+        }
+    };
+    let report = Report { counts, progress, failure, stopped, round };
+    Decision { next: Next::Report(report), clock: assessment.clock, judged }
+}
+
+/// Returns the progress of the way back.
+fn progress_back(
+    rollback: &Rollback<'_>,
+    observed: &Observed<'_>,
+    round: &Round,
+    judged: &[Judged],
+    normal: Progress,
+) -> Progress {
+    let pods = observed.pods.iter().zip(judged);
+    let left = pods.filter(|(pod, judged)| !judged.is_updated && observed.target.selects(pod)).count();
+    failed_progress::back(&rollback.back, round, normal, (Counts::of(judged), left), rollback.note)
+}

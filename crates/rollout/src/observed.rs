@@ -1,0 +1,43 @@
+//! What a round of a rollout is decided on.
+
+use std::collections::BTreeMap;
+
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use serde_json::Value;
+
+use crate::deadline::Clock;
+use crate::history::Revision;
+use crate::pod::Pod;
+use crate::recreate::Held;
+use crate::rollback::Rollback;
+use crate::target::Target;
+
+/// A SidecarSet, its revisions and its Pods.
+pub struct Observed<'a> {
+    /// The custom resource in v1beta1.
+    pub resource: &'a SidecarSet,
+    /// The custom resource as it is in the cluster.
+    pub object: &'a Value,
+    /// What is rolled out.
+    pub target: &'a Target<'a>,
+    /// The Pods of the SidecarSet, sorted by namespace and name; after them, those that lack its sidecar and are evicted
+    /// for it (ROLL-67).
+    pub pods: &'a [&'a Pod],
+    /// The number of Pods of the SidecarSet.
+    pub members: usize,
+    /// The Pods to which an upgrade was sent whose outcome is not known, by UID.
+    pub uncertain: &'a BTreeMap<String, String>,
+    /// The Pods that wait for a PodDisruptionBudget.
+    pub held: &'a [Held],
+    /// The revision that is rolled out.
+    pub revision: &'a Revision,
+    /// The revisions of the SidecarSet, ascending.
+    pub revisions: &'a [&'a Revision],
+    /// The way back, if a rollout has failed.
+    pub rollback: Option<&'a Rollback<'a>>,
+    /// The clock of the deadline after the round before. After a restart, the status has it.
+    pub clock: Option<&'a Clock>,
+    /// The time.
+    pub now: Timestamp,
+}
