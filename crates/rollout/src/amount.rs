@@ -35,7 +35,7 @@ impl TryFrom<&Value> for Amount {
 
 impl Amount {
     /// Returns the number of Pods out of `total`. A percentage is rounded up. The result may be below 0 or above `total`.
-    pub fn of(self, total: usize) -> i64 {
+    pub fn scaled_value(self, total: usize) -> i64 {
         let total = i64::try_from(total).unwrap_or(i64::MAX);
         match self {
             Self::Number(number) => number,
@@ -67,7 +67,7 @@ mod tests {
     #[case::negative_percentage(json!("-15%"), 10, -1)]
     #[case::huge(json!("9223372036854775807%"), 10, i64::MAX / 100 + 1)]
     fn roll34_roll35_percentages_are_rounded_up(#[case] value: Value, #[case] total: usize, #[case] expected: i64) {
-        assert_eq!(Amount::try_from(&value).unwrap().of(total), expected);
+        assert_eq!(Amount::try_from(&value).unwrap().scaled_value(total), expected);
     }
 
     #[rstest]

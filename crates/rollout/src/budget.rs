@@ -33,7 +33,7 @@ pub struct Counts {
 pub fn next(waiting: &[Waiting], counts: Counts, limits: Limits) -> Vec<usize> {
     let kept = partition(limits.partition, counts.matched);
     let candidates = waiting.get(..waiting.len().saturating_sub(kept)).unwrap_or_default();
-    let most = usize::try_from(limits.max_unavailable.of(counts.matched)).unwrap_or_default();
+    let most = usize::try_from(limits.max_unavailable.scaled_value(counts.matched)).unwrap_or_default();
     let mut unavailable = counts.unavailable;
     let mut chosen = Vec::new();
     for Waiting { pod, is_ready } in candidates {
@@ -50,7 +50,7 @@ pub fn next(waiting: &[Waiting], counts: Counts, limits: Limits) -> Vec<usize> {
 
 /// Returns the number of waiting Pods that keep their version (ROLL-34).
 pub fn partition(partition: Amount, matched: usize) -> usize {
-    let kept = usize::try_from(partition.of(matched)).unwrap_or_default().min(matched);
+    let kept = usize::try_from(partition.scaled_value(matched)).unwrap_or_default().min(matched);
     // A percentage below 100 leaves a Pod to try the new version on.
     let is_below_all = matches!(partition, Amount::Percent(percent) if percent != 100);
     if matched > 1 && kept == matched && is_below_all { kept.saturating_sub(1) } else { kept }
@@ -133,7 +133,7 @@ mod tests {
             let kept = super::partition(partition, counts.matched);
             prop_assert!(chosen.len() <= waiting.len().saturating_sub(kept));
             let made_unavailable = chosen.iter().filter(|pod| ready[**pod]).count();
-            let most = usize::try_from(max_unavailable.of(counts.matched)).unwrap_or(0);
+            let most = usize::try_from(max_unavailable.scaled_value(counts.matched)).unwrap_or(0);
             prop_assert!(made_unavailable == 0 || counts.unavailable + made_unavailable <= most);
             prop_assert_eq!(chosen.clone(), (0..chosen.len()).collect::<Vec<_>>(), "a prefix of the list");
         }

@@ -3,10 +3,10 @@
 use pillion_sidecarset::image;
 
 use crate::in_place;
+use crate::method::UpgradeMethod;
 use crate::pair::{self, Pair};
 use crate::pod::{Phase, Pod};
 use crate::target::Target;
-use crate::way::Way;
 
 impl Pod {
     /// Whether the Pod runs and is ready.
@@ -46,12 +46,12 @@ pub struct Judged {
 
 impl Judged {
     /// Judges a Pod of the SidecarSet.
-    pub fn of(target: &Target<'_>, pod: &Pod) -> Self {
+    pub fn judge(target: &Target<'_>, pod: &Pod) -> Self {
         Self {
             is_updated: target.recorded_hash(pod.records()) == target.hash() && pod.resize(target).is_none(),
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
-            is_resizing: pod.resize(target).is_some() && target.way(pod) == Ok(Way::Resize),
+            is_resizing: pod.resize(target).is_some() && target.upgrade_method(pod) == Ok(UpgradeMethod::Resize),
         }
     }
 
@@ -65,7 +65,7 @@ impl Judged {
 pub fn is_ready(target: &Target<'_>, pod: &Pod) -> bool {
     let mut pairs = target.pairs().filter(|(_, empty)| !empty.is_empty());
     pairs.all(|(sidecar, empty)| {
-        pod.container(&Pair::of(sidecar, pod).idle).is_none_or(|(_, container)| container.image == empty)
+        pod.container(&Pair::find(sidecar, pod).idle).is_none_or(|(_, container)| container.image == empty)
     }) && pod.is_running_and_ready()
 }
 

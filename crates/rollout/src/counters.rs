@@ -3,9 +3,9 @@
 
 use crate::budget::{self, Waiting};
 use crate::counts::Counts;
+use crate::method::UpgradeMethod;
 use crate::round::{Chosen, Rest, Round, rest};
 use crate::target::Strategy;
-use crate::way::Way;
 
 /// Returns the round that follows from counters alone. Each Pod that is not updated counts as ready, selected and
 /// upgradable in place, since the counters do not tell otherwise; so a rollout that cannot go on may count as one that
@@ -21,7 +21,7 @@ pub fn round(strategy: &Strategy<'_>, counts: Counts) -> Round {
     let waiting: Vec<Waiting> = (updated..matched).map(|pod| Waiting { pod, is_ready: true }).collect();
     let counts = budget::Counts { matched, unavailable: updated.saturating_sub(updated_ready) };
     let chosen = budget::next(&waiting, counts, strategy.limits);
-    let chosen = chosen.into_iter().map(|pod| Chosen { pod, way: Way::InPlace }).collect();
+    let chosen = chosen.into_iter().map(|pod| Chosen { pod, method: UpgradeMethod::InPlace }).collect();
     Round::Upgrade { not_upgradable: Vec::new(), chosen }
 }
 
@@ -56,6 +56,6 @@ mod tests {
         let set = SidecarSet::from_decoded(json!({"metadata": {"name": "s"}, "spec": {"updateStrategy": strategy}}));
         let target = Target::new(&set, &set);
         let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
-        assert_eq!(Progress::of(&target, &round(&target.strategy, counts), counts).reason, reason);
+        assert_eq!(Progress::after_round(&target, &round(&target.strategy, counts), counts).reason, reason);
     }
 }

@@ -19,7 +19,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts Pods.
-    pub fn of(judged: &[Judged]) -> Self {
+    pub fn count(judged: &[Judged]) -> Self {
         judged.iter().fold(Self { matched: judged.len(), ..Self::default() }, |mut counts, judged| {
             let is_ready = judged.is_available();
             counts.updated += usize::from(judged.is_updated);

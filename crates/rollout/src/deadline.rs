@@ -35,8 +35,8 @@ pub enum Activity {
 
 impl Activity {
     /// Returns what a rollout does after a round was decided. `pods` and `judged` are those of the round.
-    pub fn of(target: &Target<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
-        let counts = Counts::of(judged);
+    pub fn after_round(target: &Target<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
+        let counts = Counts::count(judged);
         let settled = if counts.updated > counts.updated_ready { Self::Settling } else { Self::Satisfied };
         // Evicted Pods that are not replaced yet have to come back.
         let settled = if target.recreation.missing > 0 { Self::Working } else { settled };
@@ -47,13 +47,12 @@ impl Activity {
             Round::Upgrade { chosen, .. } if !chosen.is_empty() => Self::Working,
             Round::Upgrade { .. } => {
                 let limits = target.strategy.limits;
-                let open = pods
-                    .iter()
-                    .zip(judged)
-                    .filter(|(pod, judged)| !judged.is_updated && target.selects(pod) && target.way(pod).is_ok());
+                let open = pods.iter().zip(judged).filter(|(pod, judged)| {
+                    !judged.is_updated && target.selects(pod) && target.upgrade_method(pod).is_ok()
+                });
                 // Pods beyond the partition wait for others to be ready, unless no Pod may be unavailable.
                 let is_open = open.count() > budget::partition(limits.partition, counts.matched);
-                if is_open && limits.max_unavailable.of(counts.matched) > 0 { Self::Working } else { settled }
+                if is_open && limits.max_unavailable.scaled_value(counts.matched) > 0 { Self::Working } else { settled }
             }
         }
     }

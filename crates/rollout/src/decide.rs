@@ -60,11 +60,11 @@ pub struct RevisionFailure {
 /// Decides on a round.
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let Observed { target, pods, uncertain, rollback, revision, .. } = *observed;
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     let round = round(target, pods, &judged, |pod| uncertain.contains_key(&pod.metadata.uid));
     // The numbers are about the Pods that have the sidecar.
     let members = judged.get(..observed.members).unwrap_or_default();
-    let counts = Counts::of(members);
+    let counts = Counts::count(members);
     let assessment = assess(observed, &round, members);
     let name = revision.name();
     let (progress, failure, stopped) = match assessment.verdict {
@@ -79,7 +79,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         }
         Verdict::Continue => {
             let of_round = (pods, judged.as_slice(), observed.members);
-            let normal = Progress::of(target, &round, counts);
+            let normal = Progress::after_round(target, &round, counts);
             let normal = recreate::progress(normal, (target, &round), of_round, observed.held);
             match rollback {
                 None => (normal, None, None),
@@ -105,5 +105,5 @@ fn progress_back(
 ) -> Progress {
     let pods = observed.pods.iter().zip(judged);
     let left = pods.filter(|(pod, judged)| !judged.is_updated && observed.target.selects(pod)).count();
-    failed_progress::back(&rollback.back, round, normal, (Counts::of(judged), left), rollback.note)
+    failed_progress::back(&rollback.back, round, normal, (Counts::count(judged), left), rollback.note)
 }

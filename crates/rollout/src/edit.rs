@@ -6,13 +6,13 @@ use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use serde_json::{Value, json};
 
-use crate::pod::{Place, Pod};
+use crate::pod::{ContainerPosition, Pod};
 
 /// A change of a Pod: images of containers, and annotations. Nothing else of a Pod ever changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// The new images, by place of the container.
-    pub(crate) images: BTreeMap<Place, String>,
+    pub(crate) images: BTreeMap<ContainerPosition, String>,
     /// The new values of annotations.
     pub(crate) annotations: BTreeMap<String, String>,
     /// The annotations that are removed.

@@ -3,10 +3,10 @@
 use pillion_sidecarset::upgrades::Upgrades;
 
 use crate::difference::Reach;
+use crate::method::{Obstacle, UpgradeMethod};
 use crate::pod::Pod;
 use crate::resize;
 use crate::target::Target;
-use crate::way::{Obstacle, Way};
 
 impl Target<'_> {
     /// Whether a Pod that is not updated gets the version: it is selected, and if a version has failed, the Pod has that
@@ -20,10 +20,10 @@ impl Target<'_> {
     ///
     /// # Errors
     /// Why it does not get it.
-    pub fn way(&self, pod: &Pod) -> Result<Way, Obstacle> {
+    pub fn upgrade_method(&self, pod: &Pod) -> Result<UpgradeMethod, Obstacle> {
         let begun = pod.resize(self);
         if begun.is_none() && self.recorded_hash(pod.records_without_image()) == self.hash_without_image() {
-            return Ok(Way::InPlace);
+            return Ok(UpgradeMethod::InPlace);
         }
         let hash = self.recorded_hash(pod.records());
         let Upgrades { resize, recreate, .. } = self.upgrades;
@@ -40,8 +40,8 @@ impl Target<'_> {
             }
         };
         match obstacle {
-            None => Ok(Way::Resize),
-            Some(_) if recreate => self.recreation.check(pod).map(|()| Way::Recreate),
+            None => Ok(UpgradeMethod::Resize),
+            Some(_) if recreate => self.recreation.check(pod).map(|()| UpgradeMethod::Recreate),
             Some(obstacle) => Err(obstacle),
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn assess(observed: &Observed<'_>, round: &Round, judged: &[Judged]) 
     let Observed { resource, target, pods, revision, revisions, now, .. } = *observed;
     let Upgrades { progress_deadline, rollback, .. } = target.upgrades;
     let may_go_back = rollback && observed.rollback.is_none();
-    let counts = Counts::of(judged);
+    let counts = Counts::count(judged);
     let before = observed.clock.filter(|clock| clock.revision == revision.name()).cloned();
     let before = before.or_else(|| Clock::read(observed.object, revision.name()));
     if let Some(record) = Failed::of(&revision.head) {
@@ -81,7 +81,7 @@ pub(crate) fn assess(observed: &Observed<'_>, round: &Round, judged: &[Judged]) 
         return Assessment::change_record(step, "the rollout begins again", before);
     }
     let Some(deadline) = progress_deadline else { return Assessment { verdict: Verdict::Continue, clock: None } };
-    let activity = Activity::of(target, round, pods, judged);
+    let activity = Activity::after_round(target, round, pods, judged);
     let clock = Clock::next(before, revision.name(), counts, activity, now);
     let Some(left) = clock.left(deadline, now) else {
         return Assessment { verdict: Verdict::Continue, clock: Some(clock) };

@@ -35,7 +35,7 @@ pub struct Revision {
 
 impl Revision {
     /// Returns a stored revision with its data.
-    pub fn of(revision: &ControllerRevision) -> Self {
+    pub fn from_controller_revision(revision: &ControllerRevision) -> Self {
         let data = revision.data().map(go_json::to_string_sorted).unwrap_or_default();
         let mut head = revision.as_value().clone();
         if let Some(head) = head.as_object_mut() {
@@ -184,7 +184,7 @@ pub struct History<'a> {
 impl<'a> History<'a> {
     /// Returns the history of a SidecarSet; `set` is the version that is rolled out. Of `revisions`, those of another
     /// SidecarSet of the same name are left out.
-    pub fn of(set: &'a SidecarSet, uid: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
+    pub fn new(set: &'a SidecarSet, uid: &str, revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         let revisions = ascending(uid, revisions);
         Self { set, revisions, data: revision_data(set.spec(&[]).unwrap_or(&Value::Null)), noted: None }
     }

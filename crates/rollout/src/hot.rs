@@ -30,7 +30,7 @@ pub(crate) fn order(target: &Target<'_>, sidecar: &Sidecar<'_>, pod: &Pod) -> [S
         (true, false) => [second, first],
         (false, true) => [first, second],
         _ => {
-            let Pair { working, idle } = Pair::of(sidecar, pod);
+            let Pair { working, idle } = Pair::find(sidecar, pod);
             [idle, working]
         }
     }
@@ -64,7 +64,7 @@ pub(crate) const NO_VERSION: &str = "0";
 /// Whether an idle container of the Pod must get the empty image now (ROLL-47): all other containers are consistent, and
 /// the Pod or all other containers are ready.
 pub fn is_reset_due(target: &Target<'_>, pod: &Pod) -> bool {
-    let idle: Vec<String> = target.pairs().map(|(sidecar, _)| Pair::of(sidecar, pod).idle).collect();
+    let idle: Vec<String> = target.pairs().map(|(sidecar, _)| Pair::find(sidecar, pod).idle).collect();
     let is_idle = |name: &str| idle.iter().any(|idle| idle == name);
     let has_old_image = target
         .pairs()

@@ -29,7 +29,7 @@ fn read(text: &str) -> Option<Object> {
 /// record cannot be read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct State {
+struct InPlaceState {
     #[serde(deserialize_with = "nullable::or_default")]
     revision: String,
     update_timestamp: Option<String>,
@@ -46,8 +46,8 @@ struct Last {
 }
 
 /// Returns the records by SidecarSet; `None` if they cannot be read.
-fn states(text: &str) -> Option<BTreeMap<String, Option<State>>> {
-    let states: BTreeMap<String, Option<State>> = serde_json::from_value(Value::Object(read(text)?)).ok()?;
+fn states(text: &str) -> Option<BTreeMap<String, Option<InPlaceState>>> {
+    let states: BTreeMap<String, Option<InPlaceState>> = serde_json::from_value(Value::Object(read(text)?)).ok()?;
     let mut times = states.values().flatten().filter_map(|state| state.update_timestamp.as_deref());
     times.all(|time| Timestamp::parse(time).is_some()).then_some(states)
 }

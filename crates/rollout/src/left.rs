@@ -3,9 +3,9 @@
 use thiserror::Error;
 
 use crate::consistency::Judged;
+use crate::method::Obstacle;
 use crate::pod::Pod;
 use crate::target::Target;
-use crate::way::Obstacle;
 use crate::{budget, order, scatter};
 
 /// Why a Pod keeps its version for as long as the SidecarSet stays as it is.
@@ -44,7 +44,7 @@ pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize
             left.push((position, Left::NotSelected));
         } else if !target.selects(pod) {
             left.push((position, Left::Back));
-        } else if let Err(obstacle) = target.way(pod) {
+        } else if let Err(obstacle) = target.upgrade_method(pod) {
             left.push((position, obstacle.into()));
         } else {
             waiting.push(position);

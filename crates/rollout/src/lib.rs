@@ -20,6 +20,7 @@ pub mod history;
 pub mod hot;
 pub mod in_place;
 pub mod left;
+pub mod method;
 pub mod observed;
 pub mod order;
 pub mod owner;
@@ -38,7 +39,6 @@ pub mod template;
 pub mod trouble;
 pub mod upgradable;
 pub mod upgrade;
-pub mod way;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::pod::{Phase, Pod, Time};
 
 /// The place of a Pod in the base order: a Pod with a lesser place is upgraded earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct BaseOrder {
     is_assigned: bool,
     phase: Phase,
     is_ready: bool,
@@ -25,9 +25,9 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Newest(Option<Reverse<Time>>);
 
-impl Place {
+impl BaseOrder {
     /// Returns the place of a Pod.
-    pub fn of(pod: &Pod) -> Self {
+    pub fn for_pod(pod: &Pod) -> Self {
         let restarts = pod.state.containers.iter().map(|status| status.restarts).max();
         Self {
             is_assigned: pod.is_assigned,
@@ -52,7 +52,7 @@ pub struct Priority<'a> {
 impl<'a> Priority<'a> {
     /// Reads a `priorityStrategy`. Also returns the errors of terms that cannot be read; admission refuses such
     /// SidecarSets.
-    pub fn of(strategy: &'a Value) -> (Self, Vec<FieldError>) {
+    pub fn parse(strategy: &'a Value) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
         let mut weights = Vec::new();
         let root = FieldPath::default();
@@ -110,7 +110,7 @@ fn trailing_number(text: &str) -> i64 {
 
 /// Sorts Pods into the order of upgrades, without scatter. Equal Pods keep their order.
 pub fn sort(pods: &[&Pod], priority: &Priority<'_>, mut waiting: Vec<usize>) -> Vec<usize> {
-    waiting.sort_by_cached_key(|position| pods.get(*position).map(|pod| (priority.rank(pod), Place::of(pod))));
+    waiting.sort_by_cached_key(|position| pods.get(*position).map(|pod| (priority.rank(pod), BaseOrder::for_pod(pod))));
     waiting
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let labels = [json!({"a": "1"}), json!({"b": "1"}), json!({"a": "1", "b": "1"}), json!({})];
         let pods = labels.map(|labels| pod(&json!({"/metadata/labels": labels})));
         let pods: Vec<&Pod> = pods.iter().collect();
-        assert_eq!(sort(&pods, &Priority::of(&strategy).0, (0..4).collect()), expected);
+        assert_eq!(sort(&pods, &Priority::parse(&strategy).0, (0..4).collect()), expected);
     }
 
     #[rstest]
@@ -203,7 +203,7 @@ mod tests {
         let pods = values.map(|value| pod(&json!({"/metadata/labels": {"order": value}})));
         let pods: Vec<&Pod> = pods.iter().collect();
         let strategy = json!({"orderPriority": [{"orderedKey": "order"}]});
-        assert_eq!(sort(&pods, &Priority::of(&strategy).0, (0..3).collect()), expected);
+        assert_eq!(sort(&pods, &Priority::parse(&strategy).0, (0..3).collect()), expected);
     }
 
     proptest! {

@@ -20,7 +20,7 @@ pub struct Pair {
 
 impl Pair {
     /// Returns the pair of a sidecar in a Pod. Without a record, the second container counts as the working one.
-    pub fn of(sidecar: &Sidecar<'_>, pod: &Pod) -> Self {
+    pub fn find(sidecar: &Sidecar<'_>, pod: &Pod) -> Self {
         let [first, second] = sidecar.pair();
         if working(pod).get(sidecar.name) == Some(&first) {
             Self { working: first, idle: second }

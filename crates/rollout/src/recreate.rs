@@ -87,7 +87,7 @@ fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &
     let asks = target.upgrades.resize || target.upgrades.recreate;
     let stuck = not_upgradable.iter().filter_map(|position| pods.get(*position));
     let mut told = stuck.filter(|_| asks && progress.reason == "NotUpgradablePods");
-    match told.find_map(|pod| Some((named(pod), target.way(pod).err()?))) {
+    match told.find_map(|pod| Some((named(pod), target.upgrade_method(pod).err()?))) {
         Some((pod, obstacle)) => {
             Progress { message: format!("{}; Pod \"{pod}\": {obstacle}", progress.message), ..progress }
         }

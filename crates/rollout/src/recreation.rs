@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::time::Timestamp;
 
+use crate::method::Obstacle;
 use crate::owner::recreates;
 use crate::pod::Pod;
-use crate::way::Obstacle;
 
 /// The annotation of a static Pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -18,10 +18,10 @@ use pillion_sidecarset::pod as pods;
 use serde_json::{Value, json};
 
 use crate::edit::{self, Edit, test};
+use crate::method::Obstacle;
 use crate::pod::Pod;
 use crate::pod::resize::{Begun, STATE};
 use crate::target::Target;
-use crate::way::Obstacle;
 
 /// The resources that a resize changes.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];

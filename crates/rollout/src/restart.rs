@@ -50,7 +50,8 @@ impl Restart {
             *wanted.entry(owner).or_default() += 1;
         }
         let total = wanted.values().sum::<usize>().max(1);
-        let most = usize::try_from(max_unavailable.of(total)).ok().filter(|most| *most > 0).ok_or(NoBudget)?;
+        let most =
+            usize::try_from(max_unavailable.scaled_value(total)).ok().filter(|most| *most > 0).ok_or(NoBudget)?;
         Ok(Self { most, wanted, ..Self::default() })
     }
 

@@ -4,12 +4,12 @@ use crate::amount::Amount;
 use crate::budget::{self, Counts, Limits, Waiting};
 use crate::consistency::{Judged, is_consistent};
 use crate::hot::is_reset_due;
+use crate::method::{Obstacle, UpgradeMethod};
 use crate::order;
 use crate::pod::Pod;
 use crate::resize;
 use crate::scatter;
 use crate::target::{Strategy, Target};
-use crate::way::{Obstacle, Way};
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Chosen {
     /// The position of the Pod.
     pub pod: usize,
     /// How it is upgraded.
-    pub way: Way,
+    pub method: UpgradeMethod,
 }
 
 /// Why nothing is done.
@@ -70,7 +70,7 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
             outdated.push(position);
         }
     }
-    let way = |position: &usize| pods.get(*position).and_then(|pod| target.way(pod).ok());
+    let way = |position: &usize| pods.get(*position).and_then(|pod| target.upgrade_method(pod).ok());
     let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) =
         outdated.into_iter().partition(|pod| way(pod).is_some());
     let is_waiting = |position: &usize| {
@@ -81,14 +81,14 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     // ROLL-68: one new Pod without the version keeps all other Pods from an eviction.
     let evicts =
         !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
-    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, way: way(&pod)? }));
-    let chosen = chosen.filter(|chosen| evicts || chosen.way != Way::Recreate).collect();
+    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, method: way(&pod)? }));
+    let chosen = chosen.filter(|chosen| evicts || chosen.method != UpgradeMethod::Recreate).collect();
     Round::Upgrade { not_upgradable, chosen }
 }
 
 /// Whether a Pod was created after the version came into force, and does not have it (ROLL-68).
 pub(crate) fn lacks(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
-    target.upgrades.recreate && !judged.is_updated && target.way(pod) == Err(Obstacle::NewPodLacksVersion)
+    target.upgrades.recreate && !judged.is_updated && target.upgrade_method(pod) == Err(Obstacle::NewPodLacksVersion)
 }
 
 /// Returns why the strategy lets nothing be done, whatever state the Pods are in.

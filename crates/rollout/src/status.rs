@@ -68,7 +68,7 @@ impl Progress {
     }
 
     /// Returns the progress after a round.
-    pub fn of(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
+    pub fn after_round(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
         let Counts { matched, updated, updated_ready, resizing, .. } = counts;
         let resizes = if resizing > 0 { format!("; resizes under way: {resizing}") } else { String::new() };
         let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready{resizes}");

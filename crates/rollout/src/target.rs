@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::amount::Amount;
 use crate::budget::Limits;
 use crate::history::Revision;
+use crate::method::Versions;
 use crate::order::Priority;
 use crate::recreation::Recreation;
 use crate::scatter::Term;
-use crate::way::Versions;
 
 /// The version of a SidecarSet that is rolled out. New Pods get the same version.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Sidecar<'a> {
 }
 
 impl<'a> Sidecar<'a> {
-    fn of(list: List, index: usize, container: &'a Value) -> Self {
+    fn new(list: List, index: usize, container: &'a Value) -> Self {
         let empty = || json::text(container, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
         Self {
             name: pod::name(container),
@@ -126,7 +126,7 @@ impl Selected<'_> {
 
 impl<'a> Strategy<'a> {
     /// Reads the `updateStrategy` of a SidecarSet.
-    pub fn of(sidecar_set: &'a Value) -> Self {
+    pub fn from_sidecar_set(sidecar_set: &'a Value) -> Self {
         let mut errors = Vec::new();
         let path = FieldPath::new("spec.updateStrategy");
         let field = |key: &str| json::at(sidecar_set, &["spec", "updateStrategy", key]).filter(|it| !it.is_null());
@@ -149,7 +149,7 @@ impl<'a> Strategy<'a> {
             }
         };
         let priority = field("priorityStrategy").map_or_else(Priority::default, |strategy| {
-            let (priority, more) = Priority::of(strategy);
+            let (priority, more) = Priority::parse(strategy);
             errors.extend(more.into_iter().map(|error| error.below("spec.updateStrategy.priorityStrategy")));
             priority
         });
@@ -182,12 +182,12 @@ impl<'a> Target<'a> {
     /// `resource` is the SidecarSet in the cluster, whose `updateStrategy` counts.
     pub fn new(version: &'a SidecarSet, resource: &'a SidecarSet) -> Self {
         let sidecars = version.containers().iter().enumerate();
-        let sidecars = sidecars.map(|(index, container)| Sidecar::of(List::Containers, index, container));
+        let sidecars = sidecars.map(|(index, container)| Sidecar::new(List::Containers, index, container));
         Self {
             version,
             resource_version: json::text(resource.as_value(), &["metadata", "resourceVersion"]),
             sidecars: sidecars.collect(),
-            strategy: Strategy::of(resource.as_value()),
+            strategy: Strategy::from_sidecar_set(resource.as_value()),
             upgrades: Upgrades::default(),
             versions: Versions::default(),
             back_from: None,
@@ -218,7 +218,7 @@ impl<'a> Target<'a> {
         target.strategy.errors.extend(errors);
         if upgrades.native {
             let natives = target.version.init_containers().iter().enumerate().filter(|(_, init)| is_native(init));
-            target.sidecars.extend(natives.map(|(index, init)| Sidecar::of(List::Init, index, init)));
+            target.sidecars.extend(natives.map(|(index, init)| Sidecar::new(List::Init, index, init)));
         }
         target.upgrades = upgrades;
         target.versions = Versions::new(target.version, revisions.into_iter().collect());

@@ -17,7 +17,7 @@ use crate::target::{Sidecar, Target};
 ///
 /// Restarts alone are not counted: a Pod does not record how many it had before, and an upgrade is one.
 pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &[&Revision]) -> Option<String> {
-    let most = usize::try_from(target.strategy.limits.max_unavailable.of(pods.len())).unwrap_or_default();
+    let most = usize::try_from(target.strategy.limits.max_unavailable.scaled_value(pods.len())).unwrap_or_default();
     let updated = || pods.iter().zip(judged).filter(|(_, judged)| judged.is_updated).map(|(pod, _)| *pod);
     let own = target.containers();
     // Most Pods have no trouble, and then nothing is compared.

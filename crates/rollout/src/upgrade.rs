@@ -84,7 +84,7 @@ pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut changed = Vec::new();
     for (sidecar, empty) in target.pairs() {
-        let Pair { working, idle } = Pair::of(sidecar, pod);
+        let Pair { working, idle } = Pair::find(sidecar, pod);
         let Some((place, _)) = pod.container(&idle).filter(|(_, container)| container.image != empty) else { continue };
         edit.images.insert(place, empty.to_owned());
         edit.annotations.insert(hot::key(names::VERSION_PREFIX, &idle), NO_VERSION.to_owned());

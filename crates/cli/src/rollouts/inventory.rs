@@ -30,7 +30,7 @@ pub fn revisions(reader: &Reader, system_namespace: &str, set: Option<&str>) -> 
     let labels = set.map_or_else(|| label.to_owned(), |set| format!("{label}={set}"));
     let found = reader.list(Kind("apps/v1", "ControllerRevision"), Some(system_namespace), Some(&labels))?;
     let decoded = found.unwrap_or_default().into_iter().filter_map(|object| ControllerRevision::decode(object).ok());
-    Ok(decoded.map(|revision| Revision::of(&revision)).collect())
+    Ok(decoded.map(|revision| Revision::from_controller_revision(&revision)).collect())
 }
 
 /// Returns the revisions of one SidecarSet of the cluster, ascending.

@@ -7,12 +7,12 @@ use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
 use pillion_rollout::difference::{Difference, Reach};
 use pillion_rollout::history::Revision;
+use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::round::{Round, round};
 use pillion_rollout::status::Progress;
 use pillion_rollout::target::Target;
 use pillion_rollout::upgradable;
-use pillion_rollout::way::Way;
 use pillion_sidecarset::names;
 use serde::Serialize;
 use serde_json::Value;
@@ -206,8 +206,8 @@ pub struct Sources<'a> {
 pub fn must_be_created_again<'p>(target: &Target<'_>, pods: &[&'p Pod]) -> Vec<&'p Pod> {
     let is_it = |pod: &&&Pod| {
         let is_selected = target.selects(pod);
-        let takes = target.way(pod).map_or(true, |way| way == Way::Recreate);
-        is_selected && takes && !Judged::of(target, pod).is_updated
+        let takes = target.upgrade_method(pod).map_or(true, |way| way == UpgradeMethod::Recreate);
+        is_selected && takes && !Judged::judge(target, pod).is_updated
     };
     pods.iter().filter(is_it).copied().collect()
 }
@@ -216,8 +216,8 @@ impl Report {
     /// Returns the report. `summary` is what the status tells.
     pub fn of(summary: Summary, sources: Sources<'_>) -> Self {
         let Sources { object, target, pods, namespace, in_force, revisions, budgets } = sources;
-        let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
-        let counts = Counts::of(&judged);
+        let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
+        let counts = Counts::count(&judged);
         let round = round(&target, &pods, &judged, |_| false);
         let groups = groups(&target, &pods, &judged, revisions.as_deref());
         let drift = |group: &Group| {
@@ -233,7 +233,7 @@ impl Report {
         let mut summary = Summary { pods: Some(counts.into()), ..summary };
         if summary.observed_generation.is_none() && namespace.is_none() && summary.latest_revision.is_none() {
             // No controller says what it waits for, so this is what one would say.
-            let computed = Progress::of(&target, &round, counts);
+            let computed = Progress::after_round(&target, &round, counts);
             summary.waits_for.message = format!("{}; {}", summary.waits_for.message, computed.message);
         }
         Self {
@@ -286,7 +286,7 @@ fn stuck(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<Stuck> {
         .zip(judged)
         .filter(|(pod, judged)| !judged.is_updated && target.strategy.is_rolling && target.selects(pod));
     let stuck = outdated.filter_map(|(pod, _)| {
-        let obstacle = target.way(pod).err()?;
+        let obstacle = target.upgrade_method(pod).err()?;
         let told = upgradable::read(pod).unwrap_or_default();
         Some(Stuck {
             namespace: pod.metadata.namespace.clone(),
@@ -317,12 +317,12 @@ fn next(round: &Round, pods: &[&Pod]) -> Vec<Next> {
         Round::Rest(_) => Vec::new(),
         Round::Reset(pods) => pods.iter().filter_map(|position| of(*position, "Reset")).collect(),
         Round::Upgrade { chosen, .. } => {
-            let way = |way: Way| match way {
-                Way::InPlace => "InPlace",
-                Way::Resize => "Resize",
-                Way::Recreate => "Recreate",
+            let way = |way: UpgradeMethod| match way {
+                UpgradeMethod::InPlace => "InPlace",
+                UpgradeMethod::Resize => "Resize",
+                UpgradeMethod::Recreate => "Recreate",
             };
-            chosen.iter().filter_map(|chosen| of(chosen.pod, way(chosen.way))).collect()
+            chosen.iter().filter_map(|chosen| of(chosen.pod, way(chosen.method))).collect()
         }
     }
 }

@@ -78,7 +78,7 @@ impl Standing {
         let version = prepared(&resource);
         let target = Target::new(&version, &resource).with_upgrades(Upgrades::of(&resource, settings), []);
         let counts = counts(object);
-        Progress::of(&target, &counters::round(&target.strategy, counts), counts).into()
+        Progress::after_round(&target, &counters::round(&target.strategy, counts), counts).into()
     }
 }
 

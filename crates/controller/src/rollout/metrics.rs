@@ -227,7 +227,7 @@ fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
         (true, true) => "updated",
         (true, false) => "updating",
         (false, _) if judged.is_resizing => "updating",
-        (false, _) if target.way(pod).is_ok() => "outdated",
+        (false, _) if target.upgrade_method(pod).is_ok() => "outdated",
         (false, _) => "not_upgradable",
     }
 }

@@ -36,13 +36,13 @@ use pillion_rollout::decide::{self, Next, decide};
 use pillion_rollout::evicted::Evicted;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
+use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::observed::Observed;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::rollback::{self, Rollback};
 use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, READY, Report};
 use pillion_rollout::target::Target;
-use pillion_rollout::way::Way;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
@@ -411,7 +411,7 @@ impl SidecarSetRollout {
         let clock = clock.filter(|_| stopped.is_none());
         let left = clock.and_then(|(clock, deadline)| clock.left(deadline, self.context.clock.now()));
         let kept = self.foresee(&rollout.target, &pods, judged);
-        let (upgraded, evicted) = by_way(&round);
+        let (upgraded, evicted) = by_method(&round);
         let pod = |chosen: &Chosen| pods.get(chosen.pod).map(|pod| &pod.metadata);
         let chosen = upgraded.iter().chain(&evicted).filter_map(pod);
         let chosen: Vec<(&str, &str)> = chosen.map(|pod| (pod.namespace.as_str(), pod.name.as_str())).collect();
@@ -457,7 +457,7 @@ impl SidecarSetRollout {
         sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
-        let (upgraded, evicted) = by_way(&next);
+        let (upgraded, evicted) = by_method(&next);
         match next {
             Round::Rest(Rest::Unreadable) => {
                 let name = rollout.resource.name();
@@ -585,7 +585,7 @@ impl SidecarSetRollout {
 }
 
 /// Returns the chosen Pods that are upgraded as they run, and those that are evicted.
-fn by_way(round: &Round) -> (Vec<Chosen>, Vec<Chosen>) {
+fn by_method(round: &Round) -> (Vec<Chosen>, Vec<Chosen>) {
     let Round::Upgrade { chosen, .. } = round else { return Default::default() };
-    chosen.iter().partition(|chosen| chosen.way != Way::Recreate)
+    chosen.iter().partition(|chosen| chosen.method != UpgradeMethod::Recreate)
 }

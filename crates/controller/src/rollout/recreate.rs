@@ -10,9 +10,9 @@ use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::evicted::{self, Evicted};
 use pillion_rollout::history::{self, Revision};
+use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::recreation::Recreation;
-use pillion_rollout::way::Obstacle;
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -40,7 +40,7 @@ impl SidecarSetRollout {
     ) -> Result<Option<Registered>, Failure> {
         let uid = json::text(rollout.object, &["metadata", "uid"]);
         let stored = sources.revisions.group(rollout.resource.name());
-        let history = History::of(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
+        let history = History::new(rollout.target.version, uid, stored.iter().map(|revision| &revision.0));
         // ROLL-68: evictions depend on since when a version is in force.
         let recreates = rollout.target.upgrades.recreate;
         let history = if recreates { history.noting(self.context.clock.now()) } else { history };
@@ -84,7 +84,7 @@ impl SidecarSetRollout {
         back: &Back<'_>,
     ) -> Result<Option<Registered>, Failure> {
         let uid = json::text(rollout.object, &["metadata", "uid"]);
-        let history = History::of(rollout.target.version, uid, stored.iter().copied());
+        let history = History::new(rollout.target.version, uid, stored.iter().copied());
         let restored = back.restored.name();
         self.truncate(rollout, &history, (back.failed.name(), Some(restored))).await?;
         let revision = stored.iter().find(|revision| revision.name() == restored);
@@ -165,5 +165,5 @@ fn revision(object: &Value) -> Option<Revision> {
         fields.insert("apiVersion".to_owned(), "apps/v1".into());
         fields.insert("kind".to_owned(), "ControllerRevision".into());
     }
-    ControllerRevision::decode(object).ok().map(|revision| Revision::of(&revision))
+    ControllerRevision::decode(object).ok().map(|revision| Revision::from_controller_revision(&revision))
 }

@@ -4,9 +4,9 @@
 use kube::core::Request;
 use pillion_kubernetes::outcome::Reason;
 use pillion_plan::Step;
+use pillion_rollout::method::{Obstacle, UpgradeMethod};
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::resize;
-use pillion_rollout::way::{Obstacle, Way};
 use serde_json::Value;
 
 use super::metrics::Outcome;
@@ -42,7 +42,7 @@ impl SidecarSetRollout {
         }
         let seen = decoded(&object)?;
         if resize::is_complete(&rollout.target, &seen) {
-            self.upgrade_one(rollout, &seen, Way::Resize, revision, state).await
+            self.upgrade_one(rollout, &seen, UpgradeMethod::Resize, revision, state).await
         } else {
             Ok(Written::Done)
         }
@@ -111,7 +111,7 @@ impl SidecarSetRollout {
     pub(super) async fn tell_failed_resizes(&self, rollout: &Rollout<'_>, pods: &[usize], state: &mut State) {
         let failed = pods.iter().filter_map(|position| {
             let pod = &rollout.pods.get(*position)?.0;
-            match rollout.target.way(pod).err()? {
+            match rollout.target.upgrade_method(pod).err()? {
                 it @ (Obstacle::ResizeRefused { .. } | Obstacle::ResizeInfeasible { .. }) => Some((pod, it)),
                 _ => None,
             }

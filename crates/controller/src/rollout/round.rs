@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pillion_kubernetes::outcome::Reason;
 use pillion_rollout::edit::Edit;
+use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::Chosen;
 use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade;
-use pillion_rollout::way::Way;
 use serde_json::{Value, json};
 
 use super::metrics::Outcome;
@@ -53,15 +53,15 @@ impl SidecarSetRollout {
         state: &mut State,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
-        for (pod, way) in chosen.iter().filter_map(|chosen| Some((rollout.pods.get(chosen.pod)?, chosen.way))) {
+        for (pod, way) in chosen.iter().filter_map(|chosen| Some((rollout.pods.get(chosen.pod)?, chosen.method))) {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);
             }
             let written = match way {
-                Way::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
-                Way::InPlace => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
+                UpgradeMethod::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
+                UpgradeMethod::InPlace => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
                 // `evict` takes these.
-                Way::Recreate => continue,
+                UpgradeMethod::Recreate => continue,
             };
             match written {
                 Written::Done => {}
@@ -77,7 +77,7 @@ impl SidecarSetRollout {
         &self,
         rollout: &Rollout<'_>,
         pod: &Pod,
-        way: Way,
+        way: UpgradeMethod,
         revision: &str,
         state: &mut State,
     ) -> Result<Written, Failure> {
@@ -91,7 +91,7 @@ impl SidecarSetRollout {
         let Some(current) = self.pods.get(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
             return Ok(Written::Overtaken);
         };
-        let upgrade = if way == Way::Resize { upgrade::after_resize } else { upgrade::upgrade };
+        let upgrade = if way == UpgradeMethod::Resize { upgrade::after_resize } else { upgrade::upgrade };
         let edit = upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
         let edit = edit.map_err(|reasons| unpatchable(pod, &reasons))?;
         let why = if edit.changes_images() { "new images" } else { "it has the images already" };

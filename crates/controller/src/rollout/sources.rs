@@ -58,7 +58,7 @@ impl StoredRevision {
     fn of(revision: RevisionObject) -> Option<Self> {
         let metadata = ObjectMeta { managed_fields: None, ..revision.metadata };
         let object = serde_json::to_value(RevisionObject { metadata, ..revision }).ok()?;
-        Some(Self(Revision::of(&ControllerRevision::decode(object).ok()?)))
+        Some(Self(Revision::from_controller_revision(&ControllerRevision::decode(object).ok()?)))
     }
 }
 

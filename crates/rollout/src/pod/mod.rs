@@ -28,7 +28,7 @@ pub struct Pod {
     /// The native sidecars that were injected.
     pub natives: Vec<Native>,
     /// Its state, as the kubelet reports it.
-    pub state: State,
+    pub state: PodState,
     recorded: Recorded,
 }
 
@@ -168,7 +168,7 @@ struct Variable {
 
 /// Where a container is in a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ContainerPosition {
     /// The list.
     pub list: List,
     /// The position in the list.
@@ -231,7 +231,7 @@ pub enum Trouble {
 
 impl Trouble {
     /// Returns the trouble that the kubelet calls by this reason; `None` for the reasons of a usual start.
-    pub fn of(reason: &str) -> Option<Self> {
+    pub fn from_reason(reason: &str) -> Option<Self> {
         match reason {
             "CrashLoopBackOff" => Some(Self::Crash),
             "ErrImagePull"
@@ -277,12 +277,12 @@ struct Waiting {
 
 fn trouble<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trouble>, D::Error> {
     let state = Option::<ContainerState>::deserialize(deserializer)?;
-    Ok(state.and_then(|state| Trouble::of(&state.waiting?.reason)))
+    Ok(state.and_then(|state| Trouble::from_reason(&state.waiting?.reason)))
 }
 
 /// The state of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct PodState {
     /// The phase.
     pub phase: Phase,
     /// Whether the condition `Ready` is true.
@@ -316,7 +316,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         match text {
             "Unknown" => Self::Unknown,
             "Running" => Self::Running,
@@ -326,11 +326,11 @@ impl Phase {
     }
 }
 
-impl From<Status> for State {
+impl From<Status> for PodState {
     fn from(status: Status) -> Self {
         let Status { phase, conditions, container_statuses: containers, init_container_statuses: natives } = status;
         let has_conditions = conditions.is_some();
-        let mut state = Self { phase: Phase::of(&phase), containers, natives, has_conditions, ..Self::default() };
+        let mut state = Self { phase: Phase::parse(&phase), containers, natives, has_conditions, ..Self::default() };
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             if condition.type_ == "Ready" && condition.status == "True" {
                 (state.is_ready, state.ready_since) = (true, condition.last_transition_time);
@@ -366,8 +366,9 @@ impl Pod {
     /// Returns a Pod of its parts.
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
         let Spec { node_name, mut containers, init_containers } = spec;
-        let mut state = status.map(State::from).unwrap_or_default();
-        let mut natives: Vec<Native> = init_containers.into_iter().enumerate().filter_map(Native::of).collect();
+        let mut state = status.map(PodState::from).unwrap_or_default();
+        let mut natives: Vec<Native> =
+            init_containers.into_iter().enumerate().filter_map(Native::from_init_container).collect();
         state.natives.retain(|status| natives.iter().any(|native| native.container.name == status.name));
         let of_natives = natives.iter_mut().map(|native| &mut native.container);
         compare_resources(containers.iter_mut(), &mut state.containers);
@@ -409,8 +410,8 @@ impl Pod {
     }
 
     /// Returns a container or an injected native sidecar, and where it is.
-    pub fn container(&self, name: &str) -> Option<(Place, &Container)> {
-        let at = |list, index, container| (Place { list, index }, container);
+    pub fn container(&self, name: &str) -> Option<(ContainerPosition, &Container)> {
+        let at = |list, index, container| (ContainerPosition { list, index }, container);
         let containers = self.containers.iter().enumerate();
         let natives = self.natives.iter().map(|native| at(List::Init, native.index, &native.container));
         let mut all = containers.map(|(index, container)| at(List::Containers, index, container)).chain(natives);
@@ -418,7 +419,7 @@ impl Pod {
     }
 
     /// Returns the container at a place.
-    pub fn at(&self, place: Place) -> Option<&Container> {
+    pub fn at(&self, place: ContainerPosition) -> Option<&Container> {
         match place.list {
             List::Containers => self.containers.get(place.index),
             List::Init => {
@@ -444,7 +445,7 @@ impl Pod {
 }
 
 impl Native {
-    fn of((index, init): (usize, InitContainer)) -> Option<Self> {
+    fn from_init_container((index, init): (usize, InitContainer)) -> Option<Self> {
         let InitContainer { name, image, restart_policy, env, resources } = init;
         let is_injected = || env.iter().any(|it| it.name == names::ENV_IS_INJECTED && it.value == "true");
         let container = Container { name, image, resources };

@@ -169,9 +169,9 @@ fn roll61_a_rollout_that_rests_by_its_strategy_has_no_work(
         .collect();
     let target = Target::new(&set, &set);
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let round = round(&target, &pods, &judged, |_| false);
-    assert_eq!(Activity::of(&target, &round, &pods, &judged), expected, "{round:?}");
+    assert_eq!(Activity::after_round(&target, &round, &pods, &judged), expected, "{round:?}");
 }
 
 /// Returns a SidecarSet in whose status the clock was written, after it had this status.

@@ -13,24 +13,24 @@ use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::failed_progress;
 use crate::history::{History, Latest, Revision};
+use crate::method::UpgradeMethod;
 use crate::pod::{Pod, Trouble};
 use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
 use crate::target::Target;
 use crate::trouble;
-use crate::way::Way;
 
 fn version(image: &str, strategy: &Value) -> SidecarSet {
     sidecar_set(&json!({"image": image}), strategy)
 }
 
 fn stored(set: &SidecarSet, number: i64, failed: Option<&Failed>) -> Revision {
-    let mut object = History::of(set, "u", []).new_revision(number, 0, "u", "kruise-system");
+    let mut object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
     object["metadata"]["uid"] = json!(format!("r{number}"));
     if let Some(failed) = failed {
         object["metadata"]["annotations"][FAILED] = failed.text().into();
     }
-    Revision::of(&ControllerRevision::decode(object).unwrap())
+    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }
 
 fn record(back: Option<&str>) -> Failed {
@@ -80,7 +80,7 @@ fn roll61_other_states_are_no_trouble(#[case] state: Value) {
 fn fails(set: &SidecarSet, pods: &[Pod], revisions: &[&Revision]) -> Option<String> {
     let target = Target::new(set, set);
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     trouble::fails(&target, &pods, &judged, revisions)
 }
 
@@ -130,7 +130,7 @@ fn roll61_rev5_a_version_that_returns_is_tried_again() {
     let (one, two) = (version("agent:v1", &json!({})), version("agent:v2", &json!({})));
     let failed = stored(&one, 1, Some(&record(None)));
     let newest = stored(&two, 2, None);
-    let Latest::Again(Step::Patch { patch, .. }) = History::of(&one, "u", [&failed, &newest]).latest() else {
+    let Latest::Again(Step::Patch { patch, .. }) = History::new(&one, "u", [&failed, &newest]).latest() else {
         panic!("an older revision has the data");
     };
     assert_eq!(patch, json!({"revision": 3, "metadata": {"annotations": {FAILED: null}}}));
@@ -154,7 +154,7 @@ fn roll61_a_record_is_written_and_removed() {
 fn roll62_the_whole_revision_has_its_data() {
     let revision = stored(&version("agent:v1", &json!({})), 1, None);
     let whole = revision.whole();
-    assert_eq!(Revision::of(&whole), revision);
+    assert_eq!(Revision::from_controller_revision(&whole), revision);
     assert!(whole.spec().is_ok());
 }
 
@@ -175,12 +175,12 @@ fn with(set: &SidecarSet, is_ready: bool) -> Pod {
 
 fn decided(target: &Target<'_>, pods: &[Pod]) -> Round {
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     round(target, &pods, &judged, |_| false)
 }
 
 fn upgrade(chosen: &[usize]) -> Round {
-    let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, way: Way::InPlace }).collect();
+    let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, method: UpgradeMethod::InPlace }).collect();
     Round::Upgrade { not_upgradable: vec![], chosen }
 }
 
@@ -248,7 +248,7 @@ fn roll62_conditions_tell_the_way_back_and_are_never_ready(
     let (one, two) = (stored(&restored, 1, None), stored(&failed, 2, None));
     let way = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
     let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
-    let normal = Progress::of(&back(&restored, &failed, &failed), &round, counts);
+    let normal = Progress::after_round(&back(&restored, &failed, &failed), &round, counts);
     let progress = failed_progress::back(&way, &round, normal, (counts, left), "a note");
     assert_eq!(progress.reason, reason, "{progress:?}");
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");

@@ -35,7 +35,7 @@ fn told(strategy: &Value) -> Vec<String> {
     let pods: Vec<Pod> = objects.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
     let target = Target::new(&set, &set);
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let left = left(&target, &pods, &judged);
     left.into_iter().map(|(position, why)| format!("{}: {why}", pods[position].metadata.name)).collect()
 }
@@ -65,7 +65,7 @@ fn roll62_roll69_pods_that_a_failed_rollout_has_not_reached() {
     let pods = [read(&pod(&set, &[]))];
     let pods: Vec<&Pod> = pods.iter().collect();
     let target = Target::new(&set, &set).back_from("failed");
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let left = left(&target, &pods, &judged);
     let told: Vec<String> = left.iter().map(|(_, why)| why.to_string()).collect();
     assert_eq!(told, ["the rollout that failed has not reached it"]);

@@ -1,6 +1,7 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
 mod deadline;
+mod decisions;
 mod evictions;
 mod failures;
 mod lefts;

@@ -101,7 +101,7 @@ fn roll63_native_sidecars_count_for_the_state_of_a_pod(
     let mut pod = upgraded(&target, &running(&set));
     pod["status"]["containerStatuses"][0] = status("agent", agent);
     pod["status"]["initContainerStatuses"][2] = status("proxy", proxy);
-    let judged = Judged::of(&target, &read(&pod));
+    let judged = Judged::judge(&target, &read(&pod));
     assert_eq!((judged.is_updated, judged.is_consistent), (true, expected));
 }
 
@@ -121,8 +121,8 @@ fn roll63_digests_of_native_sidecars_are_compared(#[case] runs: &str, #[case] ex
     }
     pod["status"]["initContainerStatuses"][2]["imageID"] =
         json!(format!("docker-pullable://{}", digest("proxy", runs)));
-    assert_eq!(Judged::of(&target(&set, NATIVE), &read(&pod)).is_consistent, expected);
-    assert!(Judged::of(&target(&set, Upgrades::default()), &read(&pod)).is_consistent);
+    assert_eq!(Judged::judge(&target(&set, NATIVE), &read(&pod)).is_consistent, expected);
+    assert!(Judged::judge(&target(&set, Upgrades::default()), &read(&pod)).is_consistent);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn roll63_an_upgrade_of_a_native_sidecar_that_is_under_way_is_waited_for() {
     pod["metadata"]["annotations"][STATE] = json!(state.to_string());
     pod["status"]["initContainerStatuses"][2] = status("proxy", "proxy:v0");
     let seen = read(&pod);
-    let judged = [Judged::of(&target, &seen)];
+    let judged = [Judged::judge(&target, &seen)];
     assert_eq!(round(&target, &[&seen], &judged, |_| false), Round::Upgrade { not_upgradable: vec![], chosen: vec![] });
 }
 
@@ -163,7 +163,7 @@ fn roll61_native_sidecars_that_fail_count(#[case] name: &str, #[case] reason: &s
     }
     let pod = read(&pod);
     let target = target(&set, NATIVE);
-    let judged = Judged::of(&target, &pod);
+    let judged = Judged::judge(&target, &pod);
     // maxUnavailable is 1.
     let failure = trouble::fails(&target, &[&pod, &pod], &[judged, judged], &[]);
     assert_eq!(failure.is_some(), expected, "{failure:?}");

@@ -114,5 +114,5 @@ fn roll15_a_pod_is_updated_if_its_record_has_the_hash(#[case] record: &str, #[ca
     let set = cold();
     let record = json!(record.replace("HASH", set.hash()));
     let pod = read(&pod(&set, &[("/metadata/annotations/kruise.io~1sidecarset-hash", record)]));
-    assert_eq!(Judged::of(&Target::new(&set, &set), &pod).is_updated, expected);
+    assert_eq!(Judged::judge(&Target::new(&set, &set), &pod).is_updated, expected);
 }

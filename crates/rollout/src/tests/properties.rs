@@ -34,7 +34,7 @@ impl Cluster {
         let target = Target::new(&self.set, &self.set);
         let pods: Vec<Pod> = self.pods.iter().map(read).collect();
         let seen: Vec<&Pod> = pods.iter().collect();
-        let judged: Vec<Judged> = seen.iter().map(|pod| Judged::of(&target, pod)).collect();
+        let judged: Vec<Judged> = seen.iter().map(|pod| Judged::judge(&target, pod)).collect();
         let (changed, is_reset) = match round(&target, &seen, &judged, |_| false) {
             Round::Rest(_) => (Vec::new(), false),
             Round::Reset(pods) => (pods, true),
@@ -61,7 +61,7 @@ impl Cluster {
 
     fn judged(&self) -> Vec<Judged> {
         let target = Target::new(&self.set, &self.set);
-        self.pods.iter().map(|pod| Judged::of(&target, &read(pod))).collect()
+        self.pods.iter().map(|pod| Judged::judge(&target, &read(pod))).collect()
     }
 }
 

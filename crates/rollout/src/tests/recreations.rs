@@ -15,6 +15,7 @@ use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::evicted::{EVICTED, Evicted, wanted};
 use crate::history::{History, Latest, Revision};
+use crate::method::{Obstacle, UpgradeMethod};
 use crate::pod::Pod;
 use crate::recreate::{Held, progress};
 use crate::recreation::{Recreation, SETTLING};
@@ -22,7 +23,6 @@ use crate::round::{Round, round};
 use crate::status::Progress;
 use crate::target::Target;
 use crate::template;
-use crate::way::{Obstacle, Way};
 
 const SINCE: Timestamp = Timestamp(NOW.0 - 1000);
 
@@ -73,13 +73,13 @@ pub(super) fn updated(set: &SidecarSet, uid: &str, is_ready: bool) -> Pod {
 
 pub(super) fn decided(target: &Target<'_>, pods: &[Pod]) -> (Round, Vec<Judged>) {
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     (round(target, &pods, &judged, |_| false), judged)
 }
 
 fn evicted(target: &Target<'_>, pods: &[Pod]) -> Vec<usize> {
     let Round::Upgrade { chosen, .. } = decided(target, pods).0 else { return Vec::new() };
-    assert!(chosen.iter().all(|chosen| chosen.way == Way::Recreate), "{chosen:?}");
+    assert!(chosen.iter().all(|chosen| chosen.method == UpgradeMethod::Recreate), "{chosen:?}");
     chosen.iter().map(|chosen| chosen.pod).collect()
 }
 
@@ -102,8 +102,9 @@ fn roll66_only_pods_whose_controller_creates_them_anew_are_evicted(
 ) {
     let set = sidecar_set(&json!({}), &json!({}));
     let pod = outdated(&set, "a", &[("/metadata/ownerReferences", owner(api_version, kind, "o"))]);
-    let expected = refused.map_or(Ok(Way::Recreate), |kind| Err(Obstacle::OtherController { kind: kind.to_owned() }));
-    assert_eq!(target(&set).way(&pod), expected);
+    let expected =
+        refused.map_or(Ok(UpgradeMethod::Recreate), |kind| Err(Obstacle::OtherController { kind: kind.to_owned() }));
+    assert_eq!(target(&set).upgrade_method(&pod), expected);
 }
 
 #[rstest]
@@ -126,7 +127,7 @@ fn roll66_a_pod_that_is_never_evicted(#[case] change: (&str, Value), #[case] exp
     target.recreation.protected = ["kube-system".to_owned()].into();
     target.recreation.not_injected = [("excluded".to_owned(), "no".to_owned())].into();
     let pods = [outdated(&set, "a", &[change])];
-    assert_eq!(target.way(&pods[0]), Err(expected));
+    assert_eq!(target.upgrade_method(&pods[0]), Err(expected));
     assert_eq!(evicted(&target, &pods), [0; 0]);
     assert!(matches!(decided(&target, &pods).0, Round::Upgrade { not_upgradable, .. } if not_upgradable == [0]));
 }
@@ -187,7 +188,7 @@ fn roll68_one_new_pod_without_the_version_keeps_all_pods() {
     assert_eq!(evicted(&target, &pods), [0; 0]);
     let (round, judged) = decided(&target, &pods);
     let seen: Vec<&Pod> = pods.iter().collect();
-    let before = Progress::of(&target, &round, Counts::of(&judged));
+    let before = Progress::after_round(&target, &round, Counts::count(&judged));
     let after = progress(before, (&target, &round), (&seen, &judged, 2), &[]);
     assert_eq!((after.reason, after.is_stalled), ("NewPodsLackVersion", true));
     assert!(after.message.contains("Pod \"shop/new\""), "{}", after.message);
@@ -229,7 +230,7 @@ fn roll66_people_see_what_holds_a_pod(#[case] several: bool, #[case] reason: &st
     for held_now in [target.recreation.held.clone(), BTreeSet::new()] {
         target.recreation.held = held_now;
         let (round, judged) = decided(&target, &pods);
-        let before = Progress::of(&target, &round, Counts::of(&judged));
+        let before = Progress::after_round(&target, &round, Counts::count(&judged));
         let after = progress(before, (&target, &round), (&seen, &judged, 1), &[held(several)]);
         assert_eq!((after.reason, after.is_stalled), (reason, is_stalled));
         assert!(
@@ -247,7 +248,7 @@ fn roll66_a_paused_rollout_says_so_and_a_missing_pod_keeps_it_going() {
     let seen: Vec<&Pod> = pods.iter().collect();
     let paused = target(&set);
     let (round, judged) = decided(&paused, &pods);
-    let before = Progress::of(&paused, &round, Counts::of(&judged));
+    let before = Progress::after_round(&paused, &round, Counts::count(&judged));
     assert_eq!(progress(before.clone(), (&paused, &round), (&seen, &judged, 1), &[held(false)]), before);
 
     let set = sidecar_set(&json!({}), &json!({}));
@@ -256,7 +257,7 @@ fn roll66_a_paused_rollout_says_so_and_a_missing_pod_keeps_it_going() {
     target.recreation.missing = 2;
     let seen: Vec<&Pod> = pods.iter().collect();
     let (round, judged) = decided(&target, &pods);
-    let before = Progress::of(&target, &round, Counts::of(&judged));
+    let before = Progress::after_round(&target, &round, Counts::count(&judged));
     let after = progress(before, (&target, &round), (&seen, &judged, 1), &[]);
     assert_eq!((after.reason, after.is_reconciling), ("RollingOut", true));
     assert!(after.message.starts_with("2 evicted Pods are not replaced yet"), "{}", after.message);
@@ -272,7 +273,7 @@ fn roll67_pods_without_the_sidecar_are_evicted_after_a_rollout_is_complete_other
     assert_eq!(evicted(&target, &pods), [1]);
     let (round, judged) = decided(&target, &pods);
     let seen: Vec<&Pod> = pods.iter().collect();
-    let before = Progress::of(&target, &round, Counts::of(&judged[..1]));
+    let before = Progress::after_round(&target, &round, Counts::count(&judged[..1]));
     assert_eq!(before.reason, "Complete", "the counters are those of the Pods with the sidecar");
     let after = progress(before, (&target, &round), (&seen, &judged, 1), &[]);
     assert_eq!((after.reason, after.is_ready), ("RollingOut", false));
@@ -289,7 +290,7 @@ pub(super) fn revision(number: i64, created: i64, image: &str, annotations: &Val
         },
         "data": data, "revision": number,
     });
-    Revision::of(&ControllerRevision::decode(object).unwrap())
+    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }
 
 #[rstest]
@@ -315,7 +316,7 @@ fn roll68_rev5_a_revision_that_is_used_again_notes_the_time(
     let mut older = revision(1, 100, "older", &json!({}));
     older.data = pillion_sidecarset::hash::revision_data(set.spec(&[]).unwrap());
     let newer = revision(2, 200, "newer", &json!({}));
-    let history = History::of(&set, "u", [&older, &newer]);
+    let history = History::new(&set, "u", [&older, &newer]);
     let history = match noting {
         Some(now) => history.noting(now),
         None => history,

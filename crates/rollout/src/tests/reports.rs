@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{NOW, after, cold, sidecar_set};
 use crate::consistency::Judged;
 use crate::counts::Counts;
+use crate::method::UpgradeMethod;
 use crate::round::{Chosen, Rest, Round};
 use crate::status::{Latest, Progress, Report, step};
 use crate::target::Target;
-use crate::way::Way;
 
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
 
@@ -23,7 +23,7 @@ fn judged(is_updated: bool, is_consistent: bool, is_ready: bool) -> Judged {
 fn roll15_pods_are_counted() {
     let all =
         [judged(true, true, true), judged(true, false, true), judged(false, true, true), judged(false, true, false)];
-    assert_eq!(Counts::of(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1, resizing: 0 });
+    assert_eq!(Counts::count(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1, resizing: 0 });
 }
 
 fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
@@ -31,7 +31,7 @@ fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
 }
 
 fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
-    let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, way: Way::InPlace }).collect();
+    let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, method: UpgradeMethod::InPlace }).collect();
     Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen }
 }
 
@@ -55,7 +55,7 @@ fn roll15_conditions_tell_how_far_it_is(
     #[case] expected: [bool; 3],
 ) {
     let set = sidecar_set(&json!({}), &strategy);
-    let progress = Progress::of(&Target::new(&set, &set), &round, counts);
+    let progress = Progress::after_round(&Target::new(&set, &set), &round, counts);
     assert_eq!(progress.reason, reason, "{progress:?}");
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
 }
@@ -75,7 +75,7 @@ fn api9_roll15_a_status_is_written_once(#[case] status: Value) {
         object["status"] = status.clone();
     }
     let target_set = cold();
-    let progress = Progress::of(&Target::new(&target_set, &target_set), &upgrade(&[], &[0]), counts(3, 1, 1));
+    let progress = Progress::after_round(&Target::new(&target_set, &target_set), &upgrade(&[], &[0]), counts(3, 1, 1));
     let first = step(&object, &report(&progress), NOW).expect("a step");
     let Step::JsonPatch { subresource, .. } = &first else { panic!("a JSON Patch") };
     assert_eq!(*subresource, Some(Subresource::Status));

@@ -13,6 +13,7 @@ use crate::budget::partition;
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::history::{History, Revision};
+use crate::method::{Obstacle, UpgradeMethod};
 use crate::pod::Pod;
 use crate::pod::resize::STATE;
 use crate::resize;
@@ -20,7 +21,6 @@ use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
 use crate::target::Target;
 use crate::upgrade::{after_resize, upgrade};
-use crate::way::{Obstacle, Way};
 
 const RESIZE: Upgrades =
     Upgrades { resize: true, recreate: false, native: false, progress_deadline: None, rollback: false };
@@ -35,8 +35,8 @@ fn cpu(limit: &str) -> Value {
 }
 
 fn stored(set: &SidecarSet, number: i64) -> Revision {
-    let object = History::of(set, "u", []).new_revision(number, 0, "u", "kruise-system");
-    Revision::of(&ControllerRevision::decode(object).unwrap())
+    let object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
+    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }
 
 fn target<'a>(set: &'a SidecarSet, known: &[&SidecarSet], upgrades: Upgrades) -> Target<'a> {
@@ -110,7 +110,7 @@ fn condition(pod: &mut Value, type_: &str, reason: &str, generation: i64) {
 fn decided(target: &Target<'_>, pods: &[Value]) -> Round {
     let pods: Vec<Pod> = pods.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     round(target, &pods, &judged, |_| false)
 }
 
@@ -130,7 +130,7 @@ fn roll65_a_pod_is_marked_then_resized_and_then_upgraded() {
     let target = target(&new, &[&old, &new], RESIZE);
     let mut pod = running(&old);
     let before = pod.clone();
-    assert_eq!(target.way(&read(&pod)), Ok(Way::Resize));
+    assert_eq!(target.upgrade_method(&read(&pod)), Ok(UpgradeMethod::Resize));
 
     let planned = resize::plan(&target, &pod).unwrap();
     let Some(Step::JsonPatch { subresource: None, operations, .. }) = &planned.begin else { panic!("{planned:?}") };
@@ -151,7 +151,7 @@ fn roll65_a_pod_is_marked_then_resized_and_then_upgraded() {
     assert_eq!(annotation(&pod, STATE), json!({"logs": {"hash": new.hash(), "generation": 4}}));
     assert_eq!(pod["spec"]["containers"][0]["image"], "agent:v1");
     assert!(resize::is_under_way(&target, &read(&pod)));
-    assert!(!Judged::of(&target, &read(&pod)).is_updated);
+    assert!(!Judged::judge(&target, &read(&pod)).is_updated);
 
     kubelet(&mut pod);
     assert!(!resize::is_under_way(&target, &read(&pod)));
@@ -162,7 +162,7 @@ fn roll65_a_pod_is_marked_then_resized_and_then_upgraded() {
         assert_eq!((&record["hash"], &record["controllerRevision"]), (&json!(hash), &json!("logs-2")));
     }
     assert_eq!(pod["metadata"]["annotations"].get(STATE), None);
-    assert!(Judged::of(&target, &read(&pod)).is_updated);
+    assert!(Judged::judge(&target, &read(&pod)).is_updated);
     assert_eq!(pod["spec"]["containers"][1], before["spec"]["containers"][1], "the application stays as it is");
 }
 
@@ -247,8 +247,8 @@ fn roll65_a_resize_that_is_in_flight_counts_as_unavailable() {
     act(&target, &mut pods[0]);
     let round = decided(&target, &pods);
     assert_eq!(chosen(&round), [] as [usize; 0], "it is in flight");
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, &read(pod))).collect();
-    let progress = Progress::of(&target, &round, Counts::of(&judged));
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, &read(pod))).collect();
+    let progress = Progress::after_round(&target, &round, Counts::count(&judged));
     assert_eq!((progress.is_reconciling, progress.reason), (true, "RollingOut"));
     assert_eq!(progress.message, "0 of 3 Pods are updated, 0 of them are ready; resizes under way: 1");
     condition(&mut pods[0], "PodResizePending", "Deferred", 4);
@@ -293,12 +293,15 @@ fn roll65_an_infeasible_resize_is_an_obstacle(
     condition(&mut pod, type_, reason, generation);
     let seen = read(&pod);
     let infeasible = Obstacle::ResizeInfeasible { problem: "no room".to_owned() };
-    assert_eq!(resizing.way(&seen), if expected { Err(infeasible) } else { Ok(Way::Resize) });
+    assert_eq!(resizing.upgrade_method(&seen), if expected { Err(infeasible) } else { Ok(UpgradeMethod::Resize) });
     let recreating = target(&new, &[&old, &new], Upgrades { recreate: true, ..RESIZE });
-    assert_eq!(recreating.way(&seen), Ok(if expected { Way::Recreate } else { Way::Resize }));
+    assert_eq!(
+        recreating.upgrade_method(&seen),
+        Ok(if expected { UpgradeMethod::Recreate } else { UpgradeMethod::Resize })
+    );
     let round = decided(&resizing, &[pod, running(&old)]);
     let not_upgradable = if expected { vec![0] } else { vec![] };
-    let chosen = if expected { vec![Chosen { pod: 1, way: Way::Resize }] } else { vec![] };
+    let chosen = if expected { vec![Chosen { pod: 1, method: UpgradeMethod::Resize }] } else { vec![] };
     assert_eq!(
         round,
         Round::Upgrade { not_upgradable, chosen },
@@ -317,9 +320,9 @@ fn roll65_a_refusal_holds_until_the_version_changes() {
     applied(&mut pod, &begin);
     let refuse = resize::refuse(&refusing, &read(&pod), &"QoS ".repeat(1000));
     applied(&mut pod, &refuse);
-    let obstacle = refusing.way(&read(&pod)).unwrap_err();
+    let obstacle = refusing.upgrade_method(&read(&pod)).unwrap_err();
     assert!(matches!(&obstacle, Obstacle::ResizeRefused { problem } if problem.len() == 500), "{obstacle:?}");
-    assert_eq!(target(&third, &known, RESIZE).way(&read(&pod)), Ok(Way::Resize));
+    assert_eq!(target(&third, &known, RESIZE).upgrade_method(&read(&pod)), Ok(UpgradeMethod::Resize));
     act(&target(&third, &known, RESIZE), &mut pod);
     assert_eq!(pod["spec"]["containers"][0]["resources"], cpu("500m"));
     assert_eq!(annotation(&pod, STATE)["logs"].get("refused"), None);
@@ -338,7 +341,7 @@ fn roll65_an_edit_in_between_is_followed(#[case] image: &str, #[case] limit: &st
     condition(&mut pod, "PodResizePending", "Infeasible", 4);
 
     let target = target(&last, &known, RESIZE);
-    assert!(!Judged::of(&target, &read(&pod)).is_updated);
+    assert!(!Judged::judge(&target, &read(&pod)).is_updated);
     assert_eq!(chosen(&decided(&target, &[pod.clone()])), [0]);
     act(&target, &mut pod);
     assert_eq!(pod["spec"]["containers"][0]["resources"], cpu(limit));
@@ -346,7 +349,7 @@ fn roll65_an_edit_in_between_is_followed(#[case] image: &str, #[case] limit: &st
     act(&target, &mut pod);
     kubelet(&mut pod);
     assert_eq!(pod["spec"]["containers"][0]["image"], image);
-    assert!(Judged::of(&target, &read(&pod)).is_updated);
+    assert!(Judged::judge(&target, &read(&pod)).is_updated);
     assert_eq!(decided(&target, &[pod]), Round::Rest(Rest::Done));
 }
 
@@ -360,7 +363,7 @@ fn roll65_an_edit_of_the_image_alone_keeps_what_the_kubelet_said() {
     condition(&mut pod, "PodResizePending", "Infeasible", 4);
     let target = target(&last, &known, RESIZE);
     act(&target, &mut pod);
-    assert!(matches!(target.way(&read(&pod)), Err(Obstacle::ResizeInfeasible { .. })));
+    assert!(matches!(target.upgrade_method(&read(&pod)), Err(Obstacle::ResizeInfeasible { .. })));
 }
 
 #[test]
@@ -369,7 +372,7 @@ fn roll65_amounts_of_a_resize_that_has_begun_cannot_be_removed() {
     let known = [&old, &new];
     let mut pod = running(&old);
     act(&target(&new, &known, RESIZE), &mut pod);
-    let obstacle = target(&old, &known, RESIZE).way(&read(&pod)).unwrap_err();
+    let obstacle = target(&old, &known, RESIZE).upgrade_method(&read(&pod)).unwrap_err();
     assert_eq!(
         obstacle.to_string(),
         "more than images has changed: containers[agent].resources.limits.cpu, containers[agent].resources.requests.cpu"
@@ -383,9 +386,9 @@ fn roll65_a_resize_that_is_not_allowed_any_more_is_reported() {
     let mut pod = running(&old);
     act(&target(&new, &known, RESIZE), &mut pod);
     let without = Upgrades { resize: false, ..RESIZE };
-    assert_eq!(target(&new, &known, without).way(&read(&pod)), Err(Obstacle::ResizeNotAllowed));
+    assert_eq!(target(&new, &known, without).upgrade_method(&read(&pod)), Err(Obstacle::ResizeNotAllowed));
     let recreate = Upgrades { recreate: true, ..without };
-    assert_eq!(target(&new, &known, recreate).way(&read(&pod)), Ok(Way::Recreate));
+    assert_eq!(target(&new, &known, recreate).upgrade_method(&read(&pod)), Ok(UpgradeMethod::Recreate));
 }
 
 #[rstest]
@@ -462,7 +465,7 @@ proptest! {
             }
             let is_touched = |pod: &Value| pod["metadata"]["annotations"].get(STATE).is_some();
             let is_unavailable = |pod: &Value| {
-                let judged = Judged::of(&target, &read(pod));
+                let judged = Judged::judge(&target, &read(pod));
                 is_touched(pod) || (judged.is_updated && !judged.is_available())
             };
             prop_assert!(pods.iter().filter(|pod| is_unavailable(pod)).count() <= most);
@@ -471,7 +474,7 @@ proptest! {
                 None => pods.iter_mut().for_each(kubelet),
             }
         }
-        let updated = pods.iter().filter(|pod| Judged::of(&target, &read(pod)).is_updated).count();
+        let updated = pods.iter().filter(|pod| Judged::judge(&target, &read(pod)).is_updated).count();
         prop_assert_eq!(updated, count - partition(target.strategy.limits.partition, count));
     }
 }
@@ -481,7 +484,7 @@ fn roll65_images_alone_change_in_place() {
     let (old, new) = (version("agent:v1", &cpu("1"), &json!({})), version("agent:v2", &cpu("1"), &json!({})));
     let target = target(&new, &[&old, &new], RESIZE);
     let pod = running(&old);
-    assert_eq!(target.way(&read(&pod)), Ok(Way::InPlace));
+    assert_eq!(target.upgrade_method(&read(&pod)), Ok(UpgradeMethod::InPlace));
     let seen = read(&pod);
     let now = after(&pod, &upgrade(&target, &seen, "logs-2", NOW).unwrap().step(&seen));
     assert_eq!(now["spec"]["containers"][0]["resources"], pod["spec"]["containers"][0]["resources"]);

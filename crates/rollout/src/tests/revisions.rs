@@ -16,10 +16,10 @@ const VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
 
 /// Returns the revision that stores a version.
 fn stored(set: &SidecarSet, number: i64) -> Revision {
-    let history = History::of(set, "u", []);
+    let history = History::new(set, "u", []);
     let mut object = history.new_revision(number, 0, "u", "kruise-system");
     object["metadata"]["uid"] = json!(format!("r{number}"));
-    Revision::of(&ControllerRevision::decode(object).unwrap())
+    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }
 
 fn version(image: &str) -> SidecarSet {
@@ -33,7 +33,7 @@ fn rev4_a_revision_has_the_labels_and_annotations_of_the_sidecar_set() {
     object["metadata"]["labels"] = json!({"team": "a"});
     object["metadata"]["annotations"]["note"] = json!("b");
     object["spec"]["customVersion"] = json!("v7");
-    let history = History::of(&set, "u", []);
+    let history = History::new(&set, "u", []);
     let revision = history.new_revision(3, 0, "u", "kruise-system");
     let metadata = &revision["metadata"];
     assert_eq!(metadata["labels"]["team"], "a");
@@ -50,11 +50,11 @@ fn rev4_a_revision_has_the_labels_and_annotations_of_the_sidecar_set() {
 #[test]
 fn rev5_a_state_is_stored_once() {
     let (old, new) = (version("agent:v1"), version("agent:v2"));
-    assert_eq!(History::of(&new, "u", []).latest(), Latest::New(1));
+    assert_eq!(History::new(&new, "u", []).latest(), Latest::New(1));
     let (first, second) = (stored(&old, 1), stored(&new, 2));
-    assert_eq!(History::of(&new, "u", [&first]).latest(), Latest::New(2));
-    assert_eq!(History::of(&new, "u", [&first, &second]).latest(), Latest::Newest(&second));
-    let Latest::Again(Step::Patch { object, patch, .. }) = History::of(&old, "u", [&second, &first]).latest() else {
+    assert_eq!(History::new(&new, "u", [&first]).latest(), Latest::New(2));
+    assert_eq!(History::new(&new, "u", [&first, &second]).latest(), Latest::Newest(&second));
+    let Latest::Again(Step::Patch { object, patch, .. }) = History::new(&old, "u", [&second, &first]).latest() else {
         panic!("an older revision has the data");
     };
     assert_eq!((object.name.as_str(), patch), (first.name(), json!({"revision": 3})));
@@ -63,7 +63,7 @@ fn rev5_a_state_is_stored_once() {
 #[test]
 fn rev5_another_name_follows_a_collision() {
     let set = cold();
-    let history = History::of(&set, "u", []);
+    let history = History::new(&set, "u", []);
     let name =
         |collisions| json::text(&history.new_revision(1, collisions, "u", "s"), &["metadata", "name"]).to_owned();
     assert_ne!(name(0), name(1));
@@ -74,11 +74,11 @@ fn rev5_another_name_follows_a_collision() {
 fn rev1_revisions_of_an_earlier_sidecar_set_of_this_name_are_left_out() {
     let set = cold();
     let revision = stored(&set, 1);
-    assert_eq!(History::of(&set, "another", [&revision]).latest(), Latest::New(1));
+    assert_eq!(History::new(&set, "another", [&revision]).latest(), Latest::New(1));
     let mut object = revision.head.as_value().clone();
     object["metadata"]["ownerReferences"] = json!([]);
     let orphan = Revision { head: ControllerRevision::from_decoded(object), ..revision };
-    assert_eq!(History::of(&set, "another", [&orphan]).latest(), Latest::Newest(&orphan));
+    assert_eq!(History::new(&set, "another", [&orphan]).latest(), Latest::Newest(&orphan));
 }
 
 #[rstest]
@@ -101,7 +101,7 @@ fn rev6_diff12_the_custom_version_is_the_label(
         set.as_value_mut()["spec"]["customVersion"] = json!(wanted);
     }
     let revision = Revision { head: ControllerRevision::from_decoded(head), data: String::new() };
-    let step = History::of(&set, "u", []).relabel(&revision);
+    let step = History::new(&set, "u", []).relabel(&revision);
     let patched = step.map(|step| {
         let Step::Patch { patch, .. } = step else { panic!("a patch") };
         json::text(&patch, &["metadata", "labels", VERSION]).to_owned()
@@ -145,7 +145,7 @@ fn rev7_old_revisions_go_unless_they_are_used(
     let mut resource = versions[3].clone();
     super::merge(&mut resource.as_value_mut()["spec"], &serde_json::from_str(&spec).unwrap());
     let used: BTreeSet<String> = used.iter().map(|index| name(*index)).collect();
-    let history = History::of(&versions[3], "u", &revisions);
+    let history = History::new(&versions[3], "u", &revisions);
     let truncation = history.truncated(&name(3), &used, &resource);
     assert_eq!(names(truncation.steps()), expected.iter().map(|index| name(*index)).collect::<Vec<_>>());
     assert_eq!(truncation.kept, kept);
@@ -157,7 +157,7 @@ fn rev7_a_revision_that_was_just_created_counts() {
     let revision = stored(&old, 1);
     let mut resource = new.clone();
     resource.as_value_mut()["spec"]["revisionHistoryLimit"] = json!(1);
-    let history = History::of(&new, "u", [&revision]);
+    let history = History::new(&new, "u", [&revision]);
     let truncation = history.truncated("logs-new", &BTreeSet::new(), &resource);
     assert_eq!(names(truncation.steps()), [revision.name()]);
 }

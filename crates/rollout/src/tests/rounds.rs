@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{WITHOUT_IMAGE, cold, hot, merge, paired, pod, read, sidecar_set, status};
 use crate::consistency::Judged;
+use crate::method::UpgradeMethod;
 use crate::pod::Pod;
 use crate::round::{Chosen, Rest, Round, round};
 use crate::target::Target;
-use crate::way::Way;
 
 fn decided(set: &SidecarSet, pods: &[Pod]) -> Round {
     let target = Target::new(set, set);
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     round(&target, &pods, &judged, |_| false)
 }
 
@@ -83,7 +83,10 @@ fn roll30_pods_of_which_more_than_images_changed_are_not_upgradable() {
     let other = read(&pod(&set, &[("/metadata/annotations/kruise.io~1sidecarset-hash-without-image", record)]));
     assert!(other.metadata.annotations.contains_key(WITHOUT_IMAGE));
     let round = decided(&set, &[other, outdated(&set)]);
-    assert_eq!(round, Round::Upgrade { not_upgradable: vec![0], chosen: vec![Chosen { pod: 1, way: Way::InPlace }] });
+    assert_eq!(
+        round,
+        Round::Upgrade { not_upgradable: vec![0], chosen: vec![Chosen { pod: 1, method: UpgradeMethod::InPlace }] }
+    );
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn roll35_a_pod_whose_upgrade_may_have_arrived_counts_and_comes_first() {
     let mut pods = [outdated(&set), outdated(&set), outdated(&set)];
     pods[2].metadata.uid = "unknown".to_owned();
     let pods: Vec<&Pod> = pods.iter().collect();
-    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::of(&target, pod)).collect();
+    let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let decided = round(&target, &pods, &judged, |pod| pod.metadata.uid == "unknown");
     assert_eq!(chosen(&decided), [2], "maxUnavailable is 1");
 }

@@ -112,7 +112,7 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 async fn stored(args: &Args, system_namespace: &str, writer: &Writer) -> anyhow::Result<Vec<Revision>> {
     let labels = format!("{}={}", names::SIDECAR_SET_NAME_LABEL, args.sidecar_set.0);
     let found = writer.list(Kind("apps/v1", "ControllerRevision"), Some(system_namespace), &labels).await?;
-    let of = |object: Value| Revision::of(&ControllerRevision::from_decoded(object));
+    let of = |object: Value| Revision::from_controller_revision(&ControllerRevision::from_decoded(object));
     Ok(found.context("the cluster does not serve ControllerRevisions")?.into_iter().map(of).collect())
 }
 

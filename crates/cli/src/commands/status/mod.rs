@@ -288,9 +288,9 @@ impl Look<'_> {
             let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
             let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
             let target = self.target(&version, &set, stored.as_deref());
-            let judged: Vec<Judged> = pods.of(&target)?.into_iter().map(|pod| Judged::of(&target, pod)).collect();
+            let judged: Vec<Judged> = pods.of(&target)?.into_iter().map(|pod| Judged::judge(&target, pod)).collect();
             if !judged.is_empty() {
-                let numbers = Counts::of(&judged).into();
+                let numbers = Counts::count(&judged).into();
                 summaries.push(Summary { pods: Some(numbers), ..Summary::of(object, self.settings) });
             }
         }

@@ -120,7 +120,13 @@ impl<'a> Scope<'a> {
             None => None,
         };
         let namespaces = namespaces(args, writer, set).await?;
-        Ok(Self { set, strategy: Strategy::of(set.as_value()), labels: labels.join(","), namespaces, hash })
+        Ok(Self {
+            set,
+            strategy: Strategy::from_sidecar_set(set.as_value()),
+            labels: labels.join(","),
+            namespaces,
+            hash,
+        })
     }
 
     /// Looks at the Pods. The restart is for those that were created before `time`.

@@ -15,7 +15,7 @@ use crate::history::Revision;
 
 /// How a Pod gets the version. The order is that of the disruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum UpgradeMethod {
     /// Images change in the running Pod.
     InPlace,
     /// Cpu and memory change in the running Pod, then images.
