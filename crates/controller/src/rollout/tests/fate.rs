@@ -438,7 +438,7 @@ async fn roll62_the_version_of_the_bundle_stays_until_the_bundle_has_the_next_on
     let settings = json!({"bundleRef": {"namespace": at.namespace, "name": at.name}});
     let bundle = config_map::write(&at, std::slice::from_ref(&old), NOW, 1_000_000).expect("a bundle");
     let revision = |set: &SidecarSet, number: i64, failed: Option<Failed>| {
-        let history = history::History::of(set, "u", []);
+        let history = history::History::new(set, "u", []);
         let mut object = history.new_revision(number, 0, "u", "kruise-system");
         object["metadata"]["uid"] = json!(format!("r{number}"));
         if let Some(failed) = failed {
@@ -474,7 +474,7 @@ async fn roll62_the_version_of_the_bundle_stays_until_the_bundle_has_the_next_on
 #[tokio::test]
 async fn roll61_a_preview_shows_a_rollout_that_has_failed() {
     let set = annotated("agent:v2", &json!({}), &json!({}));
-    let history = history::History::of(&set, "u", []);
+    let history = history::History::new(&set, "u", []);
     let mut revision = history.new_revision(1, 0, "u", "kruise-system");
     revision["metadata"]["uid"] = json!("r1");
     let failed = Failed {
