@@ -366,18 +366,18 @@ fn item_end(tokens: &[String], mut position: usize) -> usize {
 
 /// Returns a path from the root of the crate. One that begins with the name of another crate leads to the module itself.
 fn absolute(named: &Named, files: &BTreeMap<Module, PathBuf>) -> Module {
-    let mut names = named.names.iter().peekable();
+    let mut segments = named.names.iter().peekable();
     let mut path = named.within.clone();
     match named.names.first().map_or("", String::as_str) {
         "crate" => {
-            names.next();
+            segments.next();
             path.clear();
         }
         "self" => {
-            names.next();
+            segments.next();
         }
         "super" => {
-            while names.next_if(|name| *name == "super").is_some() {
+            while segments.next_if(|name| *name == "super").is_some() {
                 path.pop();
             }
         }
@@ -388,7 +388,7 @@ fn absolute(named: &Named, files: &BTreeMap<Module, PathBuf>) -> Module {
             }
         }
     }
-    path.extend(names.cloned());
+    path.extend(segments.cloned());
     path
 }
 

@@ -474,3 +474,54 @@ fn the_same_input_gives_the_same_output() {
     assert_eq!(again.out, one.out, "what is injected already is not touched");
     assert!(again.err.contains("Pod shop/p: already has agent/agent"), "{}", again.err);
 }
+
+/// Each of these was refused, though kubectl reads it, or was read otherwise. The Pod is injected, and keeps its text.
+#[rstest]
+#[case::a_hundred_aliases(&(format!("shared: &shared {{a: b}}\n{}---\n", (0..200).map(|index| format!("u{index}: *shared\n")).collect::<Vec<_>>().concat()) + POD))]
+#[case::long_comments(&POD.replace("spec:\n", &format!("spec:\n{}", "# a line of a long comment\n".repeat(60))))]
+#[case::a_commit(&POD.replace("  name: p\n", "  name: p\n  annotations:\n    commit: 7e4321987\n"))]
+#[case::a_later_mark(&format!("{SERVICE}---\n\u{feff}{POD}"))]
+#[case::quoted_text_at_column_0(&POD.replace("  name: p\n", "  name: p\n  annotations:\n    text: 'a\nb'\n"))]
+#[case::windows(&POD.replace('\n', "\r\n"))]
+fn what_kubectl_reads_is_injected_and_keeps_its_text(#[case] text: &str) {
+    let run = run(&[("all.yaml", text), ("set.yaml", SET)], &["all.yaml", "--sidecar-sets=set.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.ends_with("1 injected, 0 unchanged, 0 refused\n"), "{}", run.err);
+    let mut printed = run.out.lines();
+    for line in text.lines() {
+        assert!(printed.any(|one| one == line), "{line:?} is missing, or not in its order:\n{}", run.out);
+    }
+}
+
+/// A label `on` is `true` to kubectl, and so to the cluster.
+#[rstest]
+#[case::as_kubectl_reads_it("true", 1)]
+#[case::as_it_is_written("'on'", 0)]
+fn a_selector_meets_the_labels_that_the_cluster_will_have(#[case] key: &str, #[case] injected: usize) {
+    let set = SET.replace("logs: collect", &format!("{key}: collect"));
+    let pod = POD.replace("logs: collect", "on: collect");
+    let run = run(&[("pod.yaml", &pod), ("set.yaml", &set)], &["pod.yaml", "--sidecar-sets=set.yaml"], "");
+    assert!(run.err.contains(&format!("{injected} injected")), "{}", run.err);
+}
+
+#[test]
+fn a_file_of_windows_powershell_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = format!("\u{feff}{POD}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(folder.path().join("pod.yaml"), bytes).unwrap();
+    std::fs::write(folder.path().join("set.yaml"), SET).unwrap();
+    let run = run_in(folder.path(), &["pod.yaml", "--sidecar-sets=set.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("apiVersion: v1\n") && run.out.contains("  - name: agent\n"), "{}", run.out);
+}
+
+#[test]
+fn a_document_that_leaves_no_room_is_printed_anew_and_that_is_said() {
+    let pod = POD.replace("  - name: app\n", "  - &app # the app\n    name: app\n") + "  other: [*app]\n";
+    let pod = pod.replace("  containers:", "  containers: &all").replace("[*app]", "*all");
+    let run = run(&[("pod.yaml", &pod), ("set.yaml", SET)], &["pod.yaml", "--sidecar-sets=set.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    let said = "warning: pod.yaml:1: printed anew, without its comments and quotes";
+    assert_eq!(run.err.matches(said).count(), 1, "{}", run.err);
+    assert!(run.out.contains("  - name: agent\n") && !run.out.contains("# the app"), "{}", run.out);
+}
