@@ -365,31 +365,31 @@ fn item_end(tokens: &[String], mut position: usize) -> usize {
 }
 
 /// Returns a path from the root of the crate. One that begins with the name of another crate leads to the module itself.
-fn absolute(named: &Named, files: &BTreeMap<Module, PathBuf>) -> Module {
-    let mut segments = named.names.iter().peekable();
-    let mut path = named.within.clone();
-    match named.names.first().map_or("", String::as_str) {
+fn absolute(path: &Named, files: &BTreeMap<Module, PathBuf>) -> Module {
+    let mut names = path.names.iter().peekable();
+    let mut module = path.within.clone();
+    match path.names.first().map_or("", String::as_str) {
         "crate" => {
-            segments.next();
-            path.clear();
+            names.next();
+            module.clear();
         }
         "self" => {
-            segments.next();
+            names.next();
         }
         "super" => {
-            while segments.next_if(|name| *name == "super").is_some() {
-                path.pop();
+            while names.next_if(|name| *name == "super").is_some() {
+                module.pop();
             }
         }
         first => {
-            let child = [&path[..], &[first.to_owned()]].concat();
+            let child = [&module[..], &[first.to_owned()]].concat();
             if !files.contains_key(&child) {
-                return path;
+                return module;
             }
         }
     }
-    path.extend(segments.cloned());
-    path
+    module.extend(names.cloned());
+    module
 }
 
 /// Returns the module with a file of its own that contains a path.

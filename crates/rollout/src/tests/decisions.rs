@@ -1,5 +1,7 @@
 //! What a round writes: the record of a failure alone, or an Event, the status and Pods.
 
+use std::collections::BTreeMap;
+
 use pillion_kubernetes::duration::Duration;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::failure::{Cause, FAILED, Failed, digest};
@@ -63,7 +65,7 @@ fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed
         target: &target,
         pods: &[&pod],
         members: 1,
-        uncertain: &Default::default(),
+        uncertain: &BTreeMap::default(),
         held: &[],
         revision: revisions[1],
         revisions: &revisions,
