@@ -25,9 +25,28 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let range = pointer(&error).and_then(|pointer| places.value(&pointer)).unwrap_or_else(|| places.document());
-        let message = if path == "." { error.inner().to_string() } else { format!("{path}: {}", error.inner()) };
+        let said = in_words(&error.inner().to_string());
+        let message = if path == "." { said } else { format!("{path}: {said}") };
         Problem::new(message, range)
     })
+}
+
+/// Replaces what serde calls types of Rust by what users call them.
+fn in_words(message: &str) -> String {
+    let Some((said, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    let said = said
+        .replace("invalid type: sequence", "invalid type: list")
+        .replace("invalid type: map", "invalid type: object");
+    format!("{said}expected {expected}")
 }
 
 fn pointer<E>(error: &serde_path_to_error::Error<E>) -> Option<String> {
