@@ -72,8 +72,7 @@ impl SettingsFile {
 
 fn decode(path: &Path, bytes: &[u8]) -> anyhow::Result<Settings> {
     let name = path.display().to_string();
-    let text = String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: not UTF-8"))?;
-    let value = preview::of_text(&name, text)?;
+    let value = preview::of_bytes(&name, bytes)?;
     let errors = match Settings::decode(value) {
         Ok(settings) => match settings.validate_all() {
             errors if errors.is_empty() => return Ok(settings),

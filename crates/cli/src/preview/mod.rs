@@ -28,7 +28,7 @@ pub use self::lookup::{Answers, context, pod_request};
 pub use self::of_cluster::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets, with_cluster};
 pub use self::policy::{Heed, doubts};
 pub use self::settings::{
-    Assembled, Given, Origin, assemble, assemble_beside, injecting, of_files, of_text, with_policy,
+    Assembled, Given, Origin, assemble, assemble_beside, injecting, of_bytes, of_files, of_text, with_policy,
 };
 pub use self::webhooks::{NotAsked, Webhooks, names_module};
 use crate::cluster::Reader;

@@ -70,7 +70,20 @@ pub fn with_policy(path: &Path) -> anyhow::Result<Given> {
 /// # Errors
 /// Those of [`with_policy`].
 pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
-    among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|given| given.value)
+    of_source(Source::new(name, text))
+}
+
+/// Like [`of_text`], for the bytes of a file already read.
+///
+/// # Errors
+/// Those of [`with_policy`].
+pub fn of_bytes(name: &str, bytes: &[u8]) -> anyhow::Result<Value> {
+    of_source(Source::decoded(name, bytes)?)
+}
+
+fn of_source(source: Source) -> anyhow::Result<Value> {
+    let source = Arc::new(source);
+    among(manifest::parse(&source)?, &source.name).map(|given| given.value)
 }
 
 fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {

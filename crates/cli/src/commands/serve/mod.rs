@@ -122,10 +122,7 @@ fn load(file: Option<&Path>, limits: &Limits) -> anyhow::Result<Module> {
 /// Returns the settings file; `module` validates its content.
 fn settings_file(path: PathBuf, module: Module) -> SettingsFile {
     let name = path.display().to_string();
-    let parse = move |bytes: &[u8]| {
-        let text = String::from_utf8(bytes.to_vec()).map_err(|_| format!("{name}: not UTF-8"))?;
-        preview::of_text(&name, text).map_err(|error| format!("{error:#}"))
-    };
+    let parse = move |bytes: &[u8]| preview::of_bytes(&name, bytes).map_err(|error| format!("{error:#}"));
     SettingsFile::new(path, parse, module)
 }
 
