@@ -24,7 +24,6 @@ use pillion_kubernetes::world::World;
 use pillion_workload::carry::carry;
 use pillion_workload::settings::list_for;
 use pillion_workload::{admission, label, pod, request, shape, templates};
-use pillion_yaml as yaml;
 use serde_json::{Value, json};
 
 use self::manifests::{Cluster, DEFAULT_NAMESPACE, NoAuthorizer};
@@ -145,10 +144,7 @@ impl Look {
         if !is_refused && injected != *object {
             let before = manifest.tree();
             let after = before.order(&injected);
-            let (old, new) = match manifest.changed(&after) {
-                Some((old, new)) => (old.to_owned(), new),
-                None => (yaml::print(&before), yaml::print(&after)),
-            };
+            let (old, new) = manifest.texts(&before, &after);
             diff::write(&mut self.diff, &name, &format!("{name} (injected)"), &old, &new)?;
         }
         Ok(())

@@ -13,18 +13,18 @@ use crate::rollback::Rollback;
 use crate::round::{Round, round};
 use crate::status::Progress;
 
-/// What is done in a round.
+/// The decision on a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The states of the observed Pods.
     pub judged: Vec<Judged>,
     /// The clock of the deadline, if one is asked for.
     pub clock: Option<Clock>,
-    /// What is written.
+    /// The writes of the round.
     pub next: Next,
 }
 
-/// What a round writes.
+/// The writes of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The record of a failure, and nothing else. The next round sees it.
@@ -33,7 +33,7 @@ pub enum Next {
     Report(Report),
 }
 
-/// What people are told, and the changes of Pods after it.
+/// The status and the Event of a round, and then its changes of Pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The numbers of Pods that have the sidecar.
@@ -44,7 +44,7 @@ pub struct Report {
     pub failure: Option<RevisionFailure>,
     /// Why the rollout has failed, if it has. Then no Pod is changed.
     pub stopped: Option<Cause>,
-    /// What is done with Pods, unless the rollout has failed.
+    /// The changes of Pods. A rollout that has failed makes none.
     pub round: Round,
 }
 

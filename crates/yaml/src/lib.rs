@@ -6,6 +6,7 @@
 
 mod edit;
 mod node;
+mod part;
 mod places;
 mod pointer;
 mod printing;
@@ -15,8 +16,9 @@ mod scalar;
 pub mod text;
 
 pub use self::edit::{Original, edit};
+pub use self::part::Part;
 pub use self::places::Places;
 pub use self::pointer::token;
 pub use self::printing::{Tree, print};
 pub use self::problem::Problem;
-pub use self::read::{Document, Part, documents, from_str, is_marker, json_values, parts};
+pub use self::read::{Document, documents, from_str, is_marker, parts};

@@ -7,9 +7,6 @@ use crate::scalar::Scalar;
 /// The index of a node in its document.
 pub(crate) type Id = usize;
 
-/// How deep values may be nested. Kubernetes' own types stay below 30, definitions of custom resources below 100.
-pub(crate) const MAX_DEPTH: usize = 500;
-
 /// A node of a document and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::node::{Id, Kind, Node, Nodes};
+use crate::part::Part;
 use crate::pointer::token;
 
 /// The places of a document's keys and values.
@@ -14,6 +15,8 @@ pub struct Places {
     root: Id,
     /// The byte offset of the document in the text; the ranges of nodes are relative to it.
     start: usize,
+    /// The bytes of the part of the text with the document, see [`crate::parts`].
+    part: Range<usize>,
     /// Collected on first use: most documents are not asked.
     known: OnceLock<Known>,
 }
@@ -26,8 +29,8 @@ struct Known {
 }
 
 impl Places {
-    pub(crate) fn new(nodes: Nodes, root: Id, start: usize) -> Self {
-        Self { nodes, root, start, known: OnceLock::new() }
+    pub(crate) fn new(nodes: Nodes, root: Id, part: &Part) -> Self {
+        Self { nodes, root, start: part.content.start, part: part.whole.clone(), known: OnceLock::new() }
     }
 
     /// Returns the byte range of the whole document.
@@ -45,6 +48,11 @@ impl Places {
     /// Returns the byte range of the key at a pointer; items of lists have none.
     pub fn key(&self, pointer: &str) -> Option<Range<usize>> {
         self.known().keys.get(pointer).map(|range| self.shifted(range.clone()))
+    }
+
+    /// Returns the bytes of the part of the text with the document.
+    pub fn part(&self) -> Range<usize> {
+        self.part.clone()
     }
 
     pub(crate) fn nodes(&self) -> (&Nodes, Id) {

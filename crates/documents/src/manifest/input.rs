@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
-use pillion_yaml::{Part, text};
+use pillion_yaml::text;
 
 /// The extensions of files that are read in folders.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -23,8 +23,6 @@ pub struct Source {
     pub text: String,
     /// The byte offset of each line, computed on first use.
     line_starts: OnceLock<Vec<usize>>,
-    /// The parts with documents, found on first use.
-    parts: OnceLock<Vec<Part>>,
 }
 
 impl Source {
@@ -34,7 +32,17 @@ impl Source {
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len_utf8());
         }
-        Self { name: name.into(), text, line_starts: OnceLock::new(), parts: OnceLock::new() }
+        Self { name: name.into(), text, line_starts: OnceLock::new() }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no text.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let bytes = fs::read(path).with_context(|| name.clone())?;
+        Self::decoded(name, &bytes)
     }
 
     /// Creates a source from the bytes of a file.
@@ -57,11 +65,6 @@ impl Source {
     /// Returns the byte offset at which a line, counted from 1, starts; the end of the text if it has fewer lines.
     pub fn line_start(&self, line: usize) -> usize {
         self.line_starts().get(line.saturating_sub(1)).copied().unwrap_or(self.text.len())
-    }
-
-    /// Returns the parts of the text, each with a document or none.
-    pub fn parts(&self) -> &[Part] {
-        self.parts.get_or_init(|| pillion_yaml::parts(&self.text))
     }
 
     /// Scans the text only once: a file may contain thousands of documents.
@@ -125,9 +128,7 @@ fn nothing_in(folder: &Path, recursive: bool) -> anyhow::Error {
 }
 
 fn read(file: &Path) -> anyhow::Result<Arc<Source>> {
-    let name = file.display().to_string();
-    let bytes = fs::read(file).with_context(|| name.clone())?;
-    Source::decoded(name, &bytes).map(Arc::new)
+    Source::read(file).map(Arc::new)
 }
 
 fn stdin() -> anyhow::Result<Source> {

@@ -89,19 +89,26 @@ impl Manifest {
         Self { value: object.clone(), within: format!("{}{pointer}", self.within), ..self }
     }
 
-    /// Returns the text of the object's document before and after the object has become `tree`, with everything else as it
-    /// was written. Returns `None` if the object is not the whole document, or if its text leaves no room for the change.
-    pub fn changed(&self, tree: &Tree) -> Option<(&str, String)> {
-        if !self.within.is_empty() {
-            return None;
+    /// Returns the text of the object's document after the object has become `tree`, with everything else as it was
+    /// written. Returns `None` if the object is not the whole document, or if its text leaves no room for the change.
+    pub fn changed(&self, tree: &Tree) -> Option<String> {
+        let original = Original { text: &self.source.text, value: &self.value, places: &self.places };
+        if self.within.is_empty() { pillion_yaml::edit(&original, tree) } else { None }
+    }
+
+    /// Returns the texts of the object before and after a change, to be compared: those of its document if it can be
+    /// changed in place, or both printed.
+    pub fn texts(&self, before: &Tree, after: &Tree) -> (String, String) {
+        match self.changed(after) {
+            Some(after) => {
+                let mut before = self.source.text.get(self.places.part()).unwrap_or_default().to_owned();
+                if !before.ends_with('\n') {
+                    before.push('\n');
+                }
+                (before, after)
+            }
+            None => (pillion_yaml::print(before), pillion_yaml::print(after)),
         }
-        let start = self.places.document().start;
-        let parts = self.source.parts();
-        let part = parts.get(parts.partition_point(|part| part.whole.start <= start).checked_sub(1)?)?;
-        let part = part.whole.clone();
-        let before = self.source.text.get(part.clone())?;
-        let original = Original { text: &self.source.text, part, value: &self.value, places: &self.places };
-        Some((before, pillion_yaml::edit(&original, tree)?))
     }
 
     /// Returns the object with its keys in the order of the text.

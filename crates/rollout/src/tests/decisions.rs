@@ -4,31 +4,21 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::duration::Duration;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::failure::{Cause, FAILED, Failed, digest};
-use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_plan::failure::{Cause, Failed, digest};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{NOW, cold, pod, read, sidecar_set};
+use super::{NOW, cold, pod, read, sidecar_set, stored};
 use crate::deadline::{Clock, Pace};
 use crate::decide::{Decision, Next, Report, decide};
-use crate::history::{History, Revision};
+use crate::history::Revision;
 use crate::observed::Observed;
 use crate::round::Round;
 use crate::target::Target;
 
 const DEADLINE: i64 = 600;
-
-fn stored(set: &SidecarSet, number: i64, failed: Option<&Failed>) -> Revision {
-    let mut object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
-    object["metadata"]["uid"] = json!(format!("r{number}"));
-    if let Some(failed) = failed {
-        object["metadata"]["annotations"][FAILED] = failed.text().into();
-    }
-    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
-}
 
 /// Returns the record of a failure of this SidecarSet.
 fn record(set: &SidecarSet) -> Failed {

@@ -2,13 +2,12 @@
 
 use pillion_plan::Step;
 use pillion_plan::failure::{Back, Cause, FAILED, Failed};
-use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{pod, read, sidecar_set};
+use super::{pod, read, sidecar_set, stored};
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::failed_progress;
@@ -22,15 +21,6 @@ use crate::trouble;
 
 fn version(image: &str, strategy: &Value) -> SidecarSet {
     sidecar_set(&json!({"image": image}), strategy)
-}
-
-fn stored(set: &SidecarSet, number: i64, failed: Option<&Failed>) -> Revision {
-    let mut object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
-    object["metadata"]["uid"] = json!(format!("r{number}"));
-    if let Some(failed) = failed {
-        object["metadata"]["annotations"][FAILED] = failed.text().into();
-    }
-    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }
 
 fn record(back: Option<&str>) -> Failed {

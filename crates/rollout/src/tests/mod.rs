@@ -17,10 +17,13 @@ mod upgrades;
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
+use pillion_plan::failure::{FAILED, Failed};
+use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::{Value, json};
 
+use crate::history::{History, Revision};
 use crate::pod::Pod;
 
 pub(super) const NOW: Timestamp = Timestamp(1_767_323_045);
@@ -124,4 +127,14 @@ pub(super) fn after(object: &Value, step: &Step) -> Value {
     let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations.clone())).unwrap();
     json_patch::patch(&mut after, &patch).unwrap();
     after
+}
+
+/// Returns the revision of a SidecarSet, with the record of a failure if there is one.
+fn stored(set: &SidecarSet, number: i64, failed: Option<&Failed>) -> Revision {
+    let mut object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
+    object["metadata"]["uid"] = json!(format!("r{number}"));
+    if let Some(failed) = failed {
+        object["metadata"]["annotations"][FAILED] = failed.text().into();
+    }
+    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
 }

@@ -33,7 +33,7 @@ impl Editor<'_> {
                     if !self.layout.before(item.dash).trim().is_empty() {
                         return None;
                     }
-                    self.changes.push((self.layout.line_start(item.dash)..item.end, String::new()));
+                    self.splice(self.layout.line_start(item.dash)..item.end, String::new());
                     before = index + 1;
                 }
                 Step::Add { new: tree } => self.add(slot, &items, before, indent, tree)?,
@@ -49,9 +49,8 @@ impl Editor<'_> {
         };
         let item = |id: &Id| {
             let dash = self.layout.dash(from)?;
-            let end = self.nodes.get(*id)?.range.end.max(dash + 1);
-            from = end;
-            Some(Item { id: *id, dash, end: self.layout.line_end(end) })
+            from = self.end(*id, dash + 1)?;
+            Some(Item { id: *id, dash, end: from })
         };
         ids.iter().map(item).collect()
     }
@@ -59,21 +58,20 @@ impl Editor<'_> {
     /// Adds an item behind the first `before` ones.
     fn add(&mut self, slot: &Slot, items: &[Item], before: usize, indent: usize, tree: &Tree) -> Option<()> {
         let mut printer = Printer::new(self.style);
-        let at = match (before.checked_sub(1), slot) {
+        printer.list(std::slice::from_ref(tree), indent);
+        let indentation = " ".repeat(indent);
+        let line = match (before.checked_sub(1), slot) {
             (Some(last), _) => items.get(last)?.end,
             // Comments between the key and the first item describe the first item.
             (None, Slot::Entry { from, .. }) => self.layout.line_end(*from),
             (None, _) => {
+                // The line may begin with the dash of another list.
                 let dash = items.first()?.dash;
-                printer.list(std::slice::from_ref(tree), indent);
-                printer.spaces(indent);
-                self.changes.push((dash..dash, printer.out));
+                self.splice(dash..dash, printer.out + &indentation);
                 return Some(());
             }
         };
-        printer.spaces(indent);
-        printer.list(std::slice::from_ref(tree), indent);
-        self.changes.push((at..at, printer.out));
+        self.splice(line..line, indentation + &printer.out);
         Some(())
     }
 }

@@ -39,13 +39,13 @@ impl Editor<'_> {
         }
         let last = entries.iter().filter_map(|(key, value)| {
             let from = self.layout.behind_colon(self.nodes.get(*key)?.range.end)?;
-            Some(self.layout.line_end(self.nodes.get(*value)?.range.end.max(from)))
+            self.end(*value, from)
         });
         let at = last.max()?;
         let mut printer = Printer::new(self.style);
         printer.spaces(indent);
         printer.map(&added, indent);
-        self.changes.push((at..at, printer.out));
+        self.splice(at..at, printer.out);
         Some(())
     }
 
@@ -62,13 +62,12 @@ impl Editor<'_> {
 
     fn remove_entry(&mut self, entry: &Entry, next: Option<&Entry>) -> Option<()> {
         let range = if self.layout.before(entry.key.start).trim().is_empty() {
-            let end = self.nodes.get(entry.value)?.range.end.max(entry.from);
-            self.layout.line_start(entry.key.start)..self.layout.line_end(end)
+            self.layout.line_start(entry.key.start)..self.end(entry.value, entry.from)?
         } else {
             // The first entry of an item stands behind the dash. The next one takes its place.
             entry.key.start..next?.key.start
         };
-        self.changes.push((range, String::new()));
+        self.splice(range, String::new());
         Some(())
     }
 }

@@ -24,8 +24,6 @@ use crate::read::documents;
 pub struct Original<'a> {
     /// The whole text.
     pub text: &'a str,
-    /// The bytes of the part with the document, see [`crate::parts`].
-    pub part: Range<usize>,
     /// The document's value.
     pub value: &'a Value,
     /// The places of its parts.
@@ -36,8 +34,8 @@ pub struct Original<'a> {
 /// anew: what changes is part of `[...]` or `{...}` with comments, has an anchor that aliases name, or is written in a way
 /// that leaves no room.
 pub fn edit(original: &Original<'_>, new: &Tree) -> Option<String> {
-    let Original { text, part, value, places } = original;
-    let start = places.start();
+    let Original { text, value, places } = original;
+    let (start, part) = (places.start(), places.part());
     let head = text.get(part.start..start)?;
     let mut content = text.get(start..part.end)?.to_owned();
     if !content.ends_with('\n') {
@@ -55,7 +53,10 @@ pub fn edit(original: &Original<'_>, new: &Tree) -> Option<String> {
 }
 
 /// A range of the text, and what replaces it.
-type Change = (Range<usize>, String);
+struct Splice {
+    range: Range<usize>,
+    text: String,
+}
 
 /// Where a value stands.
 enum Slot {
@@ -82,7 +83,7 @@ struct Editor<'a> {
     /// The nodes that aliases name: a change would change the aliases, too.
     shared: BTreeSet<Id>,
     /// What changes; at one place, the first is that of the innermost value.
-    changes: Vec<Change>,
+    changes: Vec<Splice>,
 }
 
 impl Editor<'_> {
@@ -105,6 +106,15 @@ impl Editor<'_> {
             }
             _ => self.replace(slot, node, new),
         }
+    }
+
+    fn splice(&mut self, range: Range<usize>, text: String) {
+        self.changes.push(Splice { range, text });
+    }
+
+    /// Returns the byte behind the line in which a value ends; `from` is the byte behind its colon or its dash.
+    fn end(&self, id: Id, from: usize) -> Option<usize> {
+        Some(self.layout.line_end(self.nodes.get(id)?.range.end.max(from)))
     }
 
     /// Replaces a value as a whole.
@@ -132,7 +142,7 @@ impl Editor<'_> {
                 "" => (from..from, format!(" {}", printer.out)),
                 _ => (node.range.clone(), printer.out),
             };
-            self.changes.push((range, text));
+            self.splice(range, text);
             return Some(());
         }
         let end = node.range.end.max(from);
@@ -156,18 +166,18 @@ impl Editor<'_> {
             (comment, Some(block)) if comment.starts_with('#') => format!(" {comment}\n{block}"),
             _ => return None,
         };
-        self.changes.push((start..self.layout.line_end(end), text));
+        self.splice(start..self.layout.line_end(end), text);
         Some(())
     }
 }
 
 /// Returns a text with its changes, or `None` if two of them overlap.
-fn applied(text: &str, mut changes: Vec<Change>) -> Option<String> {
-    changes.sort_by_key(|(range, _)| (range.start, range.end));
+fn applied(text: &str, mut changes: Vec<Splice>) -> Option<String> {
+    changes.sort_by_key(|change| (change.range.start, change.range.end));
     let is_windows = text.contains("\r\n");
     let mut edited = String::with_capacity(text.len());
     let mut from = 0;
-    for (range, new) in changes {
+    for Splice { range, text: new } in changes {
         edited.push_str(text.get(from..range.start)?);
         edited.push_str(&if is_windows { new.replace('\n', "\r\n") } else { new });
         from = range.end;

@@ -3,16 +3,15 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::{parts, print};
+use crate::print;
 
 /// Returns the text of the only document after `change`, or `None` if it has to be written anew.
 fn edited(text: &str, change: impl Fn(&mut Value)) -> Option<String> {
-    let part = parts(text).pop().unwrap();
     let document = documents(text).pop().unwrap().unwrap();
     let mut value = document.value.clone();
     change(&mut value);
     let tree = Tree::placed(&document.value, |pointer| document.places.key(pointer).map(|range| range.start));
-    let original = Original { text, part: part.whole, value: &document.value, places: &document.places };
+    let original = Original { text, value: &document.value, places: &document.places };
     edit(&original, &tree.order(&value))
 }
 

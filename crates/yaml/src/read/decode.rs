@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::events::too_deep;
-use crate::node::{Id, Kind, MAX_DEPTH, Node, Nodes};
+use super::depth::Depth;
+use crate::node::{Id, Kind, Node, Nodes};
 use crate::problem::Problem;
 
 /// How many bytes of text aliases may repeat in a document.
@@ -27,12 +27,12 @@ pub(super) struct Decoder<'a> {
     repeated_bytes: usize,
     /// The aliases that are being followed.
     open: BTreeSet<Id>,
-    depth: usize,
+    depth: Depth,
 }
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(nodes: &'a Nodes) -> Self {
-        Self { nodes, values: 1, repeated: 0, repeated_bytes: 0, open: BTreeSet::new(), depth: 0 }
+        Self { nodes, values: 1, repeated: 0, repeated_bytes: 0, open: BTreeSet::new(), depth: Depth::default() }
     }
 
     /// Returns the value of a node.
@@ -134,12 +134,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn deeper<T>(&mut self, node: &Node, decode: impl FnOnce(&mut Self) -> Result<T, Problem>) -> Result<T, Problem> {
-        if self.depth == MAX_DEPTH {
-            return Err(too_deep(node.range.clone()));
-        }
-        self.depth += 1;
+        self.depth.enter(&node.range)?;
         let decoded = decode(self);
-        self.depth -= 1;
+        self.depth.leave();
         decoded
     }
 
@@ -172,7 +169,7 @@ impl<'a> Decoder<'a> {
 const SEPARATOR: &str = "documents in one file are separated by ---";
 
 /// The error of a key that a map has twice.
-pub(super) fn repeated(key: &str, node: &Node) -> Problem {
+fn repeated(key: &str, node: &Node) -> Problem {
     let problem = Problem::new(
         format!("duplicate key {key:?}: kubectl would take the last and drop the others"),
         node.range.clone(),

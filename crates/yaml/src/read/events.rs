@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use libyaml_safer::{Error, EventData, MappingStyle, Mark, Parser, ScalarStyle, SequenceStyle};
 
-use crate::node::MAX_DEPTH;
+use super::depth::Depth;
 use crate::problem::Problem;
 
 /// An event and the bytes that it stands for.
@@ -29,7 +29,7 @@ pub(super) fn events(text: &str) -> Result<Vec<Event>, Problem> {
             Err(Failure::Yaml(error)) if given.mends(&error) => {}
             Ok(events) => return Ok(events),
             Err(Failure::Yaml(error)) => return Err(given.problem(&error)),
-            Err(Failure::Depth(range)) => return Err(too_deep(range)),
+            Err(Failure::Depth(problem)) => return Err(problem),
         }
     }
     let message =
@@ -40,19 +40,14 @@ pub(super) fn events(text: &str) -> Result<Vec<Event>, Problem> {
 /// Why a text cannot be read.
 enum Failure {
     Yaml(Error),
-    /// The values here are nested too deeply. The parser takes long for many levels, so it stops.
-    Depth(Range<usize>),
+    /// The parser takes long for many levels, so it stops at too many.
+    Depth(Problem),
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Yaml(error)
     }
-}
-
-/// Returns the problem of values that are nested too deeply.
-pub(super) fn too_deep(range: Range<usize>) -> Problem {
-    Problem::new(format!("values are nested more than {MAX_DEPTH} deep"), range)
 }
 
 /// How often a text may be read.
@@ -136,23 +131,22 @@ impl<'a> Given<'a> {
         let mut parser = Parser::new();
         parser.set_input_string(&mut bytes);
         let mut events = Vec::new();
-        let mut depth = 0_usize;
+        let mut depth = Depth::default();
         loop {
             let event = parser.parse()?;
             if event.data == EventData::StreamEnd {
                 return Ok(events);
             }
             let start = self.at(event.start_mark);
+            let range = start..self.at(event.end_mark).max(start);
             match event.data {
-                EventData::SequenceStart { .. } | EventData::MappingStart { .. } => depth += 1,
-                EventData::SequenceEnd | EventData::MappingEnd => depth = depth.saturating_sub(1),
+                EventData::SequenceStart { .. } | EventData::MappingStart { .. } => {
+                    depth.enter(&range).map_err(Failure::Depth)?;
+                }
+                EventData::SequenceEnd | EventData::MappingEnd => depth.leave(),
                 _ => {}
             }
-            if depth > MAX_DEPTH {
-                return Err(Failure::Depth(start..self.at(event.end_mark).max(start)));
-            }
-            events
-                .push(Event { data: self.own.restored(event.data), range: start..self.at(event.end_mark).max(start) });
+            events.push(Event { data: self.own.restored(event.data), range });
         }
     }
 

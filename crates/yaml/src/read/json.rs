@@ -1,16 +1,14 @@
 //! JSON, with the place of each part: numbers stay as they are written.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Number, Value};
 
-use super::decode::repeated;
-use super::events::too_deep;
-use crate::node::{Id, Kind, MAX_DEPTH, Nodes};
+use super::depth::Depth;
+use crate::node::{Id, Kind, Nodes};
 use crate::problem::Problem;
 use crate::scalar::Scalar;
 
@@ -32,67 +30,55 @@ pub(super) fn values(text: &str) -> Option<Vec<Range<usize>>> {
 /// Returns the nodes of a JSON value, or `None` if the text is no JSON.
 ///
 /// # Errors
-/// If a key is repeated, or values are nested too deeply.
+/// If values are nested too deeply.
 pub(super) fn nodes(text: &str) -> Option<Result<(Nodes, Id), Problem>> {
     let raw: &RawValue = serde_json::from_str(text).ok()?;
-    let mut reader = Reader { text, nodes: Nodes::default(), depth: 0 };
+    let mut reader = Reader { text, nodes: Nodes::default(), depth: Depth::default() };
     Some(reader.node(raw).map(|root| (reader.nodes, root)))
 }
 
 struct Reader<'a> {
     text: &'a str,
     nodes: Nodes,
-    depth: usize,
+    depth: Depth,
 }
 
 impl<'a> Reader<'a> {
     fn node(&mut self, raw: &'a RawValue) -> Result<Id, Problem> {
         let range = self.range(raw);
-        let invalid = |error: serde_json::Error| Problem::new(error.to_string(), range.clone());
-        let kind = match raw.get().as_bytes().first() {
-            Some(b'{') => {
-                let Entries(entries) = serde_json::from_str(raw.get()).map_err(invalid)?;
-                Kind::Map { entries: self.deeper(&range, |reader| reader.entries(entries))?, is_flow: true }
+        let kind = match content(raw).map_err(|error| Problem::new(error.to_string(), range.clone()))? {
+            Content::Entries(entries) => {
+                self.depth.enter(&range)?;
+                let entries = self.entries(entries)?;
+                self.depth.leave();
+                Kind::Map { entries, is_flow: true }
             }
-            Some(b'[') => {
-                let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(invalid)?;
-                let items = self.deeper(&range, |reader| items.into_iter().map(|item| reader.node(item)).collect())?;
+            Content::Items(items) => {
+                self.depth.enter(&range)?;
+                let items = self.items(items)?;
+                self.depth.leave();
                 Kind::List { items, is_flow: true }
             }
-            _ => Kind::Scalar { value: scalar(raw).map_err(invalid)?, merges: false, lines: None },
+            Content::Scalar(value) => Kind::Scalar { value, merges: false, lines: None },
         };
         Ok(self.nodes.add(kind, range))
     }
 
+    // Loops, not iterators: each level of nesting takes less of the stack.
     fn entries(&mut self, entries: Vec<(&'a RawValue, &'a RawValue)>) -> Result<Vec<(Id, Id)>, Problem> {
-        let mut known = BTreeSet::new();
         let mut read = Vec::with_capacity(entries.len());
         for (key, value) in entries {
-            let range = self.range(key);
-            let value_of_key = scalar(key).map_err(|error| Problem::new(error.to_string(), range.clone()))?;
-            let id = self.nodes.add(Kind::Scalar { value: value_of_key.clone(), merges: false, lines: None }, range);
-            if let (Scalar::Text(name), Some(node)) = (value_of_key, self.nodes.get(id))
-                && !known.insert(name.clone())
-            {
-                return Err(repeated(&name, node));
-            }
-            read.push((id, self.node(value)?));
+            read.push((self.node(key)?, self.node(value)?));
         }
         Ok(read)
     }
 
-    fn deeper<T>(
-        &mut self,
-        range: &Range<usize>,
-        read: impl FnOnce(&mut Self) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
-        if self.depth == MAX_DEPTH {
-            return Err(too_deep(range.clone()));
+    fn items(&mut self, items: Vec<&'a RawValue>) -> Result<Vec<Id>, Problem> {
+        let mut read = Vec::with_capacity(items.len());
+        for item in items {
+            read.push(self.node(item)?);
         }
-        self.depth += 1;
-        let read = read(self);
-        self.depth -= 1;
-        read
+        Ok(read)
     }
 
     /// Returns the bytes of a value, which is a part of the text.
@@ -102,15 +88,30 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn scalar(raw: &RawValue) -> Result<Scalar, serde_json::Error> {
-    Ok(match serde_json::from_str(raw.get())? {
-        Value::Null => Scalar::Null,
+/// A value, whose parts are still texts.
+enum Content<'a> {
+    Entries(Vec<(&'a RawValue, &'a RawValue)>),
+    Items(Vec<&'a RawValue>),
+    Scalar(Scalar),
+}
+
+/// Reads one level of a value. What this needs of the stack is free again before the next level is read.
+fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {
+    let text = raw.get();
+    if text.starts_with('{') {
+        return serde_json::from_str(text).map(|Entries(entries)| Content::Entries(entries));
+    }
+    if text.starts_with('[') {
+        return serde_json::from_str(text).map(Content::Items);
+    }
+    let scalar = match serde_json::from_str(text)? {
         Value::Bool(value) => Scalar::Bool(value),
-        Value::Number(_) => Scalar::Exact(serde_json::from_str::<Number>(raw.get())?),
+        Value::Number(number) => Scalar::Exact(number),
         Value::String(text) => Scalar::Text(text),
-        // The caller asks for neither.
-        value @ (Value::Array(_) | Value::Object(_)) => Scalar::Text(value.to_string()),
-    })
+        // No other value begins so.
+        Value::Null | Value::Array(_) | Value::Object(_) => Scalar::Null,
+    };
+    Ok(Content::Scalar(scalar))
 }
 
 /// The entries of an object, repeated keys included.

@@ -5,6 +5,7 @@
 
 mod compose;
 mod decode;
+mod depth;
 mod events;
 mod json;
 mod resolve;
@@ -18,9 +19,10 @@ use serde_json::Value;
 
 use self::compose::Composer;
 use self::decode::Decoder;
-pub use self::split::{Part, is_marker, json_values, parts};
+pub use self::split::{is_marker, parts};
 pub use self::typed::from_str;
 use crate::node::{Id, Nodes};
+use crate::part::Part;
 use crate::places::Places;
 use crate::problem::Problem;
 
@@ -36,37 +38,33 @@ pub struct Document {
 /// Reads the documents of a text, in their order. A document that is wrong does not keep the others from being read.
 /// The places, and those of problems, are bytes of the text. Empty documents are null.
 pub fn documents(text: &str) -> Vec<Result<Document, Problem>> {
-    let mut documents = Vec::new();
-    for part in parts(text) {
-        let content = text.get(part.content.clone()).unwrap_or_default();
-        let start = part.content.start;
-        let read = if part.is_json { json::nodes(content) } else { None };
-        match read {
-            Some(nodes) => {
-                documents.push(nodes.and_then(|nodes| document(nodes, start)).map_err(|problem| problem.moved(start)));
-            }
-            None => yaml(content, start, &mut documents),
-        }
-    }
-    documents
+    parts(text).iter().flat_map(|part| of_part(text, part)).collect()
 }
 
-fn yaml(content: &str, start: usize, into: &mut Vec<Result<Document, Problem>>) {
+fn of_part(text: &str, part: &Part) -> Vec<Result<Document, Problem>> {
+    let content = text.get(part.content.clone()).unwrap_or_default();
+    let json = if part.is_json { json::nodes(content) } else { None };
+    let read = json.map_or_else(|| yaml(content), |nodes| vec![nodes]);
+    let documents = read.into_iter().map(|nodes| {
+        let (nodes, root) = nodes?;
+        let value = Decoder::new(&nodes).value(root)?;
+        Ok(Document { value, places: Places::new(nodes, root, part) })
+    });
+    documents.map(|read| read.map_err(|problem: Problem| problem.moved(part.content.start))).collect()
+}
+
+/// Returns the documents of a part. One that is wrong is the last.
+fn yaml(content: &str) -> Vec<Result<(Nodes, Id), Problem>> {
     let events = match events::events(content) {
         Ok(events) => events,
-        Err(problem) => return into.push(Err(problem.moved(start))),
+        Err(problem) => return vec![Err(problem)],
     };
     let mut composer = Composer::new(content, events.into_iter());
-    loop {
-        match composer.document() {
-            Ok(Some(nodes)) => into.push(document(nodes, start).map_err(|problem| problem.moved(start))),
-            Ok(None) => return,
-            Err(problem) => return into.push(Err(problem.moved(start))),
-        }
-    }
-}
-
-fn document((nodes, root): (Nodes, Id), start: usize) -> Result<Document, Problem> {
-    let value = Decoder::new(&nodes).value(root)?;
-    Ok(Document { value, places: Places::new(nodes, root, start) })
+    let mut is_wrong = false;
+    let next = || {
+        let next = if is_wrong { None } else { composer.document().transpose() };
+        is_wrong = matches!(next, Some(Err(_)));
+        next
+    };
+    std::iter::from_fn(next).collect()
 }

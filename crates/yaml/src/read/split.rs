@@ -3,20 +3,10 @@
 use std::ops::Range;
 
 use super::json;
+use crate::part::Part;
 
 /// Editors on Windows start files with this mark, also those that are then joined.
 const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// A part of a text that is read on its own: a document with its marker and comments, or text without a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The bytes of the whole part. Between two parts may be white space, or the directives of the second.
-    pub whole: Range<usize>,
-    /// The bytes without the marker and a byte order mark, but with directives.
-    pub(super) content: Range<usize>,
-    /// Whether the text is a stream of JSON values, of which this is one.
-    pub is_json: bool,
-}
 
 /// Cuts a text at its documents, as kubectl does: a text that is a stream of JSON values is JSON, any other is YAML, whose
 /// documents begin at lines `---`.
@@ -38,11 +28,6 @@ pub fn parts(text: &str) -> Vec<Part> {
         }
     }
     parts
-}
-
-/// Returns the byte ranges of the values in a stream of several JSON values, or `None` for any other text.
-pub fn json_values(text: &str) -> Option<Vec<Range<usize>>> {
-    json::values(text).filter(|values| values.len() > 1)
 }
 
 /// Cuts at lines that start with `---` and after `...` lines. YAML allows such lines only as document markers.

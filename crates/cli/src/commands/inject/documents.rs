@@ -34,7 +34,8 @@ pub struct Document {
 /// If the text is neither YAML nor JSON.
 pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
     let documents = manifest::documents(source)?;
-    let mut chunks: Vec<Chunk> = source.parts().iter().map(|part| Chunk::new(&source.text, part)).collect();
+    let mut chunks: Vec<Chunk> =
+        pillion_yaml::parts(&source.text).iter().map(|part| Chunk::new(&source.text, part)).collect();
     for document in documents {
         let start = document.value_at("").map_or(0, |range| range.start);
         let before = chunks.partition_point(|chunk| chunk.start <= start);
@@ -64,10 +65,7 @@ impl Chunk {
     /// Returns the text with its document changed, if it can be changed in place. The comments stay.
     pub fn changed(&self, tree: &Tree) -> Option<String> {
         let [Document { whole, .. }] = self.documents.as_slice() else { return None };
-        if self.is_json || !whole.pointer().is_empty() {
-            return None;
-        }
-        whole.changed(tree).map(|(_, text)| text)
+        whole.changed(tree)
     }
 
     /// Whether the chunk is worth printing: empty lines and YAML directives alone are not.

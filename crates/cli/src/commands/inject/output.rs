@@ -3,7 +3,7 @@
 use pillion_documents::diff;
 use pillion_yaml::{self as yaml, Tree};
 
-use std::io::{self, Write};
+use std::io;
 
 use super::documents::{Chunk, Document};
 use super::object::{self, Outcome, Printed};
@@ -57,19 +57,12 @@ impl Printer {
     ) -> io::Result<()> {
         match self.form {
             Form::Diff => {
-                let in_place = self.in_place(chunk, &outcomes);
-                let printed: Vec<Printed> = outcomes
-                    .into_iter()
-                    .flat_map(|(_, outcomes)| outcomes)
-                    .flat_map(|outcome| outcome.printed)
-                    .collect();
-                match (in_place, printed.as_slice()) {
-                    (Some(InPlace { text: Some(text), .. }), [printed]) => {
-                        diff(&printed.label, &chunk.text, &text, terminal.out())?;
-                    }
-                    _ => {
-                        for Printed { label, before, after } in &printed {
-                            diff(label, &yaml::print(before), &yaml::print(after), terminal.out())?;
+                for (document, outcomes) in outcomes {
+                    for (object, outcome) in document.objects.iter().zip(outcomes) {
+                        for Printed { label, before, after } in &outcome.printed {
+                            let printed = || (yaml::print(before), yaml::print(after));
+                            let (old, new) = if self.verbatim { object.texts(before, after) } else { printed() };
+                            diff::write(terminal.out(), label, &format!("{label} (injected)"), &old, &new)?;
                         }
                     }
                 }
@@ -168,8 +161,4 @@ impl Printer {
 
 fn is_untouched(outcome: &Outcome) -> bool {
     !outcome.is_refused() && outcome.printed.iter().all(|printed| printed.before == printed.after)
-}
-
-fn diff(label: &str, old: &str, new: &str, out: &mut dyn Write) -> io::Result<()> {
-    diff::write(out, label, &format!("{label} (injected)"), old, new)
 }

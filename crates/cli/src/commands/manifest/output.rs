@@ -115,7 +115,7 @@ fn stale(folder: &Path, written: &[PathBuf], own: Installation<'_>) -> anyhow::R
 
 /// Returns the installation of each object of a file, or `None` if the file is missing, is empty or has other content.
 fn instances(path: &Path) -> Option<Vec<String>> {
-    let source = Source::decoded(path.display().to_string(), &fs::read(path).ok()?).ok()?;
+    let source = Source::read(path).ok()?;
     let objects = manifest::parse(&Arc::new(source)).ok()?;
     let is_ours = objects.iter().all(|object| label(&object.value, PART_OF) == PILLION);
     let instances = objects.iter().map(|object| label(&object.value, INSTANCE).to_owned()).collect();

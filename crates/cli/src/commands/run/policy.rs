@@ -65,18 +65,12 @@ pub(super) fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Vec<P
     if args.allow_context_aware {
         terminal.warn("--allow-context-aware is ignored: the policies of a YAML file say what they may read");
     }
-    let source = source(&location::path(&args.module)?)?;
+    let source = Arc::new(Source::read(&location::path(&args.module)?)?);
     let manifests = manifest::parse(&source)?;
     if manifests.is_empty() {
         bail!("{}: no policy in it", source.name);
     }
     manifests.iter().map(Policy::from_manifest).collect()
-}
-
-fn source(path: &Path) -> anyhow::Result<Arc<Source>> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).with_context(|| name.clone())?;
-    Source::decoded(name, &bytes).map(Arc::new)
 }
 
 impl Policy {
@@ -211,7 +205,7 @@ impl Policy {
 
 /// Reads settings as kubectl would read them in a policy.
 fn settings_file(path: &Path) -> anyhow::Result<Value> {
-    let documents = match manifest::documents(&source(path).context("settings")?) {
+    let documents = match manifest::documents(&Arc::new(Source::read(path).context("settings")?)) {
         Ok(documents) => documents,
         Err(manifest::Error::NotAnObject { source_name, line, found }) => {
             bail!("{source_name}:{line}: settings are an object, this is {found}")

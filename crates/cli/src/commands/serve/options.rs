@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use pillion_documents::manifest;
 use serde::Deserialize;
@@ -140,12 +140,11 @@ impl Options {
     /// If the file cannot be read, or has an unknown key.
     pub fn with_file(self, path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(self) };
-        let name = || path.display().to_string();
-        let source = manifest::Source::decoded(name(), &std::fs::read(path).with_context(name)?)?;
+        let source = manifest::Source::read(path)?;
         match pillion_yaml::from_str::<Option<Self>>(&source.text) {
             Ok(None) => Ok(self),
             Ok(Some(file)) => Ok(self.or(file)),
-            Err(problem) => bail!("{}:{}: {problem}", name(), source.line(problem.range.start)),
+            Err(problem) => bail!("{}:{}: {problem}", source.name, source.line(problem.range.start)),
         }
     }
 
