@@ -28,13 +28,13 @@ fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
 async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothing_behind() {
     let cluster = cluster().await;
     let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
-    reader.read("README.md", &["--from", INSTALL], node.run()).await;
+    reader.read("README.md", &["--from", INSTALL], &mut node).await;
 
     // The guide begins with the installation, and ends in the mode `Isolate`.
     // Its namespace stays: the controller has a Role there.
-    reader.type_in("kubectl delete sidecarset log-agent", node.run()).await;
-    reader.type_in("kubectl --namespace shop delete serviceaccounts web log-agent", node.run()).await;
-    reader.read("docs/guides/own-identity.md", &[], node.run()).await;
+    reader.type_in("kubectl delete sidecarset log-agent", &mut node).await;
+    reader.type_in("kubectl --namespace shop delete serviceaccounts web log-agent", &mut node).await;
+    reader.read("docs/guides/own-identity.md", &[], &mut node).await;
     let web = pod(&cluster, "shop", "app=web").await;
     assert_eq!(web["spec"]["serviceAccountName"], "web");
     assert!(container(&web, "web")["volumeMounts"][0]["name"].as_str().unwrap().starts_with("kube-api-access-"));
@@ -44,27 +44,27 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     assert_eq!(volume["projected"]["sources"][0]["secret"]["name"], token_secret("log-agent"));
 
     // The commands that look at a cluster find it.
-    reader.read("docs/try.md", &[], node.run()).await;
-    reader.read("docs/guides/refused.md", &[], node.run()).await;
-    reader.read("docs/guides/cloud-identities.md", &[], node.run()).await;
+    reader.read("docs/try.md", &[], &mut node).await;
+    reader.read("docs/guides/refused.md", &[], &mut node).await;
+    reader.read("docs/guides/cloud-identities.md", &[], &mut node).await;
     // The folder is a repository now. Each of the pages before has written a SidecarSet of one name.
-    reader.type_in("rm -r sets refused.yaml", node.run()).await;
-    reader.read("docs/guides/ci.md", &[], node.run()).await;
+    reader.type_in("rm -r sets refused.yaml", &mut node).await;
+    reader.read("docs/guides/ci.md", &[], &mut node).await;
 
-    reader.read("docs/guides/roll-out.md", &["--until", "The way back"], node.run()).await;
+    reader.read("docs/guides/roll-out.md", &["--until", "The way back"], &mut node).await;
     let store = pod(&cluster, "store", "app=store").await;
     assert_eq!(container(&store, "collector")["image"], "busybox:1.36", "undone");
     // What Helm says at the end fits the release, and its commands work. One has NAME in place of a name of the reader's.
-    for command in reader.notes(node.run()).await {
+    for command in reader.notes(&mut node).await {
         if !command.starts_with("helm uninstall") && !command.contains(" NAME ") {
-            reader.type_in(&command, node.run()).await;
+            reader.type_in(&command, &mut node).await;
         }
     }
-    reader.read("docs/rollouts.md", &["--without", "manifests"], node.run()).await;
-    reader.read("docs/guides/roll-out.md", &["--from", "The way back"], node.run()).await;
+    reader.read("docs/rollouts.md", &["--without", "manifests"], &mut node).await;
+    reader.read("docs/guides/roll-out.md", &["--from", "The way back"], &mut node).await;
 
-    reader.read("docs/guides/uninstall.md", &["--until", "Before"], node.run()).await;
-    reader.read("docs/guides/uninstall.md", &["--from", "What stays"], node.run()).await;
-    reader.type_in("kubectl delete namespace shop --timeout 2m", node.run()).await;
+    reader.read("docs/guides/uninstall.md", &["--until", "Before"], &mut node).await;
+    reader.read("docs/guides/uninstall.md", &["--from", "What stays"], &mut node).await;
+    reader.type_in("kubectl delete namespace shop --timeout 2m", &mut node).await;
     reader.leaves_nothing().await;
 }

@@ -8,18 +8,16 @@ mod node;
 mod quick_starts;
 mod upgrade;
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::process::Command;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use pillion_testenv::{Cluster, Options, tool, until};
 use pillion_testkit::module::workspace;
 use tokio::task::spawn_blocking;
 
+use self::node::Node;
 use crate::chart_life::everything;
 use crate::support::program;
 
@@ -60,9 +58,9 @@ impl<'a> Reader<'a> {
         Self { cluster, folder, before }
     }
 
-    /// Runs the part of a page that these options choose, beside what stands in for nodes. Returns what the runner
+    /// Runs the part of a page that these options choose, beside the node. Returns what the runner
     /// printed.
-    pub async fn read(&self, page: &str, options: &[&str], stand_in: impl Future<Output = ()>) -> String {
+    pub async fn read(&self, page: &str, options: &[&str], node: &mut Node<'_>) -> String {
         let root = workspace();
         let mut command = self.command(root.join("tools/run-page"));
         command.arg(root.join(page)).arg("--folder").arg(&self.folder).args(options);
@@ -74,23 +72,18 @@ impl<'a> Reader<'a> {
         if is_named {
             command.args(["--replace", CHART, "./charts/pillion"]);
         }
-        self.run(command, stand_in).await
+        self.run(command, node).await
     }
 
     /// Runs a command as a reader of a text would.
-    pub async fn type_in(&self, line: &str, stand_in: impl Future<Output = ()>) -> String {
+    pub async fn type_in(&self, line: &str, node: &mut Node<'_>) -> String {
         let mut command = self.command("bash".into());
         command.args(["-euo", "pipefail", "-c", line]).current_dir(&self.folder);
-        self.run(command, stand_in).await
+        self.run(command, node).await
     }
 
-    async fn run(&self, mut command: Command, stand_in: impl Future<Output = ()>) -> String {
-        let page = pin!(async { spawn_blocking(move || command.output().unwrap()).await.unwrap() });
-        // A failure of the page ends the test at once, whatever the stand-in waits for.
-        let output = match select(page, pin!(stand_in)).await {
-            Either::Left((output, _)) => output,
-            Either::Right(((), page)) => page.await,
-        };
+    async fn run(&self, mut command: Command, node: &mut Node<'_>) -> String {
+        let output = node.beside(spawn_blocking(move || command.output().unwrap())).await.unwrap();
         let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{printed}\n{}", self.logs());
         printed
@@ -107,8 +100,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the commands that `helm install` has printed, each on one line.
-    pub async fn notes(&self, stand_in: impl Future<Output = ()>) -> Vec<String> {
-        let notes = self.type_in("helm get notes pillion --namespace pillion-system", stand_in).await;
+    pub async fn notes(&self, node: &mut Node<'_>) -> Vec<String> {
+        let notes = self.type_in("helm get notes pillion --namespace pillion-system", node).await;
         notes.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned).collect()
     }
 

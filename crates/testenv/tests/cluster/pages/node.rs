@@ -2,15 +2,17 @@
 //! flags, the settings and the rights of the cluster's objects, and the API server reaches them through their Services.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{Either, select};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node as ApiNode, Service};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use pillion_testenv::{Cluster, Routes, free_port};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::support::{deployments, get};
 
@@ -53,14 +55,16 @@ impl<'a> Node<'a> {
         self.server = flags;
     }
 
-    /// Runs until it is dropped. Processes go on without it, but nobody replaces them.
-    pub fn run(&mut self) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async {
-            loop {
-                self.look().await;
-                tokio::time::sleep(LOOK).await;
+    /// Does its work until `page` has ended, and returns what that returned. A look is never cut short: else a process
+    /// that it has just started would be unknown to the next one.
+    pub async fn beside<T>(&mut self, page: impl Future<Output = T>) -> T {
+        let mut page = pin!(page);
+        loop {
+            match select(page.as_mut(), pin!(sleep(LOOK))).await {
+                Either::Left((returned, _)) => return returned,
+                Either::Right(_) => self.look().await,
             }
-        })
+        }
     }
 
     async fn look(&mut self) {

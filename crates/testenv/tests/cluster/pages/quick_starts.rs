@@ -44,15 +44,12 @@ async fn the_quick_start_with_kubewarden_isolates_the_token_and_leaves_nothing_b
     kubewarden::install(&cluster).await;
     let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let page = "docs/quickstart.md";
-    let stand_in = async {
-        let policies = async || kubewarden::has_policies(&cluster).await.then_some(());
-        let installed = async {
-            until("the policies", INSTALLED, policies).await.unwrap();
-            kubewarden::serve(&cluster).await;
-        };
-        tokio::join!(installed, node.run());
+    let policies = async || kubewarden::has_policies(&cluster).await.then_some(());
+    let installed = async {
+        until("the policies", INSTALLED, policies).await.unwrap();
+        kubewarden::serve(&cluster).await;
     };
-    let printed = reader.read(page, &["--until", WAY_BACK], stand_in).await;
+    let (printed, ()) = tokio::join!(reader.read(page, &["--until", WAY_BACK], &mut node), installed);
     // Kubewarden, both ways to a cluster, and the two commands of the proof.
     assert!(printed.contains(" blocks ran, 5 were skipped"), "{printed}");
 
@@ -74,7 +71,7 @@ async fn the_quick_start_with_kubewarden_isolates_the_token_and_leaves_nothing_b
     let token = until("the token of the log agent", SOON, token).await.unwrap();
     assert_eq!(name_of(&cluster, &token).await.unwrap(), AGENT);
 
-    reader.read(page, &["--from", WAY_BACK], node.run()).await;
+    reader.read(page, &["--from", WAY_BACK], &mut node).await;
     reader.leaves_nothing().await;
 }
 
@@ -83,7 +80,7 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
     let cluster = cluster().await;
     let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let page = "docs/quickstart-standalone.md";
-    let printed = reader.read(page, &["--until", WAY_BACK], node.run()).await;
+    let printed = reader.read(page, &["--until", WAY_BACK], &mut node).await;
     // Both ways to a cluster, and the two commands of the proof.
     assert!(printed.contains(" blocks ran, 4 were skipped"), "{printed}");
 
@@ -95,7 +92,7 @@ async fn the_quick_start_without_kubewarden_takes_the_token_from_the_app_and_lea
     let token = cluster.token("shop", "log-agent", &bound_to("Pod", &pod)).await.unwrap();
     assert_eq!(name_of(&cluster, &token).await.unwrap(), AGENT);
 
-    reader.read(page, &["--from", WAY_BACK], node.run()).await;
+    reader.read(page, &["--from", WAY_BACK], &mut node).await;
     reader.leaves_nothing().await;
 }
 
@@ -105,10 +102,10 @@ async fn the_chart_of_a_clone_takes_the_place_of_the_released_one() {
     let cluster = cluster().await;
     let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
     let clone = ["--from", "Quick start without Kubewarden", "--until", "Quick start with Kubewarden"];
-    reader.read("docs/from-source.md", &clone, node.run()).await;
+    reader.read("docs/from-source.md", &clone, &mut node).await;
     let page = "docs/quickstart-standalone.md";
-    reader.read(page, &["--from", "3. A log agent", "--until", "5. The proof"], node.run()).await;
+    reader.read(page, &["--from", "3. A log agent", "--until", "5. The proof"], &mut node).await;
     assert!(mounted(&web(&cluster).await, "log-agent")["projected"].is_object());
-    reader.read(page, &["--from", WAY_BACK], node.run()).await;
+    reader.read(page, &["--from", WAY_BACK], &mut node).await;
     reader.leaves_nothing().await;
 }

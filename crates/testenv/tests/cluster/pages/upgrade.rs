@@ -52,8 +52,8 @@ async fn an_installation_of_an_earlier_commit_is_upgraded_and_pods_keep_their_si
          --set settings.featureGates.SidecarSetServiceAccountInjection=true --wait --timeout 5m",
         earlier.join("chart").display()
     );
-    reader.type_in(&install, node.run()).await;
-    reader.read(QUICK_START, &["--from", "3. A log agent", "--until", "5. The proof"], node.run()).await;
+    reader.type_in(&install, &mut node).await;
+    reader.read(QUICK_START, &["--from", "3. A log agent", "--until", "5. The proof"], &mut node).await;
     let before = containers(&cluster).await;
     assert_eq!(before.len(), 1);
 
@@ -61,8 +61,8 @@ async fn an_installation_of_an_earlier_commit_is_upgraded_and_pods_keep_their_si
     // Another tag, as another version has: the Deployments replace their Pods.
     let upgrade = "helm upgrade pillion ./charts/pillion --namespace pillion-system --reset-then-reuse-values \
                    --set image.tag=v0.1.1 --wait --timeout 5m";
-    reader.type_in(upgrade, node.run()).await;
-    reader.type_in(SCALE, node.run()).await;
+    reader.type_in(upgrade, &mut node).await;
+    reader.type_in(SCALE, &mut node).await;
     let after = containers(&cluster).await;
     assert_eq!(after.len(), 2);
     assert!(after.contains(&before[0]), "a running Pod changed: {before:#?}\n{after:#?}");
@@ -73,7 +73,7 @@ async fn an_installation_of_an_earlier_commit_is_upgraded_and_pods_keep_their_si
     assert_eq!(names(&after[0].1), ["log-agent", "web"]);
     assert_eq!(names(&after[1].1), ["log-agent", "web"]);
     // The rest of the page works as after an installation.
-    reader.read(QUICK_START, &["--from", "6. A Pod that is refused", "--until", WAY_BACK], node.run()).await;
-    reader.read(QUICK_START, &["--from", WAY_BACK], node.run()).await;
+    reader.read(QUICK_START, &["--from", "6. A Pod that is refused", "--until", WAY_BACK], &mut node).await;
+    reader.read(QUICK_START, &["--from", WAY_BACK], &mut node).await;
     reader.leaves_nothing().await;
 }
