@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pillion_kubernetes::authorizer::{Author, Authorizer, Question};
 use pillion_kubernetes::field::FieldPath;
-use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::rbac::denied::Denied;
 use pillion_kubernetes::rbac::{self, Atom, Permission};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -40,7 +40,11 @@ pub struct Inquiry<'a> {
 
 /// Why a question was not answered.
 enum Unanswered {
+    /// The questions are too large.
+    TooMany,
+    /// The API server took longer than [`BUDGET`]: it may be busy.
     OutOfTime,
+    /// It gave no answer, with the remedy.
     Failed(String),
 }
 
@@ -57,7 +61,10 @@ impl<'a> Inquiry<'a> {
         }
         self.bytes =
             self.bytes.saturating_add(author.user.len() + author.groups.iter().map(String::len).sum::<usize>());
-        if self.bytes > QUESTION_BYTES_MAX || (self.elapsed)() > BUDGET {
+        if self.bytes > QUESTION_BYTES_MAX {
+            return Err(Unanswered::TooMany);
+        }
+        if (self.elapsed)() > BUDGET {
             return Err(Unanswered::OutOfTime);
         }
         let question = Question {
@@ -164,8 +171,12 @@ pub fn check(
         Ok(reasons)
     };
     run().unwrap_or_else(|why| {
-        let late = ("too many permissions to verify in one request", "split them over several SidecarSets");
-        vec![unanswered(set, path(), &why, late, "the author's permissions could not be verified")]
+        let texts = Texts {
+            subject: "the author's permissions",
+            too_many: "too many permissions to verify in one request",
+            fewer: "split them over several SidecarSets",
+        };
+        vec![unanswered(set, path(), &why, &texts)]
     })
 }
 
@@ -210,20 +221,39 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
         Ok(Vec::new())
     };
     run().unwrap_or_else(|why| {
-        let late = "too many permissions of the ServiceAccount to verify in one request";
-        let remedy = "name fewer namespaces in spec.namespaceSelector, or try again";
-        let failed = "the permissions of the ServiceAccount could not be verified";
-        vec![unanswered(set, "spec.serviceAccountName".to_owned(), &why, (late, remedy), failed)]
+        let texts = Texts {
+            subject: "the permissions of the ServiceAccount",
+            too_many: "too many permissions of the ServiceAccount to verify in one request",
+            fewer: "name fewer namespaces in spec.namespaceSelector",
+        };
+        vec![unanswered(set, "spec.serviceAccountName".to_owned(), &why, &texts)]
     })
 }
 
-/// ESC-3: the reason to refuse a set whose permissions could not be verified.
-fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &str), failed: &str) -> Reason {
-    let (problem, remedy) = match &why {
-        Unanswered::OutOfTime => late,
-        Unanswered::Failed(remedy) => (failed, remedy.as_str()),
+/// What people are told about permissions that were not verified.
+struct Texts {
+    /// Whose permissions.
+    subject: &'static str,
+    too_many: &'static str,
+    /// How to have fewer questions.
+    fewer: &'static str,
+}
+
+/// ESC-3: the reason to refuse a set whose permissions could not be verified. An API server that is busy is no fault of
+/// the set.
+fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, texts: &Texts) -> Reason {
+    let Texts { subject, too_many, fewer } = texts;
+    let unverified = format!("{subject} could not be verified");
+    let reason = match why {
+        Unanswered::TooMany => Reason::forbidden(field, (*too_many).to_owned(), fewer),
+        Unanswered::OutOfTime => {
+            let problem =
+                format!("{unverified}: the API server did not answer all questions in {} ms", BUDGET.as_millis());
+            Reason::new(Code::Unavailable, field, problem, &format!("try again; if it stays like this, {fewer}"))
+        }
+        Unanswered::Failed(remedy) => Reason::forbidden(field, unverified, remedy),
     };
-    Reason::forbidden(field, problem.to_owned(), remedy).about(set.name())
+    reason.about(set.name())
 }
 
 /// Whether any of [`FIELDS`], or the annotation that stands for one, is set (IDV-1).

@@ -212,8 +212,9 @@ fn esc3_time_runs_out() {
     assert_eq!(
         text,
         [
-            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: too many permissions to verify in one request; split \
-          them over several SidecarSets"
+            "503 SidecarSet \"logs\": spec.serviceAccountPermissions: the author's permissions could not be verified: the API \
+          server did not answer all questions in 600 ms; try again; if it stays like this, split them over several \
+          SidecarSets"
         ]
     );
     assert_eq!(cluster.asked().len(), 2);

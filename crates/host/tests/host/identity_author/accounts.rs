@@ -44,7 +44,7 @@ fn esc3_an_authorizer_that_dawdles_is_not_waited_for() {
     let (answer, cluster) = admit(&request("ann", &set()), &json!({}), slow);
     assert_eq!(
         verdict(&answer),
-        "403 SidecarSet \"agent\": spec.serviceAccountPermissions: too many permissions to verify in one request; split them over several SidecarSets"
+        "503 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified: the API server did not answer all questions in 600 ms; try again; if it stays like this, split them over several SidecarSets"
     );
     assert_eq!(cluster.questions().len(), 3, "what is under way after 600 ms is the last");
     // An admin needs only one question about herself; the account's own rights are checked afterwards.
