@@ -78,6 +78,10 @@ local function by_counters()
   if updated == ready and updated < matched and matched - updated <= kept(matched) then
     return answer("Healthy", "updateStrategy.partition keeps the other Pods; " .. numbers)
   end
+  -- The counters do not tell whether the selector selects further Pods.
+  if strategy.selector ~= nil and updated == ready and updated > 0 then
+    return answer("Suspended", "updateStrategy.selector selects the Pods that are updated; " .. numbers)
+  end
   return answer("Progressing", numbers)
 end
 

@@ -1,8 +1,6 @@
 //! Which Pods belong to a SidecarSet, and in which state they are (ROLL-10, ROLL-11, ROLL-16, ROLL-20).
 
-use pillion_sidecarset::image;
-
-use crate::in_place;
+use crate::absence::Absence;
 use crate::method::UpgradeMethod;
 use crate::pair::{self, Pair};
 use crate::pod::{Phase, Pod};
@@ -18,7 +16,12 @@ impl Pod {
 /// Whether a Pod belongs to the SidecarSet (ROLL-10): it is active, was injected with it and is consistent with it. The
 /// labels and the namespace are checked before.
 pub fn is_candidate(target: &Target<'_>, pod: &Pod) -> bool {
-    pod.is_active() && pod.injected().any(|name| name == target.name()) && has_all_sidecars(target, pod)
+    is_injected(target, pod) && has_all_sidecars(target, pod)
+}
+
+/// Whether a Pod is active and was injected with the SidecarSet.
+pub fn is_injected(target: &Target<'_>, pod: &Pod) -> bool {
+    pod.is_active() && pod.injected().any(|name| name == target.name())
 }
 
 /// Whether the Pod has a container for each sidecar; for a pair, both containers and the record of the working one
@@ -31,7 +34,7 @@ pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
 }
 
 /// The state of a Pod of the SidecarSet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an answer of its own, and they combine freely")]
 pub struct Judged {
     /// Whether the Pod has the version that is rolled out, by its record. A Pod whose resize has begun does not have it.
@@ -42,6 +45,10 @@ pub struct Judged {
     pub is_ready: bool,
     /// Whether its resize has begun, and can be completed (ROLL-65).
     pub is_resizing: bool,
+    /// Whether the kubelet has not carried out a change of its images yet, to whichever version.
+    pub is_in_flight: bool,
+    /// Whether it is not ready, or may soon not be, for another reason than its containers (ROLL-35).
+    pub absence: Option<Absence>,
 }
 
 impl Judged {
@@ -52,6 +59,8 @@ impl Judged {
             is_consistent: is_consistent(target, pod, |_| true),
             is_ready: is_ready(target, pod),
             is_resizing: pod.resize(target).is_some() && target.upgrade_method(pod) == Ok(UpgradeMethod::Resize),
+            is_in_flight: target.is_in_flight(pod),
+            absence: target.absence(pod),
         }
     }
 
@@ -69,28 +78,9 @@ pub fn is_ready(target: &Target<'_>, pod: &Pod) -> bool {
     }) && pod.is_running_and_ready()
 }
 
-/// Whether the statuses of the SidecarSet's containers show the images of the spec (ROLL-20). Only containers for which
-/// `counts` returns true are compared.
+/// Whether the statuses of the SidecarSet's containers are about the containers of the spec (ROLL-20). Only containers for
+/// which `counts` returns true are compared.
 pub fn is_consistent(target: &Target<'_>, pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
-    if pod.containers.len() != pod.state.containers.len() {
-        return false;
-    }
-    let own = target.containers();
-    let counts = |name: &str| own.contains(name) && counts(name);
-    let natives = pod.natives.iter().map(|native| &native.container);
-    for container in pod.containers.iter().chain(natives).filter(|container| counts(&container.name)) {
-        let Some(expected) = image::digest(&container.image) else {
-            return in_place::is_complete(pod, target.name(), counts);
-        };
-        let running = pod.status(&container.name).and_then(|status| image::digest(running(&status.image_id)));
-        if running != Some(expected) {
-            return false;
-        }
-    }
-    true
-}
-
-/// Returns the image reference in the id of an image: runtimes write a scheme before it.
-fn running(image_id: &str) -> &str {
-    image_id.split("://").nth(1).unwrap_or(image_id)
+    pod.containers.len() == pod.state.containers.len()
+        && target.containers().iter().filter(|name| counts(name)).all(|name| target.runs(pod, name))
 }

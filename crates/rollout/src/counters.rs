@@ -22,7 +22,8 @@ pub fn round(strategy: &Strategy<'_>, counts: Counts) -> Round {
     let counts = budget::Counts { matched, unavailable: updated.saturating_sub(updated_ready) };
     let chosen = budget::next(&waiting, counts, strategy.limits);
     let chosen = chosen.into_iter().map(|pod| Chosen { pod, method: UpgradeMethod::InPlace }).collect();
-    Round::Upgrade { not_upgradable: Vec::new(), chosen }
+    let open = waiting.len();
+    Round::Upgrade { not_upgradable: Vec::new(), chosen, open }
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
     ) {
         let set = SidecarSet::from_decoded(json!({"metadata": {"name": "s"}, "spec": {"updateStrategy": strategy}}));
         let target = Target::new(&set, &set);
-        let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
+        let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
         assert_eq!(Progress::after_round(&target, &round(&target.strategy, counts), counts).reason, reason);
     }
 }

@@ -15,6 +15,8 @@ pub struct Counts {
     pub updated_ready: usize,
     /// The Pods whose resize has begun. They are not updated.
     pub resizing: usize,
+    /// The Pods without the version that are not ready for another reason than their containers.
+    pub absent: usize,
 }
 
 impl Counts {
@@ -25,6 +27,7 @@ impl Counts {
             counts.updated += usize::from(judged.is_updated);
             counts.ready += usize::from(is_ready);
             counts.updated_ready += usize::from(judged.is_updated && is_ready);
+            counts.absent += usize::from(!judged.is_updated && judged.absence.is_some());
             counts.resizing += usize::from(judged.is_resizing);
             counts
         })

@@ -7,11 +7,14 @@ use crate::counts::Counts;
 use crate::deadline::Clock;
 use crate::failed_progress;
 use crate::failure::{RecordChange, Verdict, assess};
-use crate::observed::Observed;
-use crate::recreate;
+use crate::observed::{BundleState, Observed};
+use crate::pod::Pod;
+use crate::recreate::{self, named};
+use crate::resize;
 use crate::rollback::Rollback;
 use crate::round::{Round, round};
 use crate::status::Progress;
+use crate::target::Target;
 
 /// The decision on a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +84,9 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
             let of_round = (pods, judged.as_slice(), observed.members);
             let normal = Progress::after_round(target, &round, counts);
             let normal = recreate::progress(normal, (target, &round), of_round, observed.held);
+            let normal = with_resize_error(normal, target, pods);
+            let normal = with_reshaped(normal, observed.reshaped);
+            let normal = behind_bundle(normal, observed.bundle);
             match rollback {
                 None => (normal, None, None),
                 Some(rollback) => {
@@ -93,6 +99,53 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     };
     let report = Report { counts, progress, failure, stopped, round };
     Decision { next: Next::Report(report), clock: assessment.clock, judged }
+}
+
+/// Names the first Pod whose resize the kubelet does not get done, and what the kubelet says.
+fn with_resize_error(progress: Progress, target: &Target<'_>, pods: &[&Pod]) -> Progress {
+    let failing = pods.iter().find_map(|pod| Some((named(pod), resize::error(target, pod)?)));
+    match failing.filter(|_| !progress.is_ready) {
+        Some((pod, error)) => {
+            let message = format!("{}; the resize of Pod \"{pod}\" fails: {error}", progress.message);
+            Progress { message, ..progress }
+        }
+        None => progress,
+    }
+}
+
+/// Tells about Pods that have other containers of the SidecarSet: no upgrade gives them the version (ROLL-11).
+fn with_reshaped(progress: Progress, reshaped: usize) -> Progress {
+    if reshaped == 0 {
+        return progress;
+    }
+    let what = format!("{reshaped} Pods have other containers of this SidecarSet, and must be created again");
+    let message = format!("{what}; {}", progress.message);
+    match progress.reason {
+        "NotUpdate" | "Paused" | "InvalidStrategy" => Progress { message, ..progress },
+        _ if progress.is_ready => Progress::stalled("NotUpgradablePods", message),
+        _ => Progress { message, ..progress },
+    }
+}
+
+/// Returns the progress while new Pods do not get what the custom resource says: the rollout of that has not begun.
+fn behind_bundle(progress: Progress, bundle: BundleState) -> Progress {
+    match bundle {
+        BundleState::Current => progress,
+        _ if progress.is_stalled => progress,
+        BundleState::Behind => {
+            let message =
+                format!("the bundle does not contain this generation yet; of the version before, {}", progress.message);
+            Progress { is_ready: false, is_reconciling: true, is_stalled: false, reason: "WaitingForBundle", message }
+        }
+        BundleState::Refused => {
+            let message = format!(
+                "the bundle keeps the version before this generation, and condition InBundle says why; of the version \
+                 before, {}",
+                progress.message
+            );
+            Progress::stalled("NotInBundle", message)
+        }
+    }
 }
 
 /// Returns the progress of the way back.

@@ -37,7 +37,7 @@ pub fn failed(revision: &str, record: &Failed, back: Option<&Back<'_>>, is_wante
 /// says what else people should know, or is empty.
 pub fn back(back: &Back<'_>, round: &Round, normal: Progress, (counts, left): (Counts, usize), note: &str) -> Progress {
     let stuck = match round {
-        Round::Upgrade { not_upgradable, chosen } if chosen.is_empty() => not_upgradable.len(),
+        Round::Upgrade { not_upgradable, chosen, .. } if chosen.is_empty() => not_upgradable.len(),
         _ => 0,
     };
     let pods = match left {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod absence;
 pub mod amount;
 pub mod budget;
 pub mod consistency;
@@ -18,7 +19,7 @@ pub mod failed_progress;
 pub mod failure;
 pub mod history;
 pub mod hot;
-pub mod in_place;
+mod in_place;
 pub mod left;
 pub mod method;
 pub mod observed;
@@ -32,6 +33,7 @@ pub mod resize;
 pub mod restart;
 pub mod rollback;
 pub mod round;
+mod running;
 pub mod scatter;
 pub mod status;
 pub mod target;

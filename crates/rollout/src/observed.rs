@@ -26,6 +26,10 @@ pub struct Observed<'a> {
     pub pods: &'a [&'a Pod],
     /// The number of Pods of the SidecarSet.
     pub members: usize,
+    /// The number of Pods that were injected with the SidecarSet and have other containers of it than the version.
+    pub reshaped: usize,
+    /// Whether new Pods get the version of the custom resource.
+    pub bundle: BundleState,
     /// The Pods to which an upgrade was sent whose outcome is not known, by UID.
     pub uncertain: &'a BTreeMap<String, String>,
     /// The Pods that wait for a PodDisruptionBudget.
@@ -40,4 +44,16 @@ pub struct Observed<'a> {
     pub clock: Option<&'a Clock>,
     /// The time.
     pub now: Timestamp,
+}
+
+/// Whether new Pods get the version of the custom resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BundleState {
+    /// They do, or an earlier version is in force on purpose (ROLL-62).
+    #[default]
+    Current,
+    /// The bundle does not contain the version yet.
+    Behind,
+    /// The bundle keeps the version before; condition `InBundle` of the SidecarSet says why.
+    Refused,
 }

@@ -30,7 +30,7 @@ impl BaseOrder {
     pub fn for_pod(pod: &Pod) -> Self {
         let restarts = pod.state.containers.iter().map(|status| status.restarts).max();
         Self {
-            is_assigned: pod.is_assigned,
+            is_assigned: !pod.node.is_empty(),
             phase: pod.state.phase,
             is_ready: pod.state.is_ready,
             ready_since: Newest(pod.state.ready_since.map(Reverse)),

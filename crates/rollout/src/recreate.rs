@@ -81,12 +81,11 @@ pub fn progress(
     awaiting(with_obstacle(progress, target, round, pods), target)
 }
 
-/// Names the first Pod that cannot be upgraded, and the reason, if the SidecarSet asks for more than upgrades of images.
+/// Names the first Pod that cannot be upgraded, and the reason.
 fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &[&Pod]) -> Progress {
     let Round::Upgrade { not_upgradable, .. } = round else { return progress };
-    let asks = target.upgrades.resize || target.upgrades.recreate;
     let stuck = not_upgradable.iter().filter_map(|position| pods.get(*position));
-    let mut told = stuck.filter(|_| asks && progress.reason == "NotUpgradablePods");
+    let mut told = stuck.filter(|_| progress.reason == "NotUpgradablePods");
     match told.find_map(|pod| Some((named(pod), target.upgrade_method(pod).err()?))) {
         Some((pod, obstacle)) => {
             Progress { message: format!("{}; Pod \"{pod}\": {obstacle}", progress.message), ..progress }

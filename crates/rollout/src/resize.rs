@@ -27,6 +27,8 @@ use crate::target::Target;
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 /// The lists of resources.
 const LISTS: [&str; 2] = ["limits", "requests"];
+/// How long a resize fails until people are told, in seconds.
+const ERROR_MIN: i64 = 30;
 /// The most characters of the API server's text that a Pod records.
 const REFUSAL_MAX: usize = 500;
 
@@ -47,7 +49,16 @@ pub fn is_under_way(target: &Target<'_>, pod: &Pod) -> bool {
 /// Whether the containers of the SidecarSet have the cpu and memory of the Pod's spec.
 pub fn is_complete(target: &Target<'_>, pod: &Pod) -> bool {
     let has_resources = |name: &String| pod.status(name).is_some_and(|status| status.has_resources);
-    !pod.state.resize.is_in_progress && target.containers().iter().all(has_resources)
+    pod.state.resize.in_progress.is_none() && target.containers().iter().all(has_resources)
+}
+
+/// Returns what the kubelet says about a resize that it does not get done, once that lasts for some time. It tries again
+/// by itself, and a restart of the container may help.
+pub fn error<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<&'p str> {
+    pod.resize(target)?;
+    let in_progress = pod.state.resize.in_progress.as_deref()?;
+    let is_new = in_progress.since.is_some_and(|since| !target.has_passed(since.0, ERROR_MIN));
+    in_progress.error.as_deref().filter(|_| !is_new)
 }
 
 /// Returns why a resize of a Pod to this version cannot be carried out, if it is refused or the kubelet calls it

@@ -1,8 +1,9 @@
 //! One round of a rollout: what is done with the Pods of a SidecarSet now (ROLL-12, ROLL-30).
 
+use crate::absence::Absence;
 use crate::amount::Amount;
 use crate::budget::{self, Counts, Limits, Waiting};
-use crate::consistency::{Judged, is_consistent};
+use crate::consistency::Judged;
 use crate::hot::is_reset_due;
 use crate::method::{Obstacle, UpgradeMethod};
 use crate::order;
@@ -10,6 +11,7 @@ use crate::pod::Pod;
 use crate::resize;
 use crate::scatter;
 use crate::target::{Strategy, Target};
+use crate::upgrade::images_precede_resize;
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum Round {
         not_upgradable: Vec<usize>,
         /// The Pods that are upgraded, in this order.
         chosen: Vec<Chosen>,
+        /// The number of Pods that can be upgraded in this round or a later one.
+        open: usize,
     },
 }
 
@@ -51,7 +55,8 @@ pub enum Rest {
 
 /// Decides on a round. `pods` are all Pods of the SidecarSet, sorted by namespace and name; `judged` are their states.
 /// For Pods of which `is_uncertain` returns true, an upgrade was sent and its outcome is not known. Such a Pod counts as
-/// unavailable, and is tried first; so does a Pod whose resize has begun (ROLL-65).
+/// unavailable, and is tried first; so does a Pod whose resize has begun (ROLL-65), and one to which the kubelet has not
+/// given the images of its spec yet, of whichever version (ROLL-30).
 pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain: impl Fn(&Pod) -> bool) -> Round {
     let strategy = &target.strategy;
     if let Some(rest) = rest(strategy) {
@@ -73,9 +78,9 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     let way = |position: &usize| pods.get(*position).and_then(|pod| target.upgrade_method(pod).ok());
     let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) =
         outdated.into_iter().partition(|pod| way(pod).is_some());
-    let is_waiting = |position: &usize| {
-        pods.get(*position).is_some_and(|pod| !is_under_way(target, pod) && !resize::is_under_way(target, pod))
-    };
+    let open = upgradable.len();
+    let is_open = |pod: &&Pod| !resize::is_under_way(target, pod) || images_precede_resize(target, pod);
+    let is_waiting = |position: &usize| pods.get(*position).is_some_and(is_open);
     let waiting: Vec<usize> = upgradable.into_iter().filter(is_waiting).collect();
     let chosen = chosen(target, pods, judged, waiting, &is_uncertain);
     // ROLL-68: one new Pod without the version keeps all other Pods from an eviction.
@@ -83,7 +88,7 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
         !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
     let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, method: way(&pod)? }));
     let chosen = chosen.filter(|chosen| evicts || chosen.method != UpgradeMethod::Recreate).collect();
-    Round::Upgrade { not_upgradable, chosen }
+    Round::Upgrade { not_upgradable, chosen, open }
 }
 
 /// Whether a Pod was created after the version came into force, and does not have it (ROLL-68).
@@ -117,7 +122,7 @@ fn chosen(
     is_uncertain: &impl Fn(&Pod) -> bool,
 ) -> Vec<usize> {
     // What has begun is completed before another Pod is touched.
-    let has_begun = |pod: &Pod, judged: &Judged| is_uncertain(pod) || judged.is_resizing;
+    let has_begun = |pod: &Pod, judged: &Judged| is_uncertain(pod) || judged.is_resizing || judged.is_in_flight;
     let has_begun_at = |position: &usize| {
         pods.get(*position).zip(judged.get(*position)).is_some_and(|(pod, judged)| has_begun(pod, judged))
     };
@@ -127,10 +132,20 @@ fn chosen(
     first.extend(others);
     let missing = target.recreation.missing;
     let matched = pods.len().saturating_add(missing);
-    // A Pod that waits for a PodDisruptionBudget keeps its place, and the Pods after it go on (ROLL-66).
+    // A Pod that waits for a PodDisruptionBudget (ROLL-66) or for its node (ROLL-35) keeps its place, and the Pods after
+    // it go on.
     let kept = budget::partition(target.strategy.limits.partition, matched);
     first.truncate(first.len().saturating_sub(kept));
-    first.retain(|pod| pods.get(*pod).is_some_and(|pod| !target.recreation.held.contains(&pod.metadata.uid)));
+    let waits = |position: &usize| {
+        let is_held = pods.get(*position).is_some_and(|pod| target.recreation.held.contains(&pod.metadata.uid));
+        is_held
+            || match judged.get(*position).and_then(|judged| judged.absence) {
+                Some(Absence::Node) => true,
+                Some(Absence::Other) => !has_begun_at(position),
+                None => false,
+            }
+    };
+    first.retain(|pod| !waits(pod));
     let waiting: Vec<Waiting> = first
         .into_iter()
         .map(|pod| {
@@ -140,16 +155,10 @@ fn chosen(
         .collect();
     let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
         let counts = judged.is_updated || lacks(target, pod, **judged);
-        (counts && !judged.is_available()) || (!judged.is_updated && has_begun(pod, judged))
+        let is_missing = has_begun(pod, judged) || judged.absence.is_some();
+        (counts && !judged.is_available()) || (!judged.is_updated && is_missing)
     });
     let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing) };
     let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
     budget::next(&waiting, counts, limits)
-}
-
-/// Whether an earlier upgrade is under way: a ready sidecar does not run its image yet.
-fn is_under_way(target: &Target<'_>, pod: &Pod) -> bool {
-    target.containers().iter().any(|name| {
-        pod.status(name).is_some_and(|status| status.is_ready) && !is_consistent(target, pod, |one| one == name)
-    })
 }

@@ -69,7 +69,7 @@ impl Progress {
 
     /// Returns the progress after a round.
     pub fn after_round(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
-        let Counts { matched, updated, updated_ready, resizing, .. } = counts;
+        let Counts { matched, updated, updated_ready, resizing, absent, .. } = counts;
         let resizes = if resizing > 0 { format!("; resizes under way: {resizing}") } else { String::new() };
         let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready{resizes}");
         match round {
@@ -85,21 +85,26 @@ impl Progress {
             Round::Reset(pods) => {
                 Self::reconciling(RESETTING, format!("{} Pods get their empty image; {numbers}", pods.len()))
             }
-            Round::Upgrade { not_upgradable, chosen }
+            Round::Upgrade { not_upgradable, chosen, open }
                 if chosen.is_empty() && updated == updated_ready && resizing == 0 =>
             {
                 let kept = budget::partition(target.strategy.limits.partition, matched);
                 if !not_upgradable.is_empty() {
                     let count = not_upgradable.len();
-                    // With further upgrade policies, other reasons are possible, and each Pod has its own.
-                    let why = if target.upgrades.resize || target.upgrades.recreate {
-                        ""
-                    } else {
-                        ": more than images has changed, so they must be created again"
-                    };
-                    Self::stalled("NotUpgradablePods", format!("{count} Pods cannot be upgraded{why}; {numbers}"))
-                } else if kept > 0 {
+                    Self::stalled(
+                        "NotUpgradablePods",
+                        format!("{count} Pods cannot be upgraded, and must be created again; {numbers}"),
+                    )
+                } else if *open == 0 {
+                    Self::ready("SelectorReached", format!("updateStrategy.selector selects no other Pod; {numbers}"))
+                } else if *open <= kept {
                     Self::ready("PartitionReached", format!("updateStrategy.partition keeps {kept} Pods; {numbers}"))
+                } else if absent > 0 {
+                    let text = format!(
+                        "{absent} Pods are not ready for another reason than their containers, for example a node that \
+                         is not ready, and are not upgraded until they are; {numbers}"
+                    );
+                    Self::reconciling("PodsAbsent", text)
                 } else {
                     Self::waiting("NoPodSelected", format!("no Pod can be upgraded now; {numbers}"))
                 }
@@ -138,7 +143,7 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
     let status = sidecar_set.get("status").filter(|status| status.is_object());
     let generation = json::at(sidecar_set, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let counters = report.counts.iter().flat_map(|(counts, latest)| {
-        let Counts { matched, updated, ready, updated_ready, resizing: _ } = *counts;
+        let Counts { matched, updated, ready, updated_ready, resizing: _, absent: _ } = *counts;
         [
             ("observedGeneration", json!(generation)),
             ("matchedPods", json!(matched)),

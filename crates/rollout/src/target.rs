@@ -7,6 +7,7 @@ use pillion_inject::records::Records;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
+use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar::is_native;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -40,6 +41,17 @@ pub struct Target<'a> {
     pub back_from: Option<String>,
     /// What evictions depend on. Nothing is known unless the SidecarSet asks for evictions.
     pub recreation: Recreation,
+    /// What the states of Pods depend on besides themselves.
+    pub surroundings: Surroundings,
+}
+
+/// What the states of Pods depend on besides themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The time of the round.
+    pub now: Timestamp,
+    /// The nodes that are not ready, by name.
+    pub unready_nodes: BTreeSet<String>,
 }
 
 /// A sidecar that is rolled out.
@@ -192,7 +204,19 @@ impl<'a> Target<'a> {
             versions: Versions::default(),
             back_from: None,
             recreation: Recreation::default(),
+            surroundings: Surroundings::default(),
         }
+    }
+
+    /// Adds what the states of Pods depend on besides themselves.
+    #[must_use]
+    pub fn within(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
+    }
+
+    /// Whether so many seconds have passed since a time.
+    pub(crate) fn has_passed(&self, since: Timestamp, seconds: i64) -> bool {
+        self.surroundings.now.0.saturating_sub(since.0) >= seconds
     }
 
     /// Returns the target of the way back from a version with this hash that has failed (ROLL-62). Neither `partition`

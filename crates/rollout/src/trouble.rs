@@ -15,19 +15,19 @@ use crate::target::{Sidecar, Target};
 /// Returns why a rollout fails: containers that the version has changed crash or do not start in more updated Pods than
 /// `maxUnavailable`. `None` if it does not. `revisions` are those of the SidecarSet, ascending.
 ///
-/// Restarts alone are not counted: a Pod does not record how many it had before, and an upgrade is one.
+/// Restarts alone are not counted: a container that the version does not break may restart now and then, too.
 pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &[&Revision]) -> Option<String> {
     let most = usize::try_from(target.strategy.limits.max_unavailable.scaled_value(pods.len())).unwrap_or_default();
     let updated = || pods.iter().zip(judged).filter(|(_, judged)| judged.is_updated).map(|(pod, _)| *pod);
     let own = target.containers();
     // Most Pods have no trouble, and then nothing is compared.
-    if updated().filter(|pod| in_trouble(pod, &own).next().is_some()).count() <= most {
+    if updated().filter(|pod| in_trouble(target, pod, &own).next().is_some()).count() <= most {
         return None;
     }
     let changed = changed(target, revisions);
-    let failing: Vec<&Pod> = updated().filter(|pod| in_trouble(pod, &changed).next().is_some()).collect();
+    let failing: Vec<&Pod> = updated().filter(|pod| in_trouble(target, pod, &changed).next().is_some()).collect();
     let first = failing.first().filter(|_| failing.len() > most)?;
-    let (name, text) = in_trouble(first, &changed).next()?;
+    let (name, text) = in_trouble(target, first, &changed).next()?;
     let (count, at) = (failing.len(), &first.metadata);
     Some(format!(
         "containers fail in {count} Pods, and maxUnavailable allows {most}; container \"{name}\" of Pod \"{}/{}\" {text}",
@@ -36,10 +36,14 @@ pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &
 }
 
 /// Returns those of the containers that do not run, each with what it does.
-fn in_trouble<'a>(pod: &'a Pod, names: &'a BTreeSet<String>) -> impl Iterator<Item = (&'a str, &'static str)> {
+fn in_trouble<'a>(
+    target: &'a Target<'_>,
+    pod: &'a Pod,
+    names: &'a BTreeSet<String>,
+) -> impl Iterator<Item = (&'a str, &'static str)> {
     let statuses = pod.state.containers.iter().chain(&pod.state.natives);
     let statuses = statuses.filter(|status| names.contains(&status.name));
-    statuses.filter_map(|status| Some((status.name.as_str(), status.trouble?.text())))
+    statuses.filter_map(|status| Some((status.name.as_str(), target.trouble(pod, status)?.text())))
 }
 
 /// Returns the names of the containers in a Pod that differ from the newest revision with other data. Without one, all

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::edit::Edit;
 use crate::hot::{self, NO_VERSION};
-use crate::in_place;
 use crate::pair::{self, Pair};
 use crate::pod::Pod;
 use crate::pod::resize::STATE as RESIZES;
@@ -22,6 +21,14 @@ use crate::target::Target;
 /// # Errors
 /// A patch of the Pod's metadata cannot be merged.
 pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
+    let mut edit = images(target, pod, now);
+    edit.record(target, pod, revision, now);
+    edit.patch_metadata(target, pod)?;
+    Ok(edit)
+}
+
+/// Returns the change of a Pod's images to those of the target.
+pub fn images(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut working = pair::working(pod);
     let mut changed = Vec::new();
@@ -31,23 +38,30 @@ pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -
             None => [sidecar.name.to_owned(), sidecar.name.to_owned()],
         };
         let image = |name: &str| pod.container(name).map(|(_, container)| container.image.as_str());
-        let Some((place, _)) = pod.container(&name).filter(|_| image(&other) != Some(sidecar.image)) else { continue };
-        edit.images.insert(place, sidecar.image.to_owned());
-        if sidecar.empty_image.is_some() {
+        let has_image = image(&other) == Some(sidecar.image);
+        // ROLL-45: the half that has the image is the one that works.
+        let next = if has_image { &other } else { &name };
+        if sidecar.empty_image.is_some() && !(has_image && working.get(sidecar.name) == Some(next)) {
             let mut before = pod.metadata.annotations.clone();
             before.extend(edit.annotations.clone());
-            let pair = (sidecar.name, [name.as_str(), other.as_str()]);
+            let halves = if has_image { [other.as_str(), name.as_str()] } else { [name.as_str(), other.as_str()] };
+            let pair = (sidecar.name, halves);
             edit.annotations.extend(hot::annotations(&before, working.clone(), pair, target.resource_version));
-            working.insert(sidecar.name.to_owned(), name.clone());
+            working.insert(sidecar.name.to_owned(), next.clone());
         }
-        changed.push(name);
+        if let Some((position, _)) = pod.container(&name).filter(|_| !has_image) {
+            edit.images.insert(position, sidecar.image.to_owned());
+            changed.push(name);
+        }
     }
-    edit.record(target, pod, revision, now);
-    let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-    edit.annotations
-        .insert(in_place::STATE.to_owned(), in_place::after(pod, target.name(), target.hash(), &changed, now));
-    edit.patch_metadata(target, pod)?;
-    Ok(edit)
+    edit.record_in_place(target, pod, &changed, now);
+    edit
+}
+
+/// Whether the images of a Pod change before its resize is complete (ROLL-65): the kubelet has accepted the resize, and a
+/// restarted container gets the new cpu and memory in any case.
+pub fn images_precede_resize(target: &Target<'_>, pod: &Pod) -> bool {
+    pod.state.resize.in_progress.is_some() && images(target, pod, target.surroundings.now).changes_images()
 }
 
 /// Returns the upgrade of a Pod whose resize is complete (ROLL-65): images and records, as in [`upgrade`], the hash without
@@ -91,9 +105,7 @@ pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
         edit.annotations.insert(hot::key(names::VERSION_ALT_PREFIX, &working), NO_VERSION.to_owned());
         changed.push(idle);
     }
-    let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-    let state = in_place::after(pod, target.name(), target.hash(), &changed, now);
-    edit.annotations.insert(in_place::STATE.to_owned(), state);
+    edit.record_in_place(target, pod, &changed, now);
     edit
 }
 

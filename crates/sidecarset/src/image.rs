@@ -62,6 +62,41 @@ pub fn digest(image: &str) -> Option<(&str, &str)> {
     Some((repository, digest))
 }
 
+/// Whether two references name the same image: `x` is `docker.io/library/x:latest`, and a tag beside a digest counts for
+/// nothing.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one == other || Name::parse(one).is_some_and(|one| Name::parse(other).is_some_and(|other| one == other))
+}
+
+/// A reference without short forms.
+#[derive(PartialEq, Eq)]
+struct Name<'a> {
+    domain: &'a str,
+    /// The part of the path that a short name of Docker Hub implies.
+    implied: &'static str,
+    path: &'a str,
+    /// The digest, or else the tag.
+    version: &'a str,
+}
+
+impl<'a> Name<'a> {
+    /// Returns `None` if the text is not an image reference.
+    fn parse(image: &'a str) -> Option<Self> {
+        let tag = tag(image)?;
+        let (domain, rest) = split_domain(image);
+        let (name, version) = rest.split_once('@').unwrap_or((rest, tag));
+        let path = name.split_once(':').map_or(name, |(path, _)| path);
+        let domain = domain.unwrap_or(HUB);
+        // Docker Hub's short name and the written one are the same text in both parts.
+        let (implied, path) = match path.strip_prefix(LIBRARY) {
+            Some(rest) if domain == HUB => (LIBRARY, rest),
+            None if domain == HUB && !path.contains('/') => (LIBRARY, path),
+            _ => ("", path),
+        };
+        Some(Self { domain, implied, path, version })
+    }
+}
+
 /// Splits off the domain, if the first component is one.
 fn split_domain(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
@@ -202,6 +237,27 @@ mod tests {
         let digest = format!("sha256:{HEX}");
         let image = if image.ends_with('@') { format!("{image}{digest}") } else { image.to_owned() };
         assert_eq!(super::digest(&image), expected.map(|repository| (repository, digest.as_str())));
+    }
+
+    #[rstest]
+    #[case::the_same("agent:v1", "agent:v1", true)]
+    #[case::as_containerd_reports_it("docker.io/library/agent:v1", "agent:v1", true)]
+    #[case::of_a_user("docker.io/team/agent:v1", "team/agent:v1", true)]
+    #[case::the_index_of_the_hub("index.docker.io/library/agent:v1", "agent:v1", true)]
+    #[case::an_implied_tag("docker.io/library/agent:latest", "agent", true)]
+    #[case::a_digest_beside_a_tag("docker.io/library/agent@DIGEST", "agent:v1@DIGEST", true)]
+    #[case::another_tag("docker.io/library/agent:v2", "agent:v1", false)]
+    #[case::another_registry("registry.example/library/agent:v1", "agent:v1", false)]
+    #[case::another_user("docker.io/team/agent:v1", "agent:v1", false)]
+    #[case::the_digest_of_a_tag("agent@DIGEST", "agent:v1", false)]
+    #[case::a_port("localhost:5000/agent:v1", "localhost:5001/agent:v1", false)]
+    #[case::an_identifier("sha256:DIGEST", "agent:v1", false)]
+    #[case::no_reference("Agent", "Agent", true)]
+    fn roll20_an_image_has_several_names(#[case] one: &str, #[case] other: &str, #[case] expected: bool) {
+        let digest = format!("sha256:{HEX}");
+        let [one, other] = [one, other].map(|image| image.replace("DIGEST", &digest));
+        assert_eq!(is_same(&one, &other), expected);
+        assert_eq!(is_same(&other, &one), expected);
     }
 
     #[test]

@@ -125,8 +125,8 @@ pub fn counts(object: &Value) -> Counts {
         updated: number("updatedPods"),
         ready: number("readyPods"),
         updated_ready: number("updatedReadyPods"),
-        // No status counts them.
-        resizing: 0,
+        // No status counts the others.
+        ..Counts::default()
     }
 }
 

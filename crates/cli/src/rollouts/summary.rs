@@ -145,6 +145,9 @@ impl Summary {
         match self.waits_for.reason.as_str() {
             "Complete" | "NotUpdate" => "nothing",
             "PartitionReached" => "smaller partition",
+            "SelectorReached" => "wider selector",
+            "PodsAbsent" => "nodes, or Pods",
+            "WaitingForBundle" => "bundle",
             "RollingOut" => "Pods to upgrade",
             "PodsNotReady" => "ready Pods",
             "ResettingContainers" => "resets",

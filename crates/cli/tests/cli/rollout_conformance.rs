@@ -76,6 +76,8 @@ fn seen(annotations: &Value, conditions: &Value, images: &Value, revision_counts
             }
             (key.clone(), significant(&value))
         })
+        // What Pillion remembers beside OpenKruise's records (DIFF-35).
+        .filter(|(key, _)| key != "pillion.dev/sidecarset-inplace-update-state")
         .collect();
     let conditions: Vec<Value> = conditions
         .as_array()
@@ -130,6 +132,15 @@ fn after(case: &Value, plan: &Value, kind: &str) -> BTreeMap<String, Value> {
     all
 }
 
+/// Whether a Pod is not ready for another reason than its containers: it waits, and OpenKruise changes it (DIFF-37).
+fn is_absent(pod: &Value) -> bool {
+    let mut conditions = json::items(pod, &["status", "conditions"]).iter();
+    let is_unready =
+        conditions.any(|it| json::text(it, &["type"]) == "Ready" && json::text(it, &["status"]) == "False");
+    let statuses = json::items(pod, &["status", "containerStatuses"]);
+    json::text(pod, &["status", "phase"]) == "Running" && is_unready && statuses.iter().all(|it| it["ready"] == true)
+}
+
 /// Compares the Pods with the recorded ones. A recording has all Pods that changed, or all Pods.
 fn compare_pods(
     expected: &Value,
@@ -144,6 +155,9 @@ fn compare_pods(
         .map(|pod| (json::text(pod, &["name"]).to_owned(), pod))
         .collect();
     for (name, pod) in &recorded {
+        if is_absent(&pods[name]) {
+            continue;
+        }
         let mut seen = of_pod(&pods[name]);
         for (key, value) in seen["annotations"].as_object_mut().expect("annotations") {
             if key.contains("sidecarset.kruise.io/") && value.as_str() == Some(version) {

@@ -20,8 +20,10 @@ use crate::controller::{Controller as _, Done, Failure};
 use crate::problem::WriteProblem;
 
 /// How long a Pod waits for a PodDisruptionBudget until its eviction is tried again, in seconds. Each further try doubles
-/// it, up to the longest time.
-const FIRST_WAIT: u64 = 10;
+/// it, up to the longest time. It begins anew when another Pod becomes ready, because the budget may allow more then.
+const FIRST_WAIT: u64 = 5;
+/// How long to wait after a Pod became ready, in seconds: the API server may count it a moment later.
+const COUNTED: i64 = 1;
 const LONGEST_WAIT: u64 = 60;
 /// How long a Pod with several budgets waits, in seconds.
 const SEVERAL_WAIT: u64 = 120;
@@ -37,6 +39,8 @@ pub(super) struct Evictions {
     pub(super) going: BTreeSet<String>,
     /// The Pods that wait for a PodDisruptionBudget, by UID.
     waiting: BTreeMap<String, Waiting>,
+    /// The ready Pods, by UID.
+    ready: BTreeSet<String>,
     /// Whether new Pods of workloads get the version.
     pub(super) answers: Answers,
     /// When workloads that lack Pods were last read, and the problem if they could not be.
@@ -47,17 +51,29 @@ pub(super) struct Evictions {
 
 /// A Pod that waits for a PodDisruptionBudget.
 struct Waiting {
+    namespace: String,
     until: Timestamp,
     tries: u32,
     held: Held,
 }
 
 impl Evictions {
-    /// Forgets the Pods that have gone.
-    pub(super) fn observe<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
-        let active: BTreeSet<&str> = pods.filter(|pod| pod.is_active()).map(|pod| pod.metadata.uid.as_str()).collect();
-        self.going.retain(|uid| active.contains(uid.as_str()));
-        self.waiting.retain(|uid, _| active.contains(uid.as_str()));
+    /// Forgets the Pods that have gone, and has evictions tried again in namespaces where a Pod has become ready.
+    pub(super) fn observe<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>, now: Timestamp) {
+        let active: BTreeMap<&str, &Pod> =
+            pods.filter(|pod| pod.is_active()).map(|pod| (pod.metadata.uid.as_str(), pod)).collect();
+        self.going.retain(|uid| active.contains_key(uid.as_str()));
+        self.waiting.retain(|uid, _| active.contains_key(uid.as_str()));
+        let ready = active.iter().filter(|(_, pod)| pod.state.is_ready);
+        let ready: BTreeMap<&str, &str> = ready.map(|(uid, pod)| (*uid, pod.metadata.namespace.as_str())).collect();
+        let new = ready.iter().filter(|(uid, _)| !self.ready.contains(**uid));
+        let namespaces: BTreeSet<&str> = new.map(|(_, namespace)| *namespace).collect();
+        let waiting = self.waiting.values_mut().filter(|waiting| !waiting.held.has_several_budgets);
+        for waiting in waiting.filter(|waiting| namespaces.contains(waiting.namespace.as_str())) {
+            let soon = Timestamp(now.0.saturating_add(COUNTED));
+            (waiting.until, waiting.tries) = (waiting.until.min(soon), 0);
+        }
+        self.ready = ready.into_keys().map(str::to_owned).collect();
     }
 
     /// Returns what people were told and still holds.
@@ -99,7 +115,8 @@ impl Evictions {
         };
         let wait = i64::try_from(wait.max(after.unwrap_or_default().as_secs())).unwrap_or(i64::MAX);
         let until = Timestamp(now.0.saturating_add(wait));
-        let waiting = Waiting { until, tries: tries.saturating_add(1), held };
+        let namespace = pod.metadata.namespace.clone();
+        let waiting = Waiting { namespace, until, tries: tries.saturating_add(1), held };
         self.waiting.insert(pod.metadata.uid.clone(), waiting);
     }
 }

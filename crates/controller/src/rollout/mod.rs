@@ -8,6 +8,7 @@ mod evict;
 mod failure;
 mod lacking;
 pub(crate) mod metrics;
+mod nodes;
 mod pods;
 mod probe;
 mod recreate;
@@ -21,6 +22,7 @@ mod sources;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -28,8 +30,9 @@ use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::bundle::CONDITION as IN_BUNDLE;
 use pillion_plan::condition::Condition;
-use pillion_rollout::consistency::{Judged, is_candidate};
+use pillion_rollout::consistency::{Judged, has_all_sidecars, is_injected};
 use pillion_rollout::counts::Counts;
 use pillion_rollout::deadline::Clock;
 use pillion_rollout::decide::{self, Next, decide};
@@ -37,15 +40,16 @@ use pillion_rollout::evicted::Evicted;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
 use pillion_rollout::method::UpgradeMethod;
-use pillion_rollout::observed::Observed;
+use pillion_rollout::observed::{BundleState, Observed};
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::rollback::{self, Rollback};
 use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, READY, Report};
-use pillion_rollout::target::Target;
+use pillion_rollout::target::{Surroundings, Target};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -53,6 +57,7 @@ use tokio::time::timeout;
 use self::evict::Evictions;
 use self::lacking::Lacking;
 use self::metrics::RolloutMetrics;
+use self::nodes::Nodes;
 use self::pods::InjectedPod;
 use self::register::Registered;
 use self::rival::Rival;
@@ -84,6 +89,7 @@ pub struct SidecarSetRollout {
     effects: Effects,
     metrics: RolloutMetrics,
     pods: Watched<InjectedPod>,
+    nodes: Nodes,
     rival: Rival,
     /// Says that OpenKruise's manager is at work.
     standing: Watching,
@@ -143,8 +149,19 @@ struct Rollout<'a> {
     pods: Vec<Arc<InjectedPod>>,
     /// The number of Pods of the SidecarSet.
     members: usize,
+    /// The Pods that were injected with the SidecarSet and have other containers of it than the version.
+    reshaped: Vec<Arc<InjectedPod>>,
     /// The evictions that are not replaced yet.
     evicted: Evicted,
+}
+
+/// The versions of a SidecarSet in one round.
+struct Versions<'a> {
+    registered: &'a Registered,
+    /// The stored ones, ascending.
+    revisions: &'a [&'a Revision],
+    rollback: Option<&'a Rollback<'a>>,
+    bundle: BundleState,
 }
 
 impl Controller for SidecarSetRollout {
@@ -158,12 +175,14 @@ impl Controller for SidecarSetRollout {
 
     async fn start(context: Context, options: Options) -> Self {
         let pods = context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::of);
+        let nodes = Nodes::watch(&context);
         let rival = Rival::watch(&context, options.openkruise_lease);
         let standing = context.store.remark(Self::NAME.to_owned());
         standing.done();
         context.store.sidecar_sets().listed().await;
         context.store.namespaces().listed().await;
         pods.listed().await;
+        nodes.listed().await;
         rival.listed().await;
         let effects = context.effects(Self::NAME);
         let metrics = RolloutMetrics::new(&context.metrics);
@@ -172,6 +191,7 @@ impl Controller for SidecarSetRollout {
             effects,
             metrics,
             pods,
+            nodes,
             rival,
             standing,
             wakes: OnceLock::new(),
@@ -188,6 +208,7 @@ impl Controller for SidecarSetRollout {
             let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
             Keys::Many(names.into_iter().map(str::to_owned).collect())
         });
+        self.nodes.wake(wakes);
         wakes.follow(self.context.settings.clone());
         // This fails only if it is called twice.
         let _ = self.wakes.set(wakes.clone());
@@ -257,6 +278,7 @@ impl Controller for SidecarSetRollout {
             rights::namespaces(),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets"], WATCH, "The SidecarSets."),
             Right::new(Scope::Cluster, "apps.kruise.io", &["sidecarsets/status"], &["patch"], status),
+            Right::new(Scope::Cluster, "", &["nodes"], WATCH, "Whether a node is ready: its Pods wait until it is."),
             Right::new(Scope::Cluster, "", &["pods"], &["get", "list", "watch", "patch"], pods),
             Right::new(Scope::Cluster, "", &["pods/status", "pods/resize"], &["patch"], ""),
             Right::new(Scope::Cluster, "", &["pods/eviction"], &["create"], evictions),
@@ -322,17 +344,21 @@ impl SidecarSetRollout {
             Ok(in_force) => in_force,
             Err(text) => return self.stalled(object, "InvalidRevision", text, state).await,
         };
+        let bundle = if in_force.is_none() { bundle_state(object, &resource, &version) } else { BundleState::Current };
         let version = in_force.as_ref().map_or(&version, |in_force| &in_force.version);
-        let mut target = Target::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
+        let surroundings = Surroundings { now: self.context.clock.now(), unready_nodes: self.nodes.unready() };
+        let target = Target::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
+        let mut target = target.within(surroundings);
         if let Some(in_force) = &in_force {
             target = target.back_from(in_force.back.failed.annotation(names::HASH));
         }
-        let pods = match self.pods_of(&target) {
+        let (pods, reshaped) = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
         };
         let members = pods.len();
-        let mut rollout = Rollout { resource: &resource, object, target, pods, members, evicted: Evicted::default() };
+        let evicted = Evicted::default();
+        let mut rollout = Rollout { resource: &resource, object, target, pods, members, reshaped, evicted };
         let registered = match &in_force {
             None => self.register(&rollout, sources).await?,
             Some(in_force) => self.keep(&rollout, &revisions, &in_force.back).await?,
@@ -342,7 +368,8 @@ impl SidecarSetRollout {
         let Some(look_again) = self.prepare_evictions(&mut rollout, sources, latest, state).await? else {
             return Ok(Done::LookAgain(LISTING));
         };
-        let done = self.round(&rollout, (&registered, &revisions), in_force.as_ref(), sources, state).await?;
+        let versions = Versions { registered: &registered, revisions: &revisions, rollback: in_force.as_ref(), bundle };
+        let done = self.round(&rollout, versions, sources, state).await?;
         Ok(done.or_sooner(look_again))
     }
 
@@ -350,11 +377,11 @@ impl SidecarSetRollout {
     async fn round(
         &self,
         rollout: &Rollout<'_>,
-        (registered, revisions): (&Registered, &[&Revision]),
-        rollback: Option<&Rollback<'_>>,
+        versions: Versions<'_>,
         sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
+        let Versions { registered, revisions, rollback, bundle } = versions;
         let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         state.uncertain.retain(|uid, version| {
             pods.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
@@ -366,6 +393,8 @@ impl SidecarSetRollout {
             pods: &pods,
             members: rollout.members,
             uncertain: &state.uncertain,
+            reshaped: rollout.reshaped.len(),
+            bundle,
             held: &state.evictions.held(),
             revision: &registered.revision,
             revisions,
@@ -410,7 +439,7 @@ impl SidecarSetRollout {
         let Some(status_is_due) = reported else { return Ok(Done::after_write(false)) };
         let clock = clock.filter(|_| stopped.is_none());
         let left = clock.and_then(|(clock, deadline)| clock.left(deadline, self.context.clock.now()));
-        let kept = self.foresee(&rollout.target, &pods, judged);
+        let kept = self.foresee(rollout, &pods, judged);
         let (upgraded, evicted) = by_method(&round);
         let pod = |chosen: &Chosen| pods.get(chosen.pod).map(|pod| &pod.metadata);
         let chosen = upgraded.iter().chain(&evicted).filter_map(pod);
@@ -433,18 +462,26 @@ impl SidecarSetRollout {
     }
 
     /// Tells a preview which Pods keep their version (ROLL-69). Returns how many there are.
-    fn foresee(&self, target: &Target<'_>, seen: &[&Pod], judged: &[Judged]) -> usize {
+    fn foresee(&self, rollout: &Rollout<'_>, seen: &[&Pod], judged: &[Judged]) -> usize {
         if !self.effects.is_preview() {
             return 0;
         }
-        let left = left(target, seen, judged);
-        let kept = left.len();
-        for (position, why) in left {
-            let Some(Metadata { namespace, name, .. }) = seen.get(position).map(|pod| &pod.metadata) else { continue };
-            let text = format!("Pod \"{name}\" keeps its version of SidecarSet \"{}\": {why}", target.name());
+        let set = rollout.target.name();
+        let keeps = |pod: &Pod, why: &dyn fmt::Display| {
+            let Metadata { namespace, name, .. } = &pod.metadata;
+            let text = format!("Pod \"{name}\" keeps its version of SidecarSet \"{set}\": {why}");
             self.effects.never(Some(namespace), text);
+        };
+        let left = left(&rollout.target, seen, judged);
+        for (position, why) in &left {
+            if let Some(pod) = seen.get(*position) {
+                keeps(pod, why);
+            }
         }
-        kept
+        for pod in &rollout.reshaped {
+            keeps(&pod.0, &"it has other containers of the SidecarSet, and must be created again");
+        }
+        left.len().saturating_add(rollout.reshaped.len())
     }
 
     /// Changes the Pods of a round. The answer to each write decides about the next one: an error ends the round, and after
@@ -484,15 +521,15 @@ impl SidecarSetRollout {
         if is_of_settings { Version::OfSettings } else { sources.version(resource) }
     }
 
-    /// Returns the Pods of a SidecarSet (ROLL-10).
+    /// Returns the Pods of a SidecarSet (ROLL-10), and those that were injected with it and have other containers.
     ///
     /// # Errors
     /// A selector cannot be read.
-    fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
+    fn pods_of(&self, target: &Target<'_>) -> Result<(Vec<Arc<InjectedPod>>, Vec<Arc<InjectedPod>>), String> {
         let mut is_selected = self.selection(target.version)?;
         let mut pods = self.pods.group(target.name());
-        pods.retain(|pod| is_selected(&pod.0) && is_candidate(target, &pod.0));
-        Ok(pods)
+        pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));
+        Ok(pods.into_iter().partition(|pod| has_all_sidecars(target, &pod.0)))
     }
 
     /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.
@@ -582,6 +619,22 @@ impl SidecarSetRollout {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns whether the version that new Pods get is that of the SidecarSet.
+fn bundle_state(object: &Value, resource: &SidecarSet, version: &SidecarSet) -> BundleState {
+    if prepared(resource).hash() == version.hash() {
+        return BundleState::Current;
+    }
+    let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64);
+    let is_refused = |condition: &&Value| {
+        let observed = json::at(condition, &["observedGeneration"]).and_then(Value::as_i64);
+        json::text(condition, &["type"]) == IN_BUNDLE
+            && json::text(condition, &["status"]) == "False"
+            && observed == generation
+    };
+    let refused = json::items(object, &["status", "conditions"]).iter().find(is_refused);
+    if refused.is_some() { BundleState::Refused } else { BundleState::Behind }
 }
 
 /// Returns the chosen Pods that are upgraded as they run, and those that are evicted.

@@ -49,8 +49,7 @@ impl Projection for InjectedPod {
         facets.set(
             Facets::CONTENT,
             !is_alike(&before.metadata, &now.metadata)
-                || (before.is_assigned, &before.containers, &before.natives)
-                    != (now.is_assigned, &now.containers, &now.natives),
+                || (&before.node, &before.containers, &before.natives) != (&now.node, &now.containers, &now.natives),
         );
         facets.set(Facets::READINESS, before.state != now.state);
         facets

@@ -11,6 +11,7 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::evicted::{self, Evicted};
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::method::Obstacle;
+use pillion_rollout::owner::recreates;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::recreation::Recreation;
 use serde_json::Value;
@@ -82,10 +83,14 @@ impl SidecarSetRollout {
             return Ok(None);
         }
         let now = self.context.clock.now();
-        let lacking = lacking.all();
+        let mut lacking = lacking.all();
+        // A Pod with other containers needs a new one, as a Pod without any does.
+        let (recreated, others) = rollout.reshaped.drain(..).partition(|pod| is_recreated(&pod.0));
+        rollout.reshaped = others;
+        lacking.extend::<Vec<_>>(recreated);
         let known = self.pods.group(rollout.target.name());
         let all = || known.iter().chain(&lacking).map(|pod| &pod.0);
-        state.evictions.observe(all());
+        state.evictions.observe(all(), now);
         state.evictions.answers.keep(&rollout.target, rollout.object, now);
         for text in state.evictions.told() {
             // It still holds, so it is told once.
@@ -197,6 +202,11 @@ impl SidecarSetRollout {
         rollout.pods.extend(added);
         Ok(is_complete)
     }
+}
+
+/// Whether a controller creates a Pod anew (ROLL-66).
+fn is_recreated(pod: &Pod) -> bool {
+    pod.metadata.owner.as_deref().is_some_and(|owner| recreates(&owner.api_version, &owner.kind))
 }
 
 /// Returns how many Pods of the SidecarSet a workload wants: none if the SidecarSet does not select its Pods any more.

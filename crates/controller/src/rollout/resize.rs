@@ -4,13 +4,14 @@
 use kube::core::Request;
 use pillion_kubernetes::outcome::Reason;
 use pillion_plan::Step;
-use pillion_rollout::method::{Obstacle, UpgradeMethod};
+use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::resize;
+use pillion_rollout::upgrade::images_precede_resize;
 use serde_json::Value;
 
 use super::metrics::Outcome;
-use super::round::Written;
+use super::round::{Part, Written};
 use super::{Rollout, SidecarSetRollout, State};
 use crate::controller::{Controller as _, Failure};
 use crate::problem::WriteProblem;
@@ -41,11 +42,14 @@ impl SidecarSetRollout {
             return self.send(rollout, &object, &step).await;
         }
         let seen = decoded(&object)?;
-        if resize::is_complete(&rollout.target, &seen) {
-            self.upgrade_one(rollout, &seen, UpgradeMethod::Resize, revision, state).await
+        let part = if resize::is_complete(&rollout.target, &seen) {
+            Part::AfterResize
+        } else if images_precede_resize(&rollout.target, &seen) {
+            Part::Images
         } else {
-            Ok(Written::Done)
-        }
+            return Ok(Written::Done);
+        };
+        self.upgrade_one(rollout, &seen, part, revision, state).await
     }
 
     /// Asks the API server to resize a Pod.
@@ -109,21 +113,27 @@ impl SidecarSetRollout {
 
     /// Tells people once why the resizes of Pods cannot be carried out.
     pub(super) async fn tell_failed_resizes(&self, rollout: &Rollout<'_>, pods: &[usize], state: &mut State) {
-        let failed = pods.iter().filter_map(|position| {
+        let refused = pods.iter().filter_map(|position| {
             let pod = &rollout.pods.get(*position)?.0;
             match rollout.target.upgrade_method(pod).err()? {
-                it @ (Obstacle::ResizeRefused { .. } | Obstacle::ResizeInfeasible { .. }) => Some((pod, it)),
+                it @ (Obstacle::ResizeRefused { .. } | Obstacle::ResizeInfeasible { .. }) => {
+                    Some((pod, it.to_string()))
+                }
                 _ => None,
             }
         });
-        let failed: Vec<(&Pod, Obstacle)> = failed.collect();
+        let failing = rollout.pods.iter().filter_map(|pod| {
+            let error = resize::error(&rollout.target, &pod.0)?;
+            Some((&pod.0, format!("its resize fails, and the kubelet tries again: {error}")))
+        });
+        let failed: Vec<(&Pod, String)> = refused.chain(failing).collect();
         let Some((pod, obstacle)) = failed.first() else { return };
         let Metadata { namespace, name, .. } = &pod.metadata;
         let more = match failed.len().saturating_sub(1) {
             0 => String::new(),
-            more => format!(" ({more} more Pods cannot be resized)"),
+            more => format!(" ({more} more Pods are not resized)"),
         };
-        let text = format!("Pod \"{namespace}/{name}\" cannot be upgraded: {obstacle}{more}");
+        let text = format!("Pod \"{namespace}/{name}\" is not upgraded: {obstacle}{more}");
         if state.journal.is_news(&text) {
             self.context.events.warning(rollout.object, "Upgrade", "ResizeFailed", text).await;
         }

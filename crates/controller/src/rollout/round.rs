@@ -26,6 +26,17 @@ pub(super) fn is_told(pod: &Pod, name: &str) -> bool {
     upgradable::read(pod).is_ok_and(|entries| entries.contains_key(name))
 }
 
+/// The part of an upgrade that a write carries out.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// The images, while the kubelet carries out the resize (ROLL-65).
+    Images,
+    /// What follows when the resize is complete.
+    AfterResize,
+}
+
 /// What became of a write to a Pod.
 pub(super) enum Written {
     Done,
@@ -59,7 +70,7 @@ impl SidecarSetRollout {
             }
             let written = match way {
                 UpgradeMethod::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
-                UpgradeMethod::InPlace => self.upgrade_one(rollout, &pod.0, way, revision, state).await?,
+                UpgradeMethod::InPlace => self.upgrade_one(rollout, &pod.0, Part::Whole, revision, state).await?,
                 // `evict` takes these.
                 UpgradeMethod::Recreate => continue,
             };
@@ -77,7 +88,7 @@ impl SidecarSetRollout {
         &self,
         rollout: &Rollout<'_>,
         pod: &Pod,
-        way: UpgradeMethod,
+        part: Part,
         revision: &str,
         state: &mut State,
     ) -> Result<Written, Failure> {
@@ -91,12 +102,16 @@ impl SidecarSetRollout {
         let Some(current) = self.pods.get(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
             return Ok(Written::Overtaken);
         };
-        let upgrade = if way == UpgradeMethod::Resize { upgrade::after_resize } else { upgrade::upgrade };
-        let edit = upgrade(&rollout.target, &current.0, revision, self.context.clock.now());
+        let (target, current, now) = (&rollout.target, &current.0, self.context.clock.now());
+        let edit = match part {
+            Part::Whole => upgrade::upgrade(target, current, revision, now),
+            Part::Images => Ok(upgrade::images(target, current, now)),
+            Part::AfterResize => upgrade::after_resize(target, current, revision, now),
+        };
         let edit = edit.map_err(|reasons| unpatchable(pod, &reasons))?;
         let why = if edit.changes_images() { "new images" } else { "it has the images already" };
         let cause = Cause { sidecar_set: set, outcome: Outcome::Upgraded, why };
-        let written = self.write(&current.0, &edit, cause, state).await?;
+        let written = self.write(current, &edit, cause, state).await?;
         unreadable.map_or(Ok(written), |error| Err(Failure::new(error.to_string())))
     }
 

@@ -1,6 +1,8 @@
 //! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
 
 pub mod condition;
+pub mod container_status;
+pub(crate) mod in_place;
 pub mod resize;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 pub use self::condition::{Condition, Time, UPGRADABLE};
+pub use self::container_status::{ContainerState, ContainerStatus, Trouble};
+use self::in_place::InPlace;
 use self::resize::{Begun, ResizeConditions, Resources};
 
 /// A Pod.
@@ -21,8 +25,8 @@ use self::resize::{Begun, ResizeConditions, Resources};
 pub struct Pod {
     /// Its metadata.
     pub metadata: Metadata,
-    /// Whether it is assigned to a node.
-    pub is_assigned: bool,
+    /// The node that it is assigned to; empty if there is none yet.
+    pub node: String,
     /// `spec.containers`, in their order.
     pub containers: Vec<Container>,
     /// The native sidecars that were injected.
@@ -38,6 +42,7 @@ struct Recorded {
     hashes: OnceLock<Records>,
     hashes_without_image: OnceLock<Records>,
     resizes: OnceLock<BTreeMap<String, Begun>>,
+    in_place: OnceLock<InPlace>,
 }
 
 /// They follow from the annotations, which are compared.
@@ -188,98 +193,6 @@ pub struct Status {
     init_container_statuses: Vec<ContainerStatus>,
 }
 
-/// The status of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus {
-    /// The name of the container.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub name: String,
-    /// The image that it runs.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub image: String,
-    /// The id of that image, as the container runtime has it.
-    #[serde(rename = "imageID", deserialize_with = "nullable::or_default")]
-    pub image_id: String,
-    /// Whether it is ready.
-    #[serde(rename = "ready", deserialize_with = "nullable::or_default")]
-    pub is_ready: bool,
-    /// How often it was started again.
-    #[serde(rename = "restartCount", deserialize_with = "nullable::or_default")]
-    pub restarts: i64,
-    /// Whether it has the cpu and memory of the spec.
-    #[serde(skip)]
-    pub has_resources: bool,
-    /// `resources`, until they are compared with the spec.
-    resources: Option<Box<Resources>>,
-    /// Why it does not run, if it waits for more than its usual start.
-    #[serde(rename = "state", deserialize_with = "trouble")]
-    pub trouble: Option<Trouble>,
-}
-
-/// Why a container does not run (ROLL-61). Reasons that alternate are one trouble, so that no Pod wakes its SidecarSets
-/// each time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
-    /// It ends again and again.
-    Crash,
-    /// Its image cannot be pulled.
-    Image,
-    /// It cannot be created or started.
-    Start,
-}
-
-impl Trouble {
-    /// Returns the trouble that the kubelet calls by this reason; `None` for the reasons of a usual start.
-    pub fn from_reason(reason: &str) -> Option<Self> {
-        match reason {
-            "CrashLoopBackOff" => Some(Self::Crash),
-            "ErrImagePull"
-            | "ImagePullBackOff"
-            | "InvalidImageName"
-            | "ErrImageNeverPull"
-            | "ImageInspectError"
-            | "RegistryUnavailable"
-            | "SignatureValidationFailed" => Some(Self::Image),
-            "CreateContainerConfigError"
-            | "CreateContainerError"
-            | "RunContainerError"
-            | "PreCreateHookError"
-            | "PreStartHookError"
-            | "PostStartHookError" => Some(Self::Start),
-            _ => None,
-        }
-    }
-
-    /// Returns what the container does, as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Crash => "crashes",
-            Self::Image => "has an image that cannot be pulled",
-            Self::Start => "cannot be started",
-        }
-    }
-}
-
-/// The `state` of a container.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainerState {
-    waiting: Option<Waiting>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Waiting {
-    #[serde(deserialize_with = "nullable::or_default")]
-    reason: String,
-}
-
-fn trouble<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trouble>, D::Error> {
-    let state = Option::<ContainerState>::deserialize(deserializer)?;
-    Ok(state.and_then(|state| Trouble::from_reason(&state.waiting?.reason)))
-}
-
 /// The state of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodState {
@@ -289,6 +202,8 @@ pub struct PodState {
     pub is_ready: bool,
     /// Since when, if it is true and has a time.
     pub ready_since: Option<Time>,
+    /// Since when the condition `Ready` is false, if it is and has a time.
+    pub unready_since: Option<Time>,
     /// `status.containerStatuses`.
     pub containers: Vec<ContainerStatus>,
     /// Those of `status.initContainerStatuses` that are about injected native sidecars.
@@ -334,6 +249,8 @@ impl From<Status> for PodState {
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             if condition.type_ == "Ready" && condition.status == "True" {
                 (state.is_ready, state.ready_since) = (true, condition.last_transition_time);
+            } else if condition.type_ == "Ready" {
+                state.unready_since = condition.last_transition_time;
             } else if condition.type_ == UPGRADABLE {
                 state.upgradable = Some((index, condition));
             } else {
@@ -373,8 +290,7 @@ impl Pod {
         let of_natives = natives.iter_mut().map(|native| &mut native.container);
         compare_resources(containers.iter_mut(), &mut state.containers);
         compare_resources(of_natives, &mut state.natives);
-        let is_assigned = !node_name.is_empty();
-        Self { metadata, is_assigned, containers, natives, state, recorded: Recorded::default() }
+        Self { metadata, node: node_name, containers, natives, state, recorded: Recorded::default() }
     }
 
     /// Whether the Pod has not ended and is not being deleted.
@@ -402,6 +318,11 @@ impl Pod {
     /// Returns a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata.labels.get(key).map(String::as_str)
+    }
+
+    /// Returns what the Pod records about upgrades of its images (ROLL-20, ROLL-42).
+    pub(crate) fn in_place(&self) -> &InPlace {
+        self.recorded.in_place.get_or_init(|| InPlace::parse(&self.metadata.annotations))
     }
 
     /// Returns the resizes that have begun and are not complete, by SidecarSet (ROLL-65).

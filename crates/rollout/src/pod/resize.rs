@@ -7,7 +7,7 @@ use pillion_kubernetes::nullable;
 use pillion_kubernetes::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{Condition, Time};
 
 /// The annotation with the resizes of a Pod that have begun: an object keyed by the names of SidecarSets.
 pub const STATE: &str = "pillion.dev/sidecarset-resize-state";
@@ -36,8 +36,17 @@ pub(crate) fn read(text: &str) -> BTreeMap<String, Begun> {
 pub struct ResizeConditions {
     /// The condition `PodResizePending`, if it is true.
     pub pending: Option<Box<Pending>>,
-    /// Whether the condition `PodResizeInProgress` is true.
-    pub is_in_progress: bool,
+    /// The condition `PodResizeInProgress`, if it is true: the kubelet has accepted the resize and carries it out.
+    pub in_progress: Option<Box<InProgress>>,
+}
+
+/// A resize that the kubelet carries out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InProgress {
+    /// The kubelet's text, if it failed and is tried again (`Error`).
+    pub error: Option<String>,
+    /// Since when the condition is true.
+    pub since: Option<Time>,
 }
 
 /// A resize that the kubelet has not begun.
@@ -63,7 +72,10 @@ impl ResizeConditions {
                 let is_infeasible = condition.reason == "Infeasible";
                 self.pending = Some(Box::new(Pending { is_infeasible, generation, message: condition.message }));
             }
-            "PodResizeInProgress" => self.is_in_progress = true,
+            "PodResizeInProgress" => {
+                let error = (condition.reason == "Error").then_some(condition.message);
+                self.in_progress = Some(Box::new(InProgress { error, since: condition.last_transition_time }));
+            }
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
-    Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 }
+    Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() }
 }
 
 fn clock(updated: usize, updated_ready: usize, pace: Pace) -> Clock {

@@ -14,7 +14,7 @@ use super::{NOW, cold, pod, read, sidecar_set, stored};
 use crate::deadline::{Clock, Pace};
 use crate::decide::{Decision, Next, Report, decide};
 use crate::history::Revision;
-use crate::observed::Observed;
+use crate::observed::{BundleState, Observed};
 use crate::round::Round;
 use crate::target::Target;
 
@@ -55,6 +55,8 @@ fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed
         target: &target,
         pods: &[&pod],
         members: 1,
+        reshaped: 0,
+        bundle: BundleState::Current,
         uncertain: &BTreeMap::default(),
         held: &[],
         revision: revisions[1],

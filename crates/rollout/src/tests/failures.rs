@@ -37,9 +37,15 @@ fn record(back: Option<&str>) -> Failed {
 /// Returns a Pod with this version; the container named like the sidecar waits for this reason.
 fn waiting(set: &SidecarSet, container: usize, reason: &str) -> Pod {
     let record = json!({"logs": {"hash": set.hash()}}).to_string();
-    let at = format!("/status/containerStatuses/{container}/state");
-    let state = json!({"waiting": {"reason": reason}});
-    read(&pod(set, &[("/metadata/annotations/kruise.io~1sidecarset-hash", json!(record)), (at.as_str(), state)]))
+    let [state, last] = ["state", "lastState"].map(|key| format!("/status/containerStatuses/{container}/{key}"));
+    read(&pod(
+        set,
+        &[
+            ("/metadata/annotations/kruise.io~1sidecarset-hash", json!(record)),
+            (state.as_str(), json!({"waiting": {"reason": reason}})),
+            (last.as_str(), json!({"terminated": {"exitCode": 1}})),
+        ],
+    ))
 }
 
 #[rstest]
@@ -53,7 +59,7 @@ fn waiting(set: &SidecarSet, container: usize, reason: &str) -> Pod {
 #[case::nothing("", None)]
 fn roll61_the_reason_why_a_container_waits_is_read(#[case] reason: &str, #[case] expected: Option<Trouble>) {
     let set = version("agent:v2", &json!({}));
-    assert_eq!(waiting(&set, 0, reason).status("agent").unwrap().trouble, expected);
+    assert_eq!(waiting(&set, 0, reason).status("agent").unwrap().state.trouble, expected);
 }
 
 #[rstest]
@@ -64,7 +70,7 @@ fn roll61_the_reason_why_a_container_waits_is_read(#[case] reason: &str, #[case]
 fn roll61_other_states_are_no_trouble(#[case] state: Value) {
     let set = version("agent:v2", &json!({}));
     let pod = read(&pod(&set, &[("/status/containerStatuses/0/state", state)]));
-    assert_eq!(pod.status("agent").unwrap().trouble, None);
+    assert_eq!(pod.status("agent").unwrap().state.trouble, None);
 }
 
 fn fails(set: &SidecarSet, pods: &[Pod], revisions: &[&Revision]) -> Option<String> {
@@ -159,7 +165,11 @@ fn with(set: &SidecarSet, is_ready: bool) -> Pod {
     let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
     read(&pod(
         set,
-        &[("/metadata/annotations/kruise.io~1sidecarset-hash", json!(record)), ("/status/conditions/0", ready)],
+        &[
+            ("/metadata/annotations/kruise.io~1sidecarset-hash", json!(record)),
+            ("/status/conditions/0", ready),
+            ("/status/containerStatuses/1/ready", json!(is_ready)),
+        ],
     ))
 }
 
@@ -170,8 +180,12 @@ fn decided(target: &Target<'_>, pods: &[Pod]) -> Round {
 }
 
 fn upgrade(chosen: &[usize]) -> Round {
+    open(chosen, chosen.len())
+}
+
+fn open(chosen: &[usize], open: usize) -> Round {
     let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, method: UpgradeMethod::InPlace }).collect();
-    Round::Upgrade { not_upgradable: vec![], chosen }
+    Round::Upgrade { not_upgradable: vec![], chosen, open }
 }
 
 #[rstest]
@@ -196,7 +210,8 @@ fn roll62_pods_with_the_failed_version_go_back(
             _ => with(&old, true),
         })
         .collect();
-    assert_eq!(decided(&back(&restored, &failed, &failed), &pods), upgrade(expected));
+    let count = pods.iter().filter(|pod| pod.records().get("logs").is_some_and(|it| it.hash == failed.hash())).count();
+    assert_eq!(decided(&back(&restored, &failed, &failed), &pods), open(expected, count));
 }
 
 #[rstest]
@@ -213,7 +228,7 @@ fn roll62_the_strategy_may_stop_the_way_back(#[case] strategy: Value, #[case] ex
 #[case::all_are_back(json!({}), Round::Rest(Rest::Done), (3, 3, 3), 0, "RolledBack", [false, false, true])]
 #[case::others_keep_an_older_version(json!({}), upgrade(&[]), (3, 1, 1), 0, "RolledBack", [false, false, true])]
 #[case::some_cannot(
-    json!({}), Round::Upgrade { not_upgradable: vec![0, 1], chosen: vec![] }, (3, 1, 1), 2, "RolledBack",
+    json!({}), Round::Upgrade { not_upgradable: vec![0, 1], chosen: vec![], open: 0 }, (3, 1, 1), 2, "RolledBack",
     [false, false, true]
 )]
 #[case::paused(json!({"paused": true}), Round::Rest(Rest::Paused), (3, 1, 1), 2, "Paused", [false, false, false])]
@@ -237,7 +252,7 @@ fn roll62_conditions_tell_the_way_back_and_are_never_ready(
     let (restored, failed) = (version("agent:v1", &strategy), version("agent:v2", &strategy));
     let (one, two) = (stored(&restored, 1, None), stored(&failed, 2, None));
     let way = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
-    let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
+    let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
     let normal = Progress::after_round(&back(&restored, &failed, &failed), &round, counts);
     let progress = failed_progress::back(&way, &round, normal, (counts, left), "a note");
     assert_eq!(progress.reason, reason, "{progress:?}");
@@ -261,7 +276,7 @@ fn roll61_roll62_a_failure_says_what_failed_and_what_helps(
     let (one, two) =
         (stored(&version("agent:v1", &json!({})), 1, None), stored(&version("agent:v2", &json!({})), 2, None));
     let way = is_back.then(|| Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head });
-    let counts = Counts { matched: 3, updated: 1, ready: 1, updated_ready: 1, resizing: 0 };
+    let counts = Counts { matched: 3, updated: 1, ready: 1, updated_ready: 1, ..Counts::default() };
     let progress = failed_progress::failed(two.name(), &record(None), way.as_ref(), is_wanted, counts);
     assert_eq!((progress.reason, progress.is_stalled), ("ProgressDeadlineExceeded", true));
     for part in [two.name(), "2026-01-01T00:00:00Z", "no progress", "no further Pod is changed until spec", expected] {

@@ -1,5 +1,6 @@
 //! Tests of the rules, with SidecarSets and Pods as clusters have them.
 
+mod absences;
 mod deadline;
 mod decisions;
 mod evictions;
@@ -13,6 +14,7 @@ mod reports;
 mod resizes;
 mod revisions;
 mod rounds;
+mod running;
 mod upgrades;
 
 use pillion_kubernetes::time::Timestamp;

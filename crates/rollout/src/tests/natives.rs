@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::{NOW, STATE, after, pod, read, status};
 use crate::consistency::{Judged, is_candidate};
+use crate::method::UpgradeMethod;
 use crate::pod::Native;
-use crate::round::{Round, round};
+use crate::round::{Chosen, Round, round};
 use crate::target::Target;
 use crate::trouble;
 use crate::upgrade::upgrade;
@@ -106,9 +107,10 @@ fn roll63_native_sidecars_count_for_the_state_of_a_pod(
 }
 
 #[rstest]
-#[case::it_runs("1", true)]
-#[case::another_runs("2", false)]
-fn roll63_digests_of_native_sidecars_are_compared(#[case] runs: &str, #[case] expected: bool) {
+#[case::it_runs("1", "3", true)]
+#[case::an_image_of_its_index_runs("2", "3", true)]
+#[case::that_before_runs("3", "3", false)]
+fn roll63_digests_of_native_sidecars_are_compared(#[case] runs: &str, #[case] before: &str, #[case] expected: bool) {
     let set = set("v2");
     let mut pod = running(&set);
     let digest = |name: &str, digit: &str| format!("{name}@sha256:{}", digit.repeat(64));
@@ -119,6 +121,9 @@ fn roll63_digests_of_native_sidecars_are_compared(#[case] runs: &str, #[case] ex
         pod["spec"][list][index]["image"] = json!(image);
         pod["status"][statuses][index]["imageID"] = json!(format!("docker-pullable://{image}"));
     }
+    let before = json!({"imageID": format!("docker-pullable://{}", digest("proxy", before))});
+    let state = json!({"logs": {"lastContainerStatuses": {"proxy": before}}});
+    pod["metadata"]["annotations"][STATE] = json!(state.to_string());
     pod["status"]["initContainerStatuses"][2]["imageID"] =
         json!(format!("docker-pullable://{}", digest("proxy", runs)));
     assert_eq!(Judged::judge(&target(&set, NATIVE), &read(&pod)).is_consistent, expected);
@@ -135,7 +140,7 @@ fn roll63_a_pod_without_the_native_sidecar_does_not_belong_to_the_sidecar_set() 
 }
 
 #[test]
-fn roll63_an_upgrade_of_a_native_sidecar_that_is_under_way_is_waited_for() {
+fn roll30_roll63_a_pod_whose_native_sidecar_is_not_restarted_yet_goes_first() {
     let set = set("v2");
     let target = target(&set, NATIVE);
     let mut pod = running(&set);
@@ -144,7 +149,14 @@ fn roll63_an_upgrade_of_a_native_sidecar_that_is_under_way_is_waited_for() {
     pod["status"]["initContainerStatuses"][2] = status("proxy", "proxy:v0");
     let seen = read(&pod);
     let judged = [Judged::judge(&target, &seen)];
-    assert_eq!(round(&target, &[&seen], &judged, |_| false), Round::Upgrade { not_upgradable: vec![], chosen: vec![] });
+    assert_eq!(
+        round(&target, &[&seen], &judged, |_| false),
+        Round::Upgrade {
+            not_upgradable: vec![],
+            chosen: vec![Chosen { pod: 0, method: UpgradeMethod::InPlace }],
+            open: 1
+        }
+    );
 }
 
 #[rstest]
@@ -159,6 +171,7 @@ fn roll61_native_sidecars_that_fail_count(#[case] name: &str, #[case] reason: &s
     for status in pod["status"]["initContainerStatuses"].as_array_mut().unwrap() {
         if status["name"] == name {
             status["state"] = json!({"waiting": {"reason": reason}});
+            status["lastState"] = json!({"terminated": {"exitCode": 1}});
         }
     }
     let pod = read(&pod);

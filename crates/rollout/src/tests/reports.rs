@@ -16,23 +16,27 @@ use crate::target::Target;
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
 
 fn judged(is_updated: bool, is_consistent: bool, is_ready: bool) -> Judged {
-    Judged { is_updated, is_consistent, is_ready, is_resizing: false }
+    Judged { is_updated, is_consistent, is_ready, ..Judged::default() }
 }
 
 #[test]
 fn roll15_pods_are_counted() {
     let all =
         [judged(true, true, true), judged(true, false, true), judged(false, true, true), judged(false, true, false)];
-    assert_eq!(Counts::count(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1, resizing: 0 });
+    assert_eq!(Counts::count(&all), Counts { matched: 4, updated: 2, ready: 2, updated_ready: 1, ..Counts::default() });
 }
 
 fn counts(matched: usize, updated: usize, updated_ready: usize) -> Counts {
-    Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 }
+    Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() }
 }
 
 fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
     let chosen = chosen.iter().map(|pod| Chosen { pod: *pod, method: UpgradeMethod::InPlace }).collect();
-    Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen }
+    Round::Upgrade { not_upgradable: not_upgradable.to_vec(), chosen, open: 2 }
+}
+
+fn nothing_open() -> Round {
+    Round::Upgrade { not_upgradable: Vec::new(), chosen: Vec::new(), open: 0 }
 }
 
 #[rstest]
@@ -46,6 +50,9 @@ fn upgrade(not_upgradable: &[usize], chosen: &[usize]) -> Round {
 #[case::partition(json!({"partition": 2}), upgrade(&[], &[]), counts(3, 1, 1), "PartitionReached", [true, false, false])]
 #[case::not_upgradable(json!({}), upgrade(&[0], &[]), counts(3, 1, 1), "NotUpgradablePods", [false, false, true])]
 #[case::reset(json!({}), Round::Reset(vec![0]), counts(3, 3, 3), "ResettingContainers", [false, true, false])]
+#[case::selector(json!({"selector": {"matchLabels": {"a": "b"}}}), nothing_open(), counts(3, 1, 1), "SelectorReached", [true, false, false])]
+#[case::nodes_are_away(json!({}), upgrade(&[], &[]), Counts { absent: 2, ..counts(3, 1, 1) }, "PodsAbsent", [false, true, false])]
+#[case::the_partition_is_not_reached(json!({"partition": 1, "maxUnavailable": 0}), upgrade(&[], &[]), counts(3, 1, 1), "NoPodSelected", [false, false, false])]
 #[case::nobody_is_selected(json!({}), upgrade(&[], &[]), counts(3, 1, 1), "NoPodSelected", [false, false, false])]
 fn roll15_conditions_tell_how_far_it_is(
     #[case] strategy: Value,

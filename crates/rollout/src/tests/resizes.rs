@@ -1,5 +1,6 @@
 //! Resizes of Pods (ROLL-65).
 
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::{Step, Subresource};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -19,8 +20,8 @@ use crate::pod::resize::STATE;
 use crate::resize;
 use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
-use crate::target::Target;
-use crate::upgrade::{after_resize, upgrade};
+use crate::target::{Surroundings, Target};
+use crate::upgrade::{after_resize, images, images_precede_resize, upgrade};
 
 const RESIZE: Upgrades =
     Upgrades { resize: true, recreate: false, native: false, progress_deadline: None, rollback: false };
@@ -97,6 +98,9 @@ fn act(target: &Target<'_>, pod: &mut Value) {
     } else if resize::is_complete(target, &read(pod)) {
         let seen = read(pod);
         applied(pod, &after_resize(target, &seen, "logs-2", NOW).unwrap().step(&seen));
+    } else if images_precede_resize(target, &read(pod)) {
+        let seen = read(pod);
+        applied(pod, &images(target, &seen, NOW).step(&seen));
     }
 }
 
@@ -253,9 +257,13 @@ fn roll65_a_resize_that_is_in_flight_counts_as_unavailable() {
     assert_eq!(progress.message, "0 of 3 Pods are updated, 0 of them are ready; resizes under way: 1");
     condition(&mut pods[0], "PodResizePending", "Deferred", 4);
     assert_eq!(chosen(&decided(&target, &pods)), [] as [usize; 0], "it waits");
-    kubelet(&mut pods[0]);
+    pods[0]["status"]["conditions"].as_array_mut().unwrap().pop();
     condition(&mut pods[0], "PodResizeInProgress", "", 4);
+    assert_eq!(chosen(&decided(&target, &pods)), [0], "the images do not wait");
+    act(&target, &mut pods[0]);
+    assert_eq!(pods[0]["spec"]["containers"][0]["image"], "agent:v2");
     assert_eq!(chosen(&decided(&target, &pods)), [] as [usize; 0], "it goes on");
+    assert!(!Judged::judge(&target, &read(&pods[0])).is_updated);
     kubelet(&mut pods[0]);
     assert_eq!(chosen(&decided(&target, &pods)), [0], "it is completed before another Pod is touched");
     act(&target, &mut pods[0]);
@@ -301,10 +309,16 @@ fn roll65_an_infeasible_resize_is_an_obstacle(
     );
     let round = decided(&resizing, &[pod, running(&old)]);
     let not_upgradable = if expected { vec![0] } else { vec![] };
-    let chosen = if expected { vec![Chosen { pod: 1, method: UpgradeMethod::Resize }] } else { vec![] };
+    let resized = |pod| vec![Chosen { pod, method: UpgradeMethod::Resize }];
+    let chosen = match (expected, type_) {
+        (true, _) => resized(1),
+        (false, "PodResizePending") => vec![],
+        // The kubelet has accepted it, so the images follow.
+        (false, _) => resized(0),
+    };
     assert_eq!(
         round,
-        Round::Upgrade { not_upgradable, chosen },
+        Round::Upgrade { not_upgradable, open: 2 - usize::from(expected), chosen },
         "it counts as not upgraded, and holds up no other Pod"
     );
 }
@@ -488,4 +502,23 @@ fn roll65_images_alone_change_in_place() {
     let seen = read(&pod);
     let now = after(&pod, &upgrade(&target, &seen, "logs-2", NOW).unwrap().step(&seen));
     assert_eq!(now["spec"]["containers"][0]["resources"], pod["spec"]["containers"][0]["resources"]);
+}
+
+#[rstest]
+#[case::at_once("Error", 0, None)]
+#[case::for_half_a_minute("Error", 30, Some("no room"))]
+#[case::it_goes_on("", 300, None)]
+fn roll65_a_resize_that_the_kubelet_does_not_get_done_is_told_after_half_a_minute(
+    #[case] reason: &str,
+    #[case] seconds: i64,
+    #[case] expected: Option<&str>,
+) {
+    let (old, new) = (version("agent:v1", &cpu("2"), &json!({})), version("agent:v1", &cpu("1"), &json!({})));
+    let now = Timestamp(NOW.0 + seconds);
+    let target = target(&new, &[&old, &new], RESIZE).within(Surroundings { now, ..Surroundings::default() });
+    let mut pod = running(&old);
+    act(&target, &mut pod);
+    condition(&mut pod, "PodResizeInProgress", reason, 4);
+    pod["status"]["conditions"][1]["lastTransitionTime"] = json!(NOW.to_string());
+    assert_eq!(resize::error(&target, &read(&pod)), expected);
 }

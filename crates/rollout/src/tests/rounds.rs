@@ -85,23 +85,34 @@ fn roll30_pods_of_which_more_than_images_changed_are_not_upgradable() {
     let round = decided(&set, &[other, outdated(&set)]);
     assert_eq!(
         round,
-        Round::Upgrade { not_upgradable: vec![0], chosen: vec![Chosen { pod: 1, method: UpgradeMethod::InPlace }] }
+        Round::Upgrade {
+            not_upgradable: vec![0],
+            chosen: vec![Chosen { pod: 1, method: UpgradeMethod::InPlace }],
+            open: 1
+        }
     );
 }
 
-#[test]
-fn roll30_a_pod_whose_last_upgrade_is_under_way_waits() {
-    let set = cold();
+/// Returns a Pod to which an earlier version was sent, and whose kubelet still reports the image before.
+fn in_flight(set: &SidecarSet) -> Value {
     let state = json!(r#"{"logs":{"lastContainerStatuses":{"agent":{"imageID":"docker://sha256:agent:v0"}}}}"#);
-    let mut changes = vec![
-        ("/metadata/annotations/kruise.io~1sidecarset-inplace-update-state", state),
-        ("/status/containerStatuses/0", status("agent", "agent:v0")),
-    ];
-    assert_eq!(chosen(&decided(&set, &[read(&pod(&set, &changes))])), [] as [usize; 0]);
-    let mut stopped = status("agent", "agent:v0");
-    stopped["ready"] = json!(false);
-    changes.push(("/status/containerStatuses/0", stopped));
-    assert_eq!(chosen(&decided(&set, &[read(&pod(&set, &changes))])), [0], "a container that is not ready is replaced");
+    pod(
+        set,
+        &[
+            ("/metadata/annotations/kruise.io~1sidecarset-inplace-update-state", state),
+            ("/status/containerStatuses/0", status("agent", "agent:v0")),
+        ],
+    )
+}
+
+#[test]
+fn roll30_a_pod_whose_last_upgrade_is_under_way_goes_first_and_counts() {
+    let set = cold();
+    let pods = [outdated(&set), read(&in_flight(&set)), outdated(&set)];
+    assert_eq!(chosen(&decided(&set, &pods)), [1], "an edit reaches it, and no second Pod is unavailable");
+    let set = sidecar_set(&json!({}), &json!({"maxUnavailable": 2}));
+    let pods = [outdated(&set), read(&in_flight(&set)), outdated(&set)];
+    assert_eq!(chosen(&decided(&set, &pods)), [1, 0]);
 }
 
 #[test]

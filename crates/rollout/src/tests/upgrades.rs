@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{HASH, NOW, STATE, WITHOUT_IMAGE, WORKING, after, cold, hot, paired, pod, read, sidecar_set, status};
 use crate::hot::is_reset_due;
 use crate::pod::Pod;
+use crate::pod::in_place::BEFORE;
 use crate::target::Target;
 use crate::upgradable;
 use crate::upgrade::{reset, upgrade};
@@ -109,7 +110,7 @@ fn roll43_diff23_metadata_is_patched_except_for_new_retain_keys(
     }
     let now = upgraded(&set, &pod(&set, &changes));
     let mut own = now["metadata"]["annotations"].as_object().unwrap().clone();
-    own.retain(|key, _| !key.contains("kruise.io/"));
+    own.retain(|key, _| !key.contains("kruise.io/") && key != BEFORE);
     assert_eq!(Value::Object(own), expected);
 }
 
@@ -279,4 +280,33 @@ fn sidecars_of_a_pod_that_lacks_one_are_left_alone() {
     let set = sidecar_set(&json!({"name": "other"}), &json!({}));
     let before = pod(&set, &[]);
     assert_eq!(images(&upgraded(&set, &before)), images(&before));
+}
+
+/// The second half crashes with the new version, and the SidecarSet goes back to the version of the first one.
+#[test]
+fn roll45_the_half_that_has_the_image_works() {
+    let set = hot();
+    let first = upgraded(&set, &paired(&set, &[]));
+    assert_eq!(first["spec"]["containers"][1], json!({"name": "agent-2", "image": "agent:v2"}));
+    let back = sidecar_set(
+        &json!({
+            "image": "agent:v1",
+            "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"},
+        }),
+        &json!({}),
+    );
+    let target = Target::new(&back, &back);
+    let mut crashing = first;
+    crashing["status"]["containerStatuses"][1] = status("agent-2", "agent:v2");
+    crashing["status"]["containerStatuses"][1]["ready"] = json!(false);
+    crashing["status"]["conditions"][0]["status"] = json!("False");
+    let now = upgraded(&back, &crashing);
+    assert_eq!(now["spec"]["containers"], crashing["spec"]["containers"], "no image changes");
+    assert_eq!(now["metadata"]["annotations"][WORKING], r#"{"agent":"agent-1"}"#);
+    assert_eq!(now["metadata"]["annotations"]["version.sidecarset.kruise.io/agent-1"], "7");
+    assert!(is_reset_due(&target, &read(&now)), "the broken half gets the empty image");
+    let seen = read(&now);
+    let reset = after(&now, &reset(&target, &seen, NOW).step(&seen));
+    assert_eq!(reset["spec"]["containers"][0]["image"], "agent:v1");
+    assert_eq!(reset["spec"]["containers"][1]["image"], "empty:1");
 }

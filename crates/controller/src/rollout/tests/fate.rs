@@ -235,6 +235,7 @@ async fn roll61_containers_that_fail_in_too_many_pods_stop_it_at_once() {
         let mut pod = pod_with(&set, number);
         if number < 2 {
             pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+            pod["status"]["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 1}});
             pod["status"]["conditions"][0]["status"] = json!("False");
         } else {
             pod["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!(r#"{"logs":{"hash":"old"}}"#);

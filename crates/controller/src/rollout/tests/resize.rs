@@ -144,7 +144,7 @@ async fn roll65_a_refusal_is_recorded_and_reported(
     let events = writes.iter().filter(|write| write.object.kind == "Event");
     let notes: Vec<String> =
         events.filter_map(|it| Some(json::text(it.after.as_ref()?, &["note"]).to_owned())).collect();
-    assert!(notes.iter().any(|note| note.contains("Pod \"shop/web-0\" cannot be upgraded")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("Pod \"shop/web-0\" is not upgraded")), "{notes:?}");
     running.writes().await;
     let last = running.writes().await;
     assert_eq!(told(&last), [""; 0], "nothing is tried again");

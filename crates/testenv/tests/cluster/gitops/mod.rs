@@ -84,13 +84,16 @@ const GOES_ON: [bool; 3] = [false, true, false];
 const STALLED: [bool; 3] = [false, false, true];
 const WAITS: [bool; 3] = [false; 3];
 /// The reasons of docs/rollouts.md, the three conditions, and what the tools make of them.
-const REASONS: [(&str, [bool; 3], &str, &str); 22] = [
+const REASONS: [(&str, [bool; 3], &str, &str); 25] = [
     ("Complete", READY, "Healthy", "Current"),
     ("PartitionReached", READY, "Healthy", "Current"),
+    ("SelectorReached", READY, "Healthy", "Current"),
     ("NotUpdate", READY, "Healthy", "Current"),
     ("RollingOut", GOES_ON, "Progressing", "InProgress"),
     ("PodsNotReady", GOES_ON, "Progressing", "InProgress"),
     ("ResettingContainers", GOES_ON, "Progressing", "InProgress"),
+    ("PodsAbsent", GOES_ON, "Progressing", "InProgress"),
+    ("WaitingForBundle", GOES_ON, "Progressing", "InProgress"),
     ("HeldByBudget", GOES_ON, "Progressing", "InProgress"),
     ("RollingBack", GOES_ON, "Progressing", "InProgress"),
     ("Paused", WAITS, "Suspended", "InProgress"),
@@ -121,7 +124,7 @@ pub fn cases() -> Vec<Case> {
         write(&mut object);
         object
     };
-    let counts = Counts { matched: 3, updated: 1, ready: 3, updated_ready: 1, resizing: 0 };
+    let counts = Counts { matched: 3, updated: 1, ready: 3, updated_ready: 1, ..Counts::default() };
     let complete = progress("Complete", READY);
     let in_bundle = |object: &mut Value, status: bool| {
         conditioned(object, IN_BUNDLE, status, if status { "Current" } else { "Invalid" });
@@ -184,6 +187,20 @@ pub fn cases() -> Vec<Case> {
         ("paused", json!({"updateStrategy": {"paused": true}}), counts, "Suspended", "InProgress"),
         ("not updated", json!({"updateStrategy": {"type": "NotUpdate"}}), counts, "Healthy", "Current"),
         ("partition", json!({"updateStrategy": {"partition": "33%"}}), counts, "Progressing", "InProgress"),
+        (
+            "selector",
+            json!({"updateStrategy": {"selector": {"matchLabels": {"canary": "yes"}}}}),
+            counts,
+            "Suspended",
+            "InProgress",
+        ),
+        (
+            "selector, not ready",
+            json!({"updateStrategy": {"selector": {"matchLabels": {"canary": "yes"}}}}),
+            not_ready,
+            "Progressing",
+            "InProgress",
+        ),
     ] {
         add(&format!("counters: {name}"), by_counters(&spec, counts), argo_cd, flux, None);
     }

@@ -97,7 +97,7 @@ fn argo_cd_reads_counters_as_the_command_line_does() {
         for matched in 0..=4 {
             for updated in 0..=matched {
                 for updated_ready in 0..=updated {
-                    let counts = Counts { matched, updated, ready: updated_ready, updated_ready, resizing: 0 };
+                    let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
                     objects.push(by_counters(&json!({"updateStrategy": strategy}), counts));
                 }
             }

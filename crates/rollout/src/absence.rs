@@ -1,0 +1,36 @@
+//! Pods that are not ready for another reason than their containers (ROLL-35): a new image does not help them, and those of
+//! a node would all restart at once when the node is back.
+
+use crate::pod::{Phase, Pod};
+use crate::target::Target;
+
+/// How long the containers of a Pod may be not ready until that counts as their own state, in seconds. A kubelet that
+/// starts reports all containers with a probe as not ready until the probe has succeeded.
+const PROBED: i64 = 30;
+
+/// Why a Pod is not ready, if its containers are not the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// Its node is not ready.
+    Node,
+    /// All its containers are ready, or were a short time ago and still run.
+    Other,
+}
+
+impl Target<'_> {
+    /// Returns why a Pod is not ready, or may soon not be, if its containers are not the reason.
+    pub(crate) fn absence(&self, pod: &Pod) -> Option<Absence> {
+        let state = &pod.state;
+        if self.surroundings.unready_nodes.contains(&pod.node) {
+            return Some(Absence::Node);
+        }
+        if state.is_ready || state.phase != Phase::Running || state.containers.len() != pod.containers.len() {
+            return None;
+        }
+        let is_recent = || state.unready_since.is_some_and(|since| !self.has_passed(since.0, PROBED));
+        let mut unready = state.containers.iter().filter(|status| !status.is_ready).peekable();
+        let is_other =
+            unready.peek().is_none() || (is_recent() && unready.all(|status| status.state.started_at.is_some()));
+        is_other.then_some(Absence::Other)
+    }
+}

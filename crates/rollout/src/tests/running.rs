@@ -1,0 +1,186 @@
+//! Which container a status is about (ROLL-20), and whose trouble it tells (ROLL-61).
+
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{HASH, NOW, STATE, after, pod, read, sidecar_set, status};
+use crate::consistency::Judged;
+use crate::pod::in_place::BEFORE;
+use crate::pod::{Pod, Trouble};
+use crate::target::{Surroundings, Target};
+use crate::upgrade::upgrade;
+
+fn version(image: &str) -> SidecarSet {
+    sidecar_set(&json!({"image": image}), &json!({}))
+}
+
+/// Returns the target, some seconds after the upgrades.
+fn target(set: &SidecarSet, seconds: i64) -> Target<'_> {
+    let now = Timestamp(NOW.0 + seconds);
+    Target::new(set, set).within(Surroundings { now, ..Surroundings::default() })
+}
+
+/// Returns a Pod whose sidecar runs, in a container that was started again twice.
+fn running(image: &str, id: &str) -> Value {
+    let mut status = status("agent", image);
+    (status["imageID"], status["containerID"], status["restartCount"]) = (json!(id), json!("c1"), json!(2));
+    let image = json!({"name": "agent", "image": image});
+    pod(&version("agent:v0"), &[("/spec/containers/0", image), ("/status/containerStatuses/0", status)])
+}
+
+/// Returns the Pod after an upgrade, before the kubelet sees it.
+fn sent(pod: &Value, image: &str) -> Value {
+    let set = version(image);
+    let seen = read(pod);
+    after(pod, &upgrade(&target(&set, 0), &seen, "logs-2", NOW).unwrap().step(&seen))
+}
+
+/// Returns the Pod with another status of its sidecar.
+fn reports(pod: &Value, changes: &Value) -> Pod {
+    let mut pod = pod.clone();
+    for (key, value) in changes.as_object().unwrap() {
+        pod["status"]["containerStatuses"][0][key] = value.clone();
+    }
+    read(&pod)
+}
+
+const ID: &str = "docker.io/library/agent@sha256:1";
+
+#[rstest]
+#[case::the_container_before(json!({}), false)]
+#[case::another_image(json!({"image": "agent:v2", "imageID": "docker.io/library/agent@sha256:2"}), true)]
+#[case::another_id_alone(json!({"imageID": "docker.io/library/agent@sha256:2"}), true)]
+#[case::a_retag(json!({"image": "agent:v2"}), true)]
+#[case::a_retag_as_containerd_reports_it(json!({"image": "docker.io/library/agent:v2"}), true)]
+#[case::a_retag_that_keeps_its_old_name(json!({"containerID": "c2", "restartCount": 3}), true)]
+#[case::without_a_container_id(json!({"containerID": "", "restartCount": 3}), true)]
+fn roll20_a_new_container_tells_that_the_kubelet_did_it(#[case] changes: Value, #[case] expected: bool) {
+    let pod = reports(&sent(&running("agent:v1", ID), "agent:v2"), &changes);
+    let set = version("agent:v2");
+    let judged = Judged::judge(&target(&set, 5), &pod);
+    assert_eq!((judged.is_updated, judged.is_consistent, judged.is_in_flight), (true, expected, !expected));
+}
+
+/// OpenKruise writes no more than the id of the image and the time.
+#[rstest]
+#[case::the_container_before(json!({"state": {"running": {"startedAt": "2020-01-01T00:00:00Z"}}}), false)]
+#[case::started_since(json!({"state": {"running": {"startedAt": "2027-01-01T00:00:00Z"}}}), true)]
+#[case::waits(json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), false)]
+#[case::a_retag(json!({"image": "docker.io/library/agent:v2"}), true)]
+fn roll20_records_of_openkruise_are_read(#[case] changes: Value, #[case] expected: bool) {
+    let mut pod = sent(&running("agent:v1", ID), "agent:v2");
+    pod["metadata"]["annotations"].as_object_mut().unwrap().remove(BEFORE).unwrap();
+    let set = version("agent:v2");
+    assert_eq!(Judged::judge(&target(&set, 5), &reports(&pod, &changes)).is_consistent, expected);
+}
+
+#[rstest]
+#[case::the_digest_of_an_index("sha256:b", json!({"imageID": "r.example/x@sha256:c"}), true)]
+#[case::that_before("sha256:b", json!({}), false)]
+#[case::restarted("sha256:b", json!({"containerID": "c2"}), true)]
+fn roll20_digests_are_not_always_that_of_the_image(
+    #[case] digest: &str,
+    #[case] changes: Value,
+    #[case] expected: bool,
+) {
+    let long = |text: &str| text.replace("sha256:", "").repeat(64);
+    let image = format!("r.example/x@sha256:{}", long(digest));
+    let before = format!("r.example/x@sha256:{}", long("sha256:a"));
+    let pod = sent(&running(&before, "r.example/x@sha256:d"), &image);
+    let set = version(&image);
+    assert_eq!(Judged::judge(&target(&set, 5), &reports(&pod, &changes)).is_consistent, expected);
+}
+
+#[test]
+fn roll20_a_pod_without_a_record_is_not_in_flight() {
+    let image = format!("r.example/x@sha256:{}", "a".repeat(64));
+    let set = version(&image);
+    let pod = running(&image, "r.example/x@sha256:d");
+    assert!(Judged::judge(&target(&set, 0), &read(&pod)).is_available());
+}
+
+/// The kubelet may start the image of an edit that another edit has replaced.
+#[test]
+fn roll20_an_image_that_was_replaced_is_not_the_one_that_is_asked_for() {
+    let pod = sent(&sent(&running("agent:v1", ID), "agent:v2"), "agent:v3");
+    let before: Value = serde_json::from_str(pod["metadata"]["annotations"][BEFORE].as_str().unwrap()).unwrap();
+    assert_eq!(before["logs"]["agent"]["superseded"], json!(["agent:v2"]));
+    let set = version("agent:v3");
+    let second = json!({"image": "docker.io/library/agent:v2", "imageID": "agent@sha256:2", "containerID": "c2"});
+    let is_consistent =
+        |changes, seconds| Judged::judge(&target(&set, seconds), &reports(&pod, &changes)).is_consistent;
+    assert!(!is_consistent(second.clone(), 5));
+    assert!(is_consistent(json!({"image": "agent:v3", "imageID": "agent@sha256:3", "containerID": "c3"}), 5));
+    assert!(is_consistent(second, 60), "another tag of the same image");
+}
+
+#[test]
+fn roll42_the_record_of_openkruise_keeps_its_form() {
+    let pod = sent(&running("agent:v1", ID), "agent:v2");
+    let set = version("agent:v2");
+    assert_eq!(
+        pod["metadata"]["annotations"][STATE],
+        format!(
+            r#"{{"logs":{{"lastContainerStatuses":{{"agent":{{"imageID":"{ID}"}}}},"revision":"{}","updateTimestamp":"{NOW}"}}}}"#,
+            set.hash()
+        )
+    );
+    assert_eq!(pod["metadata"]["annotations"][BEFORE], r#"{"logs":{"agent":{"containerID":"c1","restartCount":2}}}"#);
+    assert!(pod["metadata"]["annotations"][HASH].as_str().unwrap().contains(set.hash()));
+}
+
+const CRASH: &str = "CrashLoopBackOff";
+
+fn waits(reason: &str, exit_code: i64, more: &Value) -> Value {
+    let mut status = json!({
+        "ready": false, "state": {"waiting": {"reason": reason}}, "lastState": {"terminated": {"exitCode": exit_code}},
+    });
+    super::merge(&mut status, more);
+    status
+}
+
+/// A container of `agent:v1` was sent to `agent:v2`.
+#[rstest]
+#[case::it_crashes(waits(CRASH, 1, &json!({"image": "agent:v2", "imageID": "2", "containerID": "c2", "restartCount": 3})), Some(Trouble::Crash))]
+#[case::it_ends_again_and_again(waits(CRASH, 0, &json!({"image": "agent:v2", "imageID": "2", "containerID": "c4", "restartCount": 5})), Some(Trouble::Crash))]
+#[case::it_waits_for_the_back_off_of_its_image(waits(CRASH, 0, &json!({})), None)]
+#[case::the_one_before_crashed(waits(CRASH, 1, &json!({})), None)]
+#[case::it_was_stopped_for_the_upgrade(waits(CRASH, 137, &json!({})), None)]
+#[case::its_image_cannot_be_pulled(waits("ImagePullBackOff", 0, &json!({})), Some(Trouble::Image))]
+#[case::it_cannot_be_started(waits("CreateContainerError", 0, &json!({})), Some(Trouble::Start))]
+fn roll61_trouble_belongs_to_a_container(#[case] changes: Value, #[case] expected: Option<Trouble>) {
+    let pod = reports(&sent(&running("agent:v1", ID), "agent:v2"), &changes);
+    let set = version("agent:v2");
+    assert_eq!(target(&set, 5).trouble(&pod, pod.status("agent").unwrap()), expected);
+}
+
+/// The way back from `agent:v2`, which has failed: a moment later, the kubelet still reports that.
+#[rstest]
+#[case::a_crash(CRASH, &json!({"containerID": "c5", "restartCount": 6, "image": "agent:v2", "imageID": "2"}), 5, None)]
+#[case::a_pull("ErrImagePull", &json!({}), 5, None)]
+#[case::a_start("CreateContainerError", &json!({}), 5, None)]
+#[case::a_pull_that_goes_on("ErrImagePull", &json!({}), 15, Some(Trouble::Image))]
+fn roll62_the_version_that_comes_back_is_not_blamed(
+    #[case] reason: &str,
+    #[case] more: &Value,
+    #[case] seconds: i64,
+    #[case] expected: Option<Trouble>,
+) {
+    let failing = waits(reason, 1, more);
+    let mut pod = sent(&running("agent:v1", ID), "agent:v2");
+    super::merge(&mut pod["status"]["containerStatuses"][0], &failing);
+    let set = version("agent:v1");
+    let back = reports(&sent(&pod, "agent:v1"), &json!({}));
+    assert_eq!(target(&set, seconds).trouble(&back, back.status("agent").unwrap()), expected);
+}
+
+#[rstest]
+#[case::a_new_pod_that_crashes(waits(CRASH, 1, &json!({"restartCount": 0})), Some(Trouble::Crash))]
+#[case::a_new_pod_that_ends_again_and_again(waits(CRASH, 0, &json!({"restartCount": 1})), Some(Trouble::Crash))]
+fn roll61_new_pods_have_trouble_of_their_own(#[case] changes: Value, #[case] expected: Option<Trouble>) {
+    let pod = reports(&running("agent:v2", ID), &changes);
+    let set = version("agent:v2");
+    assert_eq!(target(&set, 0).trouble(&pod, pod.status("agent").unwrap()), expected);
+}
