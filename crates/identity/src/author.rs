@@ -171,11 +171,7 @@ pub fn check(
         Ok(reasons)
     };
     run().unwrap_or_else(|why| {
-        let texts = Texts {
-            subject: "the author's permissions",
-            too_many: "too many permissions to verify in one request",
-            fewer: "split them over several SidecarSets",
-        };
+        let texts = Texts { subject: "the author's permissions", fewer: "split them over several SidecarSets" };
         vec![unanswered(set, path(), &why, &texts)]
     })
 }
@@ -223,7 +219,6 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
     run().unwrap_or_else(|why| {
         let texts = Texts {
             subject: "the permissions of the ServiceAccount",
-            too_many: "too many permissions of the ServiceAccount to verify in one request",
             fewer: "name fewer namespaces in spec.namespaceSelector",
         };
         vec![unanswered(set, "spec.serviceAccountName".to_owned(), &why, &texts)]
@@ -234,7 +229,6 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
 struct Texts {
     /// Whose permissions.
     subject: &'static str,
-    too_many: &'static str,
     /// How to have fewer questions.
     fewer: &'static str,
 }
@@ -242,10 +236,12 @@ struct Texts {
 /// ESC-3: the reason to refuse a set whose permissions could not be verified. An API server that is busy is no fault of
 /// the set.
 fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, texts: &Texts) -> Reason {
-    let Texts { subject, too_many, fewer } = texts;
+    let Texts { subject, fewer } = texts;
     let unverified = format!("{subject} could not be verified");
     let reason = match why {
-        Unanswered::TooMany => Reason::forbidden(field, (*too_many).to_owned(), fewer),
+        Unanswered::TooMany => {
+            Reason::forbidden(field, format!("{unverified}: the questions to the API server are too large"), fewer)
+        }
         Unanswered::OutOfTime => {
             let problem =
                 format!("{unverified}: the API server did not answer all questions in {} ms", BUDGET.as_millis());

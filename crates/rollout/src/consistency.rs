@@ -47,6 +47,8 @@ pub struct Judged {
     pub is_resizing: bool,
     /// Whether the kubelet has not carried out a change of its images yet, to whichever version.
     pub is_in_flight: bool,
+    /// Whether a container whose image an upgrade has changed is not ready.
+    pub is_starting: bool,
     /// Whether it is not ready, or may soon not be, for another reason than its containers (ROLL-35).
     pub absence: Option<Absence>,
 }
@@ -60,6 +62,7 @@ impl Judged {
             is_ready: is_ready(target, pod),
             is_resizing: pod.resize(target).is_some() && target.upgrade_method(pod) == Ok(UpgradeMethod::Resize),
             is_in_flight: target.is_in_flight(pod),
+            is_starting: target.is_starting(pod),
             absence: target.absence(pod),
         }
     }

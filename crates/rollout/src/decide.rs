@@ -1,5 +1,7 @@
 //! The decision on a round of a rollout: what was observed goes in, and what is to be done comes out. Nothing here writes.
 
+use std::time::Duration;
+
 use pillion_plan::failure::{Back, Cause, Failed};
 
 use crate::consistency::Judged;
@@ -25,7 +27,12 @@ pub struct Decision {
     pub clock: Option<Clock>,
     /// The writes of the round.
     pub next: Next,
+    /// When to look again although nothing changes: states of Pods depend on the time.
+    pub look_again: Option<Duration>,
 }
+
+/// How long states of Pods that depend on the time may be late.
+const LATE: Duration = Duration::from_secs(5);
 
 /// The writes of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,10 +76,12 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let members = judged.get(..observed.members).unwrap_or_default();
     let counts = Counts::count(members);
     let assessment = assess(observed, &round, members);
+    let depends_on_time = |judged: &Judged| judged.is_in_flight || judged.is_starting || judged.absence.is_some();
+    let look_again = judged.iter().any(depends_on_time).then_some(LATE);
     let name = revision.name();
     let (progress, failure, stopped) = match assessment.verdict {
         Verdict::ChangeRecord(change) => {
-            return Decision { next: Next::ChangeRecord(change), clock: assessment.clock, judged };
+            return Decision { next: Next::ChangeRecord(change), clock: assessment.clock, judged, look_again };
         }
         Verdict::Stopped(record) => {
             let back = rollback.map(|rollback| &rollback.back);
@@ -98,7 +107,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         }
     };
     let report = Report { counts, progress, failure, stopped, round };
-    Decision { next: Next::Report(report), clock: assessment.clock, judged }
+    Decision { next: Next::Report(report), clock: assessment.clock, judged, look_again }
 }
 
 /// Names the first Pod whose resize the kubelet does not get done, and what the kubelet says.

@@ -158,7 +158,13 @@ fn chosen(
         let is_missing = has_begun(pod, judged) || judged.absence.is_some();
         (counts && !judged.is_available()) || (!judged.is_updated && is_missing)
     });
-    let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing) };
+    // Pods that an earlier upgrade has restarted are upgraded again, and are not ready for a longer time.
+    let is_starting = |waiting: &&Waiting| {
+        let judged = judged.get(waiting.pod);
+        judged.is_some_and(|judged| judged.is_starting && !judged.is_in_flight)
+    };
+    let starting = waiting.iter().filter(is_starting).count();
+    let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing).saturating_add(starting) };
     let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
     budget::next(&waiting, counts, limits)
 }

@@ -7,12 +7,14 @@
 
 use pillion_sidecarset::image;
 
-use crate::pod::in_place::Change;
 use crate::pod::{ContainerStatus, Pod, Trouble};
 use crate::target::Target;
 
-/// How long the kubelet may start an image that a later change has replaced, in seconds.
+/// How long the kubelet may start an image that a later change has replaced, in seconds: it may be stopping a container,
+/// which takes 30 s unless the Pod says otherwise, and then starts what it saw before.
 const SUPERSEDED: i64 = 60;
+/// How long the kubelet may take until it sees a change, in seconds.
+const SEEN: i64 = 10;
 /// How long the kubelet may report the trouble of the container before a change, in seconds.
 const FORMER_TROUBLE: i64 = 15;
 
@@ -22,31 +24,35 @@ impl Target<'_> {
     pub(crate) fn runs(&self, pod: &Pod, name: &str) -> bool {
         let (Some(status), Some((_, container))) = (pod.status(name), pod.container(name)) else { return true };
         let Some(change) = pod.in_place().change(self.name(), name) else { return true };
-        if is_of(status, &container.image) {
-            return true;
-        }
-        let Change { image_id, before, at } = change;
-        let is_superseded = || {
-            let mut images = before.into_iter().flat_map(|before| &before.superseded);
-            images.any(|image| is_of(status, image)) && at.is_some_and(|at| !self.has_passed(at, SUPERSEDED))
+        let is_asked_for = is_of(status, &container.image);
+        let has_other_image = change.image_id.is_some_and(|before| before != status.image_id);
+        let passed = |seconds| change.at.is_none_or(|at| self.has_passed(at, seconds));
+        let Some(before) = change.before else {
+            let since = change.at.zip(status.state.started_at);
+            return is_asked_for || has_other_image || since.is_some_and(|(changed, started)| started.0 > changed);
         };
-        if is_superseded() {
-            return false;
-        }
-        // ROLL-20: another image than before the change.
-        if image_id.is_some_and(|before| before != status.image_id) {
-            return true;
-        }
-        match (before, at, status.state.started_at) {
-            (Some(before), ..) => before.is_replaced_by(status),
-            (None, Some(changed), Some(started)) => started.0 > changed,
-            _ => false,
+        if before.is_replaced_by(status) {
+            let is_superseded = || before.superseded.iter().any(|image| is_of(status, image));
+            is_asked_for || passed(SUPERSEDED) || !is_superseded()
+        } else if before.superseded.is_empty() {
+            // Each change restarts the container. A runtime without ids tells the image at least.
+            status.container_id.is_empty() && (is_asked_for || has_other_image)
+        } else {
+            // The image may be that of a change before, which the kubelet did not see.
+            passed(SUPERSEDED) || (is_asked_for && passed(SEEN))
         }
     }
 
     /// Whether the kubelet has not carried out a change of the Pod's images yet.
     pub(crate) fn is_in_flight(&self, pod: &Pod) -> bool {
         self.containers().iter().any(|name| !self.runs(pod, name))
+    }
+
+    /// Whether a container whose image an upgrade has changed is not ready.
+    pub(crate) fn is_starting(&self, pod: &Pod) -> bool {
+        let is_changed = |name: &str| pod.in_place().change(self.name(), name).is_some();
+        let is_unready = |name: &str| pod.status(name).is_some_and(|status| !status.is_ready);
+        self.containers().iter().any(|name| is_unready(name) && is_changed(name))
     }
 
     /// Returns the trouble of the container that the spec asks for. The kubelet also reports trouble of the container

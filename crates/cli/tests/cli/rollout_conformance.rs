@@ -132,7 +132,7 @@ fn after(case: &Value, plan: &Value, kind: &str) -> BTreeMap<String, Value> {
     all
 }
 
-/// Whether a Pod is not ready for another reason than its containers: it waits, and OpenKruise changes it (DIFF-37).
+/// Whether a Pod is not ready for another reason than its containers: it waits, and OpenKruise changes it (DIFF-36).
 fn is_absent(pod: &Value) -> bool {
     let mut conditions = json::items(pod, &["status", "conditions"]).iter();
     let is_unready =

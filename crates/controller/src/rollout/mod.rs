@@ -405,10 +405,11 @@ impl SidecarSetRollout {
         let members = decision.judged.get(..rollout.members).unwrap_or_default();
         self.metrics.measured(&rollout.target, &pods, members);
         state.clock = decision.clock;
-        match decision.next {
+        let done = match decision.next {
             Next::ChangeRecord(change) => self.change_record(rollout, registered.revision.name(), &change).await,
             Next::Report(report) => self.carry_out(rollout, registered, report, &decision.judged, sources, state).await,
-        }
+        };
+        Ok(done?.or_sooner(decision.look_again.map_or(Done::Settled, Done::LookAgain)))
     }
 
     /// Tells people about the failure, reports the status, and changes Pods, in this order. Pods stay as they are if

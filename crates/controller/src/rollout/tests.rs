@@ -412,6 +412,72 @@ async fn the_version_of_the_bundle_is_rolled_out() {
     assert_eq!((image(&writes), readiness(&writes)), (None, ready("InSettings", "False")));
 }
 
+/// The bundle has the version before, which each Pod has.
+#[rstest]
+#[case::it_comes(json!([]), "WaitingForBundle")]
+#[case::an_earlier_generation_was_refused(json!([{"type": "InBundle", "status": "False", "observedGeneration": 1}]), "WaitingForBundle")]
+#[case::it_is_refused(json!([{"type": "InBundle", "status": "False", "observedGeneration": 2}]), "NotInBundle")]
+#[tokio::test]
+async fn roll17_nothing_is_ready_before_the_bundle_has_the_version(
+    #[case] conditions: Value,
+    #[case] expected: &'static str,
+) {
+    let (mut new, old) = (set("agent:v2", &json!({})), set("agent:v1", &json!({})));
+    new.as_value_mut()["status"] = json!({"conditions": conditions});
+    let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sidecarsets".to_owned() };
+    let settings = json!({"bundleRef": {"namespace": at.namespace, "name": at.name}});
+    let bundle = config_map::write(&at, std::slice::from_ref(&old), NOW, 1_000_000).expect("a bundle");
+    let mut updated = pod(&old, 0);
+    updated["metadata"]["annotations"]["kruise.io/sidecarset-hash"] =
+        json!({"logs": {"hash": old.hash()}}).to_string().into();
+    let objects = [vec![new.as_value().clone(), updated], bundle].concat();
+    let mut running = Running::new(&settings, objects).await;
+    assert_eq!(readiness(&running.writes().await), ready(expected, "False"));
+}
+
+/// Of four Pods, two are on a node that is not ready.
+#[tokio::test]
+async fn roll35_pods_of_a_node_that_is_not_ready_wait_and_count() {
+    let set = set("agent:v2", &json!({"maxUnavailable": 3}));
+    let node = |status: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"},
+            "status": {"conditions": [{"type": "Ready", "status": status}]},
+        })
+    };
+    let pods = (0..4).map(|number| {
+        let mut pod = pod(&set, number);
+        pod["spec"]["nodeName"] = json!(if number < 2 { "gone" } else { "here" });
+        pod
+    });
+    let objects: Vec<Value> = [node("Unknown")].into_iter().chain(pods).collect();
+    let mut running = Running::of(&set, objects).await;
+    let changed = |writes: &[Write]| {
+        let writes = writes.iter().filter(|write| write.object.kind == "Pod" && write.subresource.is_none());
+        writes.map(|write| write.object.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&running.writes().await), ["web-2"], "the two that are away count");
+}
+
+/// A SidecarSet that was created anew as a hot-upgrade pair: running Pods have one container.
+#[tokio::test]
+async fn roll11_pods_with_other_containers_are_told() {
+    let mut hot = set("agent:v2", &json!({}));
+    hot.as_value_mut()["spec"]["containers"][0]["upgradeStrategy"] =
+        json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let hot = prepared(&hot);
+    let mut running = Running::of(&hot, vec![pod(&hot, 0), pod(&hot, 1)]).await;
+    let writes = running.writes().await;
+    assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
+    let status = writes.iter().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
+    let message = status.expect("a status")["status"]["conditions"][0]["message"].clone();
+    assert_eq!(
+        message,
+        "2 Pods have other containers of this SidecarSet, and must be created again; 0 of 0 Pods are updated, 0 of them \
+         are ready"
+    );
+}
+
 #[tokio::test]
 async fn bad_input_is_told_and_changes_no_pod() {
     let cases = BTreeMap::from([

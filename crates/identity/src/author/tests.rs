@@ -196,7 +196,7 @@ fn e18_more_than_can_be_asked_in_bytes_is_refused() {
     let mut inquiry = Inquiry::new(&cluster, &|| Duration::ZERO);
     let reasons = check(&set, &Declared::of(&set).unwrap(), &author, &Rules::default(), &mut inquiry);
     assert_eq!(reasons.len(), 1);
-    assert!(reasons[0].problem.contains("too many permissions to verify in one request"), "{}", reasons[0]);
+    assert!(reasons[0].problem.contains("the questions to the API server are too large"), "{}", reasons[0]);
     assert_eq!(cluster.asked().len(), 2);
 }
 

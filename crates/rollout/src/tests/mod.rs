@@ -5,6 +5,7 @@ mod deadline;
 mod decisions;
 mod evictions;
 mod failures;
+mod kubelet;
 mod lefts;
 mod natives;
 mod pods;
@@ -15,6 +16,7 @@ mod resizes;
 mod revisions;
 mod rounds;
 mod running;
+mod simulations;
 mod upgrades;
 
 use pillion_kubernetes::time::Timestamp;

@@ -50,10 +50,11 @@ const ID: &str = "docker.io/library/agent@sha256:1";
 
 #[rstest]
 #[case::the_container_before(json!({}), false)]
-#[case::another_image(json!({"image": "agent:v2", "imageID": "docker.io/library/agent@sha256:2"}), true)]
-#[case::another_id_alone(json!({"imageID": "docker.io/library/agent@sha256:2"}), true)]
-#[case::a_retag(json!({"image": "agent:v2"}), true)]
-#[case::a_retag_as_containerd_reports_it(json!({"image": "docker.io/library/agent:v2"}), true)]
+#[case::another_image(json!({"image": "agent:v2", "imageID": "docker.io/library/agent@sha256:2", "containerID": "c2"}), true)]
+#[case::a_retag(json!({"image": "agent:v2", "containerID": "c2"}), true)]
+#[case::the_container_before_had_both_names(json!({"image": "docker.io/library/agent:v2"}), false)]
+#[case::a_runtime_without_ids(json!({"image": "agent:v2", "containerID": ""}), true)]
+#[case::a_runtime_without_ids_that_has_not_started_it(json!({"containerID": ""}), false)]
 #[case::a_retag_that_keeps_its_old_name(json!({"containerID": "c2", "restartCount": 3}), true)]
 #[case::without_a_container_id(json!({"containerID": "", "restartCount": 3}), true)]
 fn roll20_a_new_container_tells_that_the_kubelet_did_it(#[case] changes: Value, #[case] expected: bool) {
@@ -112,8 +113,26 @@ fn roll20_an_image_that_was_replaced_is_not_the_one_that_is_asked_for() {
     let is_consistent =
         |changes, seconds| Judged::judge(&target(&set, seconds), &reports(&pod, &changes)).is_consistent;
     assert!(!is_consistent(second.clone(), 5));
+    assert!(!is_consistent(json!({}), 5), "it may start either");
     assert!(is_consistent(json!({"image": "agent:v3", "imageID": "agent@sha256:3", "containerID": "c3"}), 5));
     assert!(is_consistent(second, 60), "another tag of the same image");
+}
+
+/// The kubelet has not seen the change in between, and starts nothing.
+#[rstest]
+#[case::at_once("agent:v1", 5, false)]
+#[case::when_it_has_seen_the_change("agent:v1", 10, true)]
+#[case::by_another_name_of_its_image("agent:other", 10, false)]
+#[case::by_another_name_later("agent:other", 60, true)]
+fn roll20_an_edit_may_be_taken_back_before_the_kubelet_sees_it(
+    #[case] reported: &str,
+    #[case] seconds: i64,
+    #[case] expected: bool,
+) {
+    let pod = sent(&sent(&running("agent:v1", ID), "agent:v2"), "agent:v1");
+    let set = version("agent:v1");
+    let pod = reports(&pod, &json!({"image": reported}));
+    assert_eq!(Judged::judge(&target(&set, seconds), &pod).is_consistent, expected);
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn sidecars_of_a_pod_that_lacks_one_are_left_alone() {
 
 /// The second half crashes with the new version, and the SidecarSet goes back to the version of the first one.
 #[test]
-fn roll45_the_half_that_has_the_image_works() {
+fn roll45_diff37_the_half_that_has_the_image_works() {
     let set = hot();
     let first = upgraded(&set, &paired(&set, &[]));
     assert_eq!(first["spec"]["containers"][1], json!({"name": "agent-2", "image": "agent:v2"}));

@@ -12,7 +12,7 @@ use pillion_kubernetes::field::joined;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
 use pillion_rollout::history::Revision;
-use pillion_rollout::target::Target;
+use pillion_rollout::target::{Surroundings, Target};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
 use serde_json::Value;
@@ -299,7 +299,9 @@ impl Look<'_> {
 
     fn target<'a>(&self, version: &'a SidecarSet, set: &'a SidecarSet, stored: Option<&[&'a Revision]>) -> Target<'a> {
         let stored = stored.into_iter().flatten().copied();
-        Target::new(version, set).with_upgrades(Upgrades::of(set, self.settings), stored)
+        // Which nodes are not ready is not asked: what the numbers tell does not depend on it.
+        let surroundings = Surroundings { now: preview::now(), ..Surroundings::default() };
+        Target::new(version, set).with_upgrades(Upgrades::of(set, self.settings), stored).within(surroundings)
     }
 
     fn revisions(&self, name: Option<&str>, terminal: &mut Terminal) -> Option<Vec<Revision>> {

@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 
 use http::{Response, StatusCode};
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_plan::{Step, Subresource};
 use rstest::rstest;
 
 use super::*;
@@ -203,8 +205,49 @@ async fn roll66_people_see_what_a_rollout_waits_for_and_it_tries_again() {
     assert_eq!(readiness(&writes), ready("HeldByBudget", "False"));
     assert_eq!(script.sent(), [""; 0]);
     script.refuses.lock().expect("a lock").clear();
-    running.after(8).await.expect("it is reconciled");
-    assert_eq!(script.sent(), ["evict web-0"], "ten seconds have passed");
+    running.after(3).await.expect("it is reconciled");
+    assert_eq!(script.sent(), ["evict web-0"], "five seconds have passed");
+}
+
+/// A Pod of the namespace becomes ready while an eviction waits for its third try, 20 s long.
+#[tokio::test]
+async fn roll66_a_pod_that_becomes_ready_ends_the_wait() {
+    let set = recreating(&json!({"maxUnavailable": 2}));
+    let script = Script::injecting(&set);
+    script.refuse(
+        "web-0",
+        (429, "DisruptionBudget", "The disruption budget web needs 2 healthy pods and has 2 currently"),
+    );
+    let mut starting = pod(&set, 1);
+    starting["metadata"]["ownerReferences"] = outdated(&set, 1)["metadata"]["ownerReferences"].clone();
+    starting["metadata"]["annotations"]["kruise.io/sidecarset-hash"] =
+        json!({"logs": {"hash": set.hash()}}).to_string().into();
+    starting["status"]["conditions"][0]["status"] = json!("False");
+    starting["status"]["containerStatuses"][1]["ready"] = json!(false);
+    let mut running = running(&set, vec![outdated(&set, 0), starting], &script).await;
+    for _ in 0..3 {
+        running.reconcile().await.expect("it is reconciled");
+    }
+    script.sent();
+    running.after(3).await.expect("it is reconciled");
+    assert_eq!(evicted(&script.sent()), [""; 0], "it waits");
+    let step = Step::JsonPatch {
+        object: ObjectRef {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: Some("shop".to_owned()),
+            name: "web-1".to_owned(),
+        },
+        subresource: Some(Subresource::Status),
+        operations: vec![
+            json!({"op": "replace", "path": "/status/conditions/0/status", "value": "True"}),
+            json!({"op": "replace", "path": "/status/containerStatuses/1/ready", "value": true}),
+        ],
+    };
+    running.controller.effects.carry_out(&step, "it is ready").await.expect("it is ready");
+    running.after(1).await.expect("it is reconciled");
+    running.after(1).await.expect("it is reconciled");
+    assert_eq!(evicted(&script.sent()), ["web-0"], "the budget may allow it now");
 }
 
 #[tokio::test]
