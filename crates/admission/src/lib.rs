@@ -89,6 +89,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             for set in sets.iter() {
                 others.push(prepared(set));
             }
+            let rollouts = settings.rollouts().unwrap_or_default();
             let context = sidecar_set::Context {
                 others: &others,
                 is_watched: settings.bundle_source.config_map.is_some(),
@@ -97,6 +98,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 system_namespace: &settings.system_namespace,
                 whitelist: settings.patch_pod_metadata_whitelist.as_ref(),
                 rules: &settings.service_accounts,
+                rollouts: &rollouts,
                 world,
             };
             let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());

@@ -4,6 +4,7 @@ use pillion_identity::changes;
 use pillion_identity::declared;
 use pillion_identity::rules::Rules;
 use pillion_identity::sidecar_set;
+use pillion_identity::warnings::unread;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -19,9 +20,10 @@ use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use pillion_sidecarset::sidecar_set::defaults;
 use pillion_sidecarset::sidecar_set::prepare::stamp;
 use pillion_sidecarset::sidecar_set::version::Version;
-use pillion_sidecarset::tables;
+use pillion_sidecarset::upgrades::RolloutSettings;
 use pillion_sidecarset::validation::conflicts::Claims;
 use pillion_sidecarset::validation::{self, LookupErrors, canary, injection, update, whitelist};
+use pillion_sidecarset::warnings::{self, Written};
 use serde_json::Value;
 
 /// The longest SidecarSet, in bytes of JSON (E18). A ConfigMap may have twice that length.
@@ -70,6 +72,8 @@ pub struct Context<'a> {
     pub whitelist: Option<&'a Value>,
     /// The setting `serviceAccounts`.
     pub rules: &'a Rules,
+    /// The setting `rollouts`.
+    pub rollouts: &'a RolloutSettings,
     /// The cluster. It is asked for the revision, the whitelist, the permissions of the author and of the
     /// ServiceAccount, and then the account, each only if the object requires it.
     pub world: World<'a>,
@@ -118,7 +122,14 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     };
 
-    let unknown = tables::unknown(decoded.object(), version.table(), &root);
+    let written = Written {
+        object: decoded.object(),
+        version,
+        old: old.as_ref(),
+        rollouts: std::slice::from_ref(context.rollouts),
+    };
+    let mut warned = unread(written.object, version);
+    warned.append(&mut warnings::about_values(&written));
     let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
 
     let mut identity = pillion_identity::validation::Findings::default();
@@ -135,10 +146,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     });
     outcome.warnings.append(&mut identity.warnings);
-    for path in unknown.iter().filter(|path| !declared::is_field(path)) {
-        let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
-        outcome.warnings.push([path.as_str(), wrong].concat());
-    }
+    outcome.warnings.extend(warned.iter().map(ToString::to_string));
     if context.is_watched && operation == Operation::Update && is_in_settings(&name, context.others) {
         outcome.warnings.push(format!(
             "SidecarSet \"{name}\" is left out: the policy's settings have a SidecarSet of this name, which is the one that \
@@ -233,7 +241,8 @@ fn judge(
     context: &Context<'_>,
     identity: &mut pillion_identity::validation::Findings,
 ) -> Option<Refusal> {
-    let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
+    let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, rollouts: _, world } =
+        *context;
     let lookup = &Memo::new(world.lookup);
     let world = World { lookup, ..world };
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };

@@ -308,12 +308,6 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath<'_>, errors: &mut Vec<FieldErr
     }
 }
 
-/// Whether this is the path of one of these fields. Tables of fields do not contain them, since neither hashes nor
-/// revisions do.
-pub fn is_field(path: &str) -> bool {
-    path.strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
-}
-
 /// Returns the path of a field in a SidecarSet.
 pub fn path(field: Field) -> String {
     FieldPath::new("spec").child(field.name).to_string()

@@ -35,3 +35,4 @@ pub mod sidecar_set;
 pub mod target;
 pub mod tokens;
 pub mod validation;
+pub mod warnings;

@@ -15,3 +15,4 @@ pub mod sidecar_set;
 pub mod tables;
 pub mod upgrades;
 pub mod validation;
+pub mod warnings;

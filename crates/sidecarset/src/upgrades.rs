@@ -115,6 +115,18 @@ impl Upgrades {
     }
 }
 
+/// What is wrong with a rollback without a progress deadline (ROLL-62).
+pub const NO_FAILURE: &str = "no rollout fails without a progress deadline, so nothing ever goes back";
+
+/// Whether rollouts have a progress deadline by this value of the annotation, or by the settings if it is empty. A value
+/// that cannot be read is no deadline.
+pub fn has_progress_deadline(annotation: &str, settings: &RolloutSettings) -> bool {
+    match annotation.trim() {
+        "" => settings.progress_deadline.is_some(),
+        text => parse_deadline(text).is_ok_and(|deadline| deadline.is_some()),
+    }
+}
+
 /// Whether a `SidecarSet` asks for upgrades of native sidecars in place (ROLL-63).
 pub fn is_native_upgrade(set: &SidecarSet) -> bool {
     set.annotation(NATIVE_UPGRADE).trim() == "true"

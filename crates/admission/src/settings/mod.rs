@@ -165,8 +165,8 @@ impl<'a> BorrowedSettings<'a> {
         errors
     }
 
-    /// Decodes the setting `rollouts`: how new versions reach running Pods. The policy has no use for it, so that a
-    /// mistake there does not stop a policy server; the controllers and `pillion check` refuse it.
+    /// Decodes the setting `rollouts`: how new versions reach running Pods. The policy reads it only for a warning, so that
+    /// a mistake there does not stop a policy server; the controllers and `pillion check` refuse it.
     ///
     /// # Errors
     /// As [`Settings::decode`].

@@ -50,6 +50,7 @@ fn run(request: SidecarSetRequest, others: &[SidecarSet]) -> Outcome {
         system_namespace: "kruise-system",
         whitelist: None,
         rules: &Rules::default(),
+        rollouts: &RolloutSettings::default(),
         world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
     };
     admit(request, &context)
@@ -109,6 +110,7 @@ fn idv8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
         system_namespace: "kruise-system",
         whitelist: None,
         rules: &Rules::default(),
+        rollouts: &RolloutSettings::default(),
         world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
     };
     let stored = mutated(admit(request(object.clone()), &context));

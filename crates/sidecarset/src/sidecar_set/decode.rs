@@ -16,6 +16,11 @@ pub struct Decoded {
 }
 
 impl Decoded {
+    /// Wraps a `SidecarSet` that was decoded before, in its v1beta1 form.
+    pub fn stored(set: &SidecarSet) -> Self {
+        Self { version: Version::V1Beta1, object: set.as_value().clone() }
+    }
+
     /// Returns the version in which the manifest was written.
     pub fn version(&self) -> Version {
         self.version

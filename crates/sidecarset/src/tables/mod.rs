@@ -33,7 +33,7 @@ pub use self::pod::POD;
 pub use self::shape::check_shape;
 pub(crate) use self::sidecar_set::REVISION_SPEC;
 pub use self::sidecar_set::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1};
-pub use self::unknown::unknown;
+pub use self::unknown::{Unknown, unknown};
 pub use self::volume::VOLUME;
 
 /// The type of a field, as in the reference's Go types.

@@ -192,7 +192,9 @@ fn unknown_fields_are_found_by_path() {
             {"Name": "b", "securityContext": {"new": {"deep": 1}}, "env": "wrong type"},
         ]},
     });
-    let paths = |table| unknown(&object, table, &FieldPath::default());
+    let paths = |table| -> Vec<String> {
+        unknown(&object, table, &FieldPath::default()).into_iter().map(|field| field.path).collect()
+    };
     let expected = [
         "extra",
         "metadata.clusterName",

@@ -9,7 +9,6 @@ use pillion_identity::validation::{self, Findings};
 use pillion_identity::{conflicts, declared};
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
-use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
@@ -19,8 +18,6 @@ use crate::report::Finding;
 
 /// The feature gate of the fields.
 pub const GATE: &str = "SidecarSetServiceAccountInjection";
-/// Prefix of annotations that are only meant for the policy.
-const PREFIX: &str = "pillion.dev/service-account-";
 
 /// A `SidecarSet` of a list, with its place if findings about it are wanted.
 pub struct Member<'a> {
@@ -108,24 +105,6 @@ pub fn unheeded(subject: &Subject<'_>) -> Option<Finding> {
     let message = format!("the SidecarSet is injected without its ServiceAccount: the feature gate {GATE} is off");
     let remedy = "turn it on in featureGates, or remove what is said of ServiceAccounts";
     Some(subject.spot.warning(declared::path(*field).as_str(), message, remedy))
-}
-
-/// Returns findings for unknown annotations that look like those that replace fields.
-pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
-    let known = FIELDS.map(|field| field.annotation);
-    let annotations = json::object(spot.raw, &["metadata", "annotations"]);
-    let keys = annotations.into_iter().flat_map(|annotations| annotations.keys());
-    let wrong = keys.filter(|key| key.starts_with(PREFIX) && !known.contains(&key.as_str()));
-    wrong
-        .map(|key| {
-            let path = FieldPath::new("metadata.annotations").key(key).to_string();
-            let remedy = match nearest(key, known) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => format!("known are {}", known.join(", ")),
-            };
-            spot.warning(&path, "nothing reads this annotation", remedy)
-        })
-        .collect()
 }
 
 /// Returns findings for lists of audiences that allow more than their author may think: a glob of any audience, and an

@@ -202,7 +202,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     findings.extend(sets::refused_without_gate(&sets, &settings, &folders, before));
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
-    let everything = lint::Everything { documents, settings: &settings, spots: &every, sets: &sets };
+    let everything = lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before };
     findings.extend(lint::all(&everything));
     let accounts = lint::compare_accounts(&everything);
     findings.extend(accounts.findings);

@@ -10,9 +10,10 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::sidecar_set::version::Version;
+use pillion_sidecarset::warnings::{Rule, Warning};
 use serde_json::Value;
 
 use super::locate::{Aim, place};
@@ -99,6 +100,20 @@ impl<'a> Spot<'a> {
         }
     }
 
+    /// Returns a warning that admission has, too.
+    pub fn of_admission(&self, warning: &Warning) -> Finding {
+        let path = self.below(&warning.path);
+        let aim = if warning.rule == Rule::UnknownField { Aim::Key } else { Aim::Value };
+        Finding {
+            severity: Severity::Warning,
+            place: place(self.manifest, &path, aim, None),
+            path,
+            message: warning.message.clone(),
+            remedy: warning.remedy.clone(),
+            sidecar_set: self.sidecar_set.clone(),
+        }
+    }
+
     /// Returns the path that the user wrote for a field of the v1beta1 form (API-10), or the annotation that replaces
     /// the field.
     fn as_written(&self, path: &str) -> String {
@@ -138,6 +153,8 @@ impl Spot<'_> {
 pub struct Subject<'a> {
     /// Its place.
     pub spot: Spot<'a>,
+    /// Its decoded form, in its own version.
+    pub written: Decoded,
     /// Its v1beta1 form, as it is written.
     pub set: SidecarSet,
     /// `set` with defaults and hash.
@@ -147,14 +164,15 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Decodes a `SidecarSet`; returns `None` on failure.
     pub fn of(spot: Spot<'a>) -> Option<Self> {
-        let set = decode(spot.raw.clone()).ok()?.into_sidecar_set();
-        Some(Self { prepared: prepared(&set), spot, set })
+        let written = decode(spot.raw.clone()).ok()?;
+        let set = written.clone().into_sidecar_set();
+        Some(Self { prepared: prepared(&set), spot, written, set })
     }
 
     /// Returns a `SidecarSet` of a bundle, which is there as its admission would store it.
     pub fn stored(spot: Spot<'a>) -> Self {
         let set = SidecarSet::from_decoded(spot.raw.clone());
-        Self { prepared: set.clone(), spot, set }
+        Self { prepared: set.clone(), written: Decoded::stored(&set), spot, set }
     }
 }
 

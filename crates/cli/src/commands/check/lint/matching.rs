@@ -1,9 +1,10 @@
-//! Warnings about `SidecarSet`s that match no Pod.
+//! Warnings about `SidecarSet`s that match no Pod, according to other objects.
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Op, Requirement, Selector, overlap};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::warnings::can_select_a_namespace;
 use serde_json::{Value, json};
 
 use crate::commands::check::subject::Subject;
@@ -13,32 +14,20 @@ use crate::report::Finding;
 pub(super) const SELECTOR: &str = "spec.selector";
 pub(super) const NAMESPACE_SELECTOR: &str = "spec.namespaceSelector";
 
-/// Returns warnings about a `SidecarSet` that can match nothing, or that matches none of the given Namespaces.
-pub(super) fn never(subject: &Subject<'_>, namespaces: &[&Value]) -> Vec<Finding> {
-    let spot = &subject.spot;
-    let mut findings = Vec::new();
-    if json::flag(subject.set.as_value(), &["spec", "injectionStrategy", "paused"]) {
-        let message = "injection is paused: no new Pod gets this SidecarSet";
-        findings.push(spot.warning("spec.injectionStrategy.paused", message, "set it to false to inject"));
+/// Returns a warning about a `SidecarSet` that matches none of the given Namespaces.
+pub(super) fn not_given(subject: &Subject<'_>, namespaces: &[&Value]) -> Option<Finding> {
+    let own = selector(&subject.set, "namespaceSelector")?;
+    if namespaces.is_empty()
+        || namespaces.iter().any(|namespace| is_selected(&own, namespace))
+        || !can_select_a_namespace(&own)
+    {
+        return None;
     }
-    if selector(&subject.set, "selector").is_some_and(|selector| !overlap(&selector, &selector)) {
-        let message = "the requirements contradict each other: no Pod can be selected";
-        findings.push(spot.warning(SELECTOR, message, "all of them have to hold at once; remove one"));
-    }
-    let Some(own) = selector(&subject.set, "namespaceSelector") else { return findings };
-    // The API server adds a label with its name to every Namespace.
-    let named = json!({"matchExpressions": [{"key": names::NAMESPACE_NAME_LABEL, "operator": "Exists"}]});
-    if !overlap(&own, &own) || !Selector::parse(&named).is_ok_and(|named| overlap(&own, &named)) {
-        let message = "the requirements contradict each other: no namespace can be selected";
-        findings.push(spot.warning(NAMESPACE_SELECTOR, message, "all of them have to hold at once; remove one"));
-    } else if !namespaces.is_empty() && !namespaces.iter().any(|namespace| is_selected(&own, namespace)) {
-        let message = match namespaces.len() {
-            1 => "the Namespace that was given is not selected".to_owned(),
-            count => format!("none of the {count} Namespaces that were given is selected"),
-        };
-        findings.push(spot.warning(NAMESPACE_SELECTOR, message, "compare it with their labels"));
-    }
-    findings
+    let message = match namespaces.len() {
+        1 => "the Namespace that was given is not selected".to_owned(),
+        count => format!("none of the {count} Namespaces that were given is selected"),
+    };
+    Some(subject.spot.warning(NAMESPACE_SELECTOR, message, "compare it with their labels"))
 }
 
 fn is_selected(selector: &Selector<'_>, namespace: &Value) -> bool {

@@ -1,9 +1,9 @@
 //! Warnings about input that the policy accepts and that is probably unintended.
 
+mod admission;
 mod bundle_ref;
 mod controllers;
 mod cost;
-mod fields;
 mod matching;
 mod own_account;
 mod policy;
@@ -13,6 +13,7 @@ mod size;
 mod stored;
 mod volumes;
 
+use pillion_documents::manifest::Manifest;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
@@ -37,16 +38,18 @@ pub struct Everything<'a> {
     pub spots: &'a [Spot<'a>],
     /// `SidecarSet`s in files of their own.
     pub sets: &'a [Subject<'a>],
+    /// Existing objects.
+    pub before: &'a [Manifest],
 }
 
 /// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
 pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
-    fields::unknown(spot).into_iter().chain(identity::misspelt(spot)).collect()
+    admission::unknown(spot)
 }
 
 /// Returns all warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
-    let Everything { documents, settings, spots, sets } = *everything;
+    let Everything { documents, settings, spots, sets, before } = *everything;
     let namespaces: Vec<&Value> = documents
         .iter()
         .filter(|document| document.role == Role::Namespace)
@@ -55,15 +58,15 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = spots.iter().flat_map(unknown).collect();
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
-            findings.extend(fields::words(subject));
             findings.extend(stored::hash(subject));
-            findings.extend(matching::never(subject, &namespaces));
-            findings.extend(volumes::unused(subject));
+            findings.extend(matching::not_given(subject, &namespaces));
         }
         findings.extend(matching::hidden_bases(group));
         findings.extend(volumes::shared(group));
     }
+    findings.extend(sets.iter().flat_map(|subject| admission::of_cluster(subject, before, settings)));
     for judged in settings {
+        findings.extend(judged.subjects.iter().flat_map(admission::in_settings));
         findings.extend(stored::revisions(judged, &Files(documents)));
         findings.extend(rollout::of_settings(judged));
         findings.extend(identities(judged));
@@ -80,7 +83,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     findings.extend(naming.iter().flat_map(|subject| rights::not_merged(subject, documents)));
     findings.extend(controllers::without_tokens(&naming, documents));
     findings.extend(policy::check(settings));
-    findings.extend(rollout::without_deadline(sets, settings));
+    findings.extend(rollout::without_deadline(settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
     findings

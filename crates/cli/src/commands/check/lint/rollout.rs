@@ -4,7 +4,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::upgrades::{PROGRESS_DEADLINE, ROLLBACK, RolloutSettings, UPGRADE_POLICY, Upgrades};
+use pillion_sidecarset::upgrades::{NO_FAILURE, PROGRESS_DEADLINE, ROLLBACK, RolloutSettings, UPGRADE_POLICY};
 use serde_json::Value;
 
 use crate::commands::check::settings::Judged;
@@ -49,28 +49,10 @@ pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
     of_strategy.chain(of_annotations).collect()
 }
 
-/// Returns warnings about rollbacks that never happen, because no rollout fails without a deadline (ROLL-62). `sets` are
-/// `SidecarSet`s in files of their own.
-pub(super) fn without_deadline(sets: &[Subject<'_>], settings: &[Judged<'_>]) -> Vec<Finding> {
-    let message = "no rollout fails without a progress deadline, so nothing ever goes back";
-    let all: Vec<RolloutSettings> = settings.iter().filter_map(|judged| judged.settings.rollouts().ok()).collect();
+/// Returns warnings about settings whose rollbacks never happen, because no rollout fails without a deadline (ROLL-62).
+pub(super) fn without_deadline(settings: &[Judged<'_>]) -> Vec<Finding> {
     let without = |settings: &RolloutSettings| settings.rollback && settings.progress_deadline.is_none();
     let of_settings = settings.iter().filter(|judged| judged.settings.rollouts().is_ok_and(|it| without(&it)));
-    let of_settings = of_settings.map(|judged| {
-        let remedy = "set rollouts.progressDeadline, as in \"10m\"";
-        judged.spot.warning("rollouts.rollback", message, remedy)
-    });
-    let is_vain = |settings: &RolloutSettings, subject: &Subject<'_>| {
-        Upgrades::of(&subject.set, settings).0.progress_deadline.is_none()
-    };
-    let asks = |subject: &&Subject<'_>| subject.set.annotation(ROLLBACK).trim() == "true";
-    let none = [RolloutSettings::default()];
-    let all = if all.is_empty() { none.as_slice() } else { all.as_slice() };
-    let of_sets = sets.iter().filter(asks).filter(|subject| all.iter().all(|settings| is_vain(settings, subject)));
-    let of_sets = of_sets.map(|subject| {
-        let path = FieldPath::new("metadata.annotations").key(ROLLBACK).to_string();
-        let remedy = format!("add the annotation {PROGRESS_DEADLINE}, as in \"10m\"");
-        subject.spot.warning(&path, message, &remedy)
-    });
-    of_settings.chain(of_sets).collect()
+    let remedy = "set rollouts.progressDeadline, as in \"10m\"";
+    of_settings.map(|judged| judged.spot.warning("rollouts.rollback", NO_FAILURE, remedy)).collect()
 }

@@ -1,6 +1,6 @@
-//! Warnings about volumes that are shared unexpectedly, or unused.
+//! Warnings about volumes that are shared unexpectedly.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 
@@ -39,25 +39,6 @@ pub(super) fn shared(group: &[Subject<'_>]) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// Returns warnings about volumes that no container of the `SidecarSet` uses: no Pod gets them (INJ-26).
-pub(super) fn unused(subject: &Subject<'_>) -> Vec<Finding> {
-    let containers = subject.set.init_containers().iter().chain(subject.set.containers());
-    let used: BTreeSet<&str> = containers
-        .flat_map(|container| ["volumeMounts", "volumeDevices"].map(|list| json::items(container, &[list])))
-        .flatten()
-        .map(|item| json::text(item, &["name"]))
-        .collect();
-    let volumes = subject.set.volumes().iter().map(|volume| json::text(volume, &["name"])).enumerate();
-    let unused = volumes.filter(|(_, name)| !name.is_empty() && !used.contains(name));
-    unused
-        .map(|(index, _)| {
-            let path = format!("spec.volumes[{index}].name");
-            let message = "no container of this SidecarSet uses the volume; it is not injected";
-            subject.spot.warning(&path, message, "mount it, or remove it")
-        })
-        .collect()
 }
 
 /// Whether no Pod gets both: they have the same name, or are a canary and its base.

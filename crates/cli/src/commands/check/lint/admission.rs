@@ -1,0 +1,50 @@
+//! Warnings of admission, with their places.
+
+use pillion_documents::manifest::Manifest;
+use pillion_identity::warnings::unread;
+use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
+use pillion_sidecarset::sidecar_set::version::Version;
+use pillion_sidecarset::upgrades::RolloutSettings;
+use pillion_sidecarset::warnings::{Written, about_values};
+
+use crate::commands::check::settings::Judged;
+use crate::commands::check::subject::{Spot, Subject};
+use crate::report::Finding;
+
+/// Returns warnings about what nothing reads in a `SidecarSet`. The object may be undecodable.
+pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
+    let version = Version::of(json::text(spot.raw, &["apiVersion"]));
+    let warnings = version.map(|version| unread(spot.raw, version)).unwrap_or_default();
+    warnings.iter().map(|warning| spot.of_admission(warning)).collect()
+}
+
+/// Returns warnings about the values of a `SidecarSet` of settings. It is never updated nor rolled out there.
+pub(super) fn in_settings(subject: &Subject<'_>) -> Vec<Finding> {
+    values(subject, None, &[])
+}
+
+/// Returns warnings about the values of a `SidecarSet` in a file of its own, as an update of the one in `before`.
+pub(super) fn of_cluster(subject: &Subject<'_>, before: &[Manifest], settings: &[Judged<'_>]) -> Vec<Finding> {
+    let mut rollouts: Vec<RolloutSettings> =
+        settings.iter().filter_map(|judged| judged.settings.rollouts().ok()).collect();
+    if rollouts.is_empty() {
+        rollouts.push(RolloutSettings::default());
+    }
+    values(subject, earlier(subject, before).as_ref(), &rollouts)
+}
+
+fn values(subject: &Subject<'_>, old: Option<&SidecarSet>, rollouts: &[RolloutSettings]) -> Vec<Finding> {
+    let written = Written { object: subject.written.object(), version: subject.written.version(), old, rollouts };
+    about_values(&written).iter().map(|warning| subject.spot.of_admission(warning)).collect()
+}
+
+/// Returns the `SidecarSet` of the same name among existing objects, in either version.
+fn earlier(subject: &Subject<'_>, before: &[Manifest]) -> Option<SidecarSet> {
+    let is_it = |old: &&Manifest| {
+        json::text(&old.value, &["kind"]) == "SidecarSet"
+            && json::text(&old.value, &["metadata", "name"]) == subject.spot.sidecar_set
+    };
+    before.iter().filter(is_it).find_map(|old| decode(old.value.clone()).ok()).map(Decoded::into_sidecar_set)
+}
