@@ -12,6 +12,7 @@ pub mod list;
 pub mod matching;
 mod merge_patch;
 pub mod metadata;
+mod natives;
 pub mod order;
 mod place;
 pub mod readmission;
@@ -142,6 +143,7 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
         });
     }
     let mut warnings = warnings::missing(&plan.missing);
+    warnings.append(&mut natives::unshared(source, sets));
     warnings.append(&mut warnings::job(source, &plan.containers));
     let mut annotations = plan.annotated(source, sets, (records, without_image));
     if context.hides_tokens.is_some() {

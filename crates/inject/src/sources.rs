@@ -34,6 +34,8 @@ pub struct Hidden<'a> {
 pub struct Own<'a> {
     pod: Pod<'a>,
     containers: Vec<Source<'a>>,
+    /// The names of the containers and of the init containers that the sets inject.
+    sidecars: [BTreeSet<String>; 2],
     /// The names of the sets whose sidecars get a token.
     owners: BTreeSet<&'a str>,
     /// The parts that sidecars without a token share, and those that sidecars with a token share.
@@ -145,11 +147,13 @@ impl<'a> Own<'a> {
     /// Pod is admitted again, they are among its own (ORDER-3).
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
+        let mut init_sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
-                for name in list::names_in_pod(sidecar, List::Containers) {
-                    sidecars.insert(name);
-                }
+                sidecars.extend(list::names_in_pod(sidecar, List::Containers));
+            }
+            for sidecar in set.init_containers() {
+                init_sidecars.extend(list::names_in_pod(sidecar, List::Init));
             }
         }
         // Of several volumes with one name, the first counts, which is the Pod's own (INJ-26).
@@ -162,7 +166,8 @@ impl<'a> Own<'a> {
         let used: Vec<Used<'_>> = sets.iter().filter(|set| owners.contains(set.name())).map(Used::of).collect();
         let of_owners: BTreeSet<&str> = used.iter().flat_map(Used::defined).collect();
         let containers = own.map(|container| Source::of(container, volumes.as_ref(), &of_owners)).collect();
-        Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
+        let sidecars = [sidecars, init_sidecars];
+        Self { pod, containers, sidecars, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
     /// Returns the parts that a sidecar of this set copies.
@@ -201,6 +206,25 @@ impl<'a> Own<'a> {
             all
         });
         by_container.get(name)
+    }
+}
+
+impl Own<'_> {
+    /// Returns why no container of this name is a source.
+    fn why_not(&self, name: &str) -> Missing {
+        let is_it = |container: &&Value| pod::name(container) == name;
+        let is_sidecar = self.sidecars.iter().any(|sidecars| sidecars.contains(name));
+        let init_container = self.pod.init_containers().iter().find(is_it);
+        if is_sidecar
+            || self.pod.containers().iter().any(|it| is_it(&it))
+            || init_container.is_some_and(pod::is_injected)
+        {
+            Missing::Injected(name.to_owned())
+        } else if init_container.is_some() {
+            Missing::InitContainer(name.to_owned())
+        } else {
+            Missing::Container(name.to_owned())
+        }
     }
 }
 
@@ -250,7 +274,7 @@ fn first_of_each<'a>(items: &[&'a Value], key: &str) -> Vec<&'a Value> {
 }
 
 /// Whether a sharing policy of a sidecar is on.
-fn shares(sidecar: &Value, policy: &str) -> bool {
+pub(super) fn shares(sidecar: &Value, policy: &str) -> bool {
     json::text(sidecar, &[policy, "type"]) == "enabled"
 }
 
@@ -274,8 +298,12 @@ fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
 /// A part that a transferEnv entry names and that the Pod does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The container of this name is not one of the Pod's own.
+    /// The Pod has no container of this name.
     Container(String),
+    /// The container of this name is an init container, and those are no sources.
+    InitContainer(String),
+    /// The container of this name was injected, or is injected now.
+    Injected(String),
     /// The container does not set this variable.
     Variable {
         /// The container.
@@ -299,8 +327,8 @@ const MISSING_MAX: usize = 100;
 /// (INJ-16). Adds missing parts to `missing`; the reference implementation omits them silently.
 fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
-    let mut miss = |thing: Missing| match missing.len() {
-        ..MISSING_MAX => missing.push(thing),
+    let mut miss = |thing: &dyn Fn() -> Missing| match missing.len() {
+        ..MISSING_MAX => missing.push(thing()),
         MISSING_MAX => missing.push(Missing::More),
         _ => {}
     };
@@ -317,7 +345,7 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
                 match container_name_from(path, own.pod) {
                     Ok(name) => name,
                     Err(reason) => {
-                        miss(reason);
+                        miss(&|| reason.clone());
                         continue;
                     }
                 }
@@ -328,13 +356,13 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
         }
         // Of several variables with one name, the last counts, in a container and across containers.
         let Some(env) = own.variables_of(source) else {
-            miss(Missing::Container(source.to_owned()));
+            miss(&|| own.why_not(source));
             continue;
         };
         for wanted in wanted {
             match env.get(wanted) {
                 Some(variable) => variables.push(*variable),
-                None => miss(Missing::Variable { container: source.to_owned(), variable: wanted.to_owned() }),
+                None => miss(&|| Missing::Variable { container: source.to_owned(), variable: wanted.to_owned() }),
             }
         }
     }
@@ -444,7 +472,33 @@ mod tests {
     #[test]
     fn order5_injected_containers_are_no_source() {
         let (taken, missing) = transfer(&json!({"sourceContainerName": "ours", "envName": "A"}));
-        assert_eq!((taken, missing), (vec![], vec![Missing::Container("ours".to_owned())]));
+        assert_eq!((taken, missing), (vec![], vec![Missing::Injected("ours".to_owned())]));
+    }
+
+    #[rstest]
+    #[case::container_of_the_app("app2", Missing::Container("app2".to_owned()))]
+    #[case::native_sidecar_of_the_app("proxy", Missing::InitContainer("proxy".to_owned()))]
+    #[case::init_container_of_the_app("prepare", Missing::InitContainer("prepare".to_owned()))]
+    #[case::injected_before("ours", Missing::Injected("ours".to_owned()))]
+    #[case::native_injected_before("mesh", Missing::Injected("mesh".to_owned()))]
+    #[case::injected_now("tail", Missing::Injected("tail".to_owned()))]
+    #[case::native_injected_now("init", Missing::Injected("init".to_owned()))]
+    #[case::half_of_a_pair("hot-1", Missing::Injected("hot-1".to_owned()))]
+    #[case::no_name("", Missing::Container(String::new()))]
+    fn inj16_a_container_that_is_no_source_is_told_as_what_it_is(#[case] name: &str, #[case] expected: Missing) {
+        let injected = json!([{"name": "IS_INJECTED", "value": "true"}]);
+        let mut pod = pod();
+        pod["spec"]["initContainers"] = json!([
+            {"name": "proxy", "restartPolicy": "Always", "env": [{"name": "A", "value": "1"}]}, {"name": "prepare"},
+            {"name": "mesh", "restartPolicy": "Always", "env": injected},
+        ]);
+        let hot = json!({"name": "hot", "upgradeStrategy": {"upgradeType": "HotUpgrade"}});
+        let set = json!({"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "tail"}, hot]}});
+        let own = Own::of(Pod::decode(&pod).unwrap(), &[SidecarSet::from_decoded(set)], &[], None);
+        let mut missing = Vec::new();
+        let sidecar = json!({"transferEnv": [{"sourceContainerName": name, "envName": "A"}]});
+        assert_eq!(transferred(&sidecar, &own, &mut missing).len(), 0);
+        assert_eq!(missing, [expected]);
     }
 
     #[test]

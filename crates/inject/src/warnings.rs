@@ -18,6 +18,14 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
         let what = match missing {
             Missing::Container(name) if name.is_empty() => "transferEnv names no source container".to_owned(),
             Missing::Container(name) => ["transferEnv source container \"", name, "\" is not in the Pod"].concat(),
+            Missing::InitContainer(name) => {
+                ["transferEnv source container \"", name, "\" is an init container; only containers are sources"]
+                    .concat()
+            }
+            Missing::Injected(name) => {
+                let why = "\" is injected; only the Pod's own containers are sources";
+                ["transferEnv source container \"", name, why].concat()
+            }
             Missing::Variable { container, variable } => {
                 ["transferEnv variable \"", variable, "\" is not set in container \"", container, "\""].concat()
             }

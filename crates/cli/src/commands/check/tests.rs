@@ -1,5 +1,7 @@
 //! Tests that findings equal the module's decisions and have existing places.
 
+mod warnings;
+
 use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
