@@ -437,6 +437,18 @@ mod tests {
         assert_eq!(missing, []);
     }
 
+    /// OpenKruise's types do not have the field, and drop it from the copy.
+    #[test]
+    fn inj16_a_variable_from_a_file_is_copied_whole() {
+        let variable = json!({"name": "F", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}});
+        let pod = json!({"spec": {"containers": [{"name": "app", "env": [variable]}]}});
+        let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], None);
+        let sidecar = json!({"transferEnv": [{"sourceContainerName": "app", "envName": "F"}]});
+        let mut missing = Vec::new();
+        assert_eq!(transferred(&sidecar, &own, &mut missing), [&variable]);
+        assert_eq!(missing, []);
+    }
+
     #[rstest]
     #[case::as_many_as_are_told(MISSING_MAX, MISSING_MAX)]
     #[case::one_more(MISSING_MAX + 1, MISSING_MAX + 1)]

@@ -168,6 +168,25 @@ fn warnings_of_the_policy_name_the_object() {
 }
 
 #[test]
+fn inj15_inj16_what_only_a_native_sidecar_of_the_app_has_is_told() {
+    let set = "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: tail}\nspec:\n  selector: \
+               {matchLabels: {logs: collect}}\n  containers:\n  - name: tail\n    image: tail:1\n    shareVolumePolicy: \
+               {type: enabled}\n    transferEnv: [{sourceContainerName: db-proxy, envName: DB}]\n";
+    let native = "  initContainers:\n  - name: db-proxy\n    image: proxy:1\n    restartPolicy: Always\n    env: [{name: DB, \
+                  value: here}]\n    volumeMounts: [{name: socket, mountPath: /socket}]\n  volumes: [{name: socket, \
+                  emptyDir: {}}]\n  containers:\n";
+    let pod = POD.replacen("  containers:\n", native, 1);
+    let run = run(&[("all.yaml", &format!("{pod}---\n{set}"))], &["all.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    insta::assert_snapshot!(run.err, @r#"
+    warning: Pod shop/p: SidecarSet tail: tail: transferEnv source container "db-proxy" is an init container; only containers are sources; nothing was copied
+    warning: Pod shop/p: SidecarSet tail: tail: shareVolumePolicy shares the mounts of containers only, not "/socket" of init container "db-proxy"; name its volume in volumeMounts to have it
+    Pod shop/p: injected tail/tail
+    1 injected, 0 unchanged, 0 refused
+    "#);
+}
+
+#[test]
 fn a_refused_object_is_left_out_and_the_others_are_printed() {
     let clash = POD.replace("name: p", "name: clash").replace("name: app", "name: agent");
     let text = format!("{POD}---\n{clash}---\n{SERVICE}");

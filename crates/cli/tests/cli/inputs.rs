@@ -107,7 +107,7 @@ fn misspelt_fields_of_a_sidecar_set_are_told_with_what_was_meant() {
     let set = SET.replace("podInjectPolicy", "podInjectPolcy");
     let run = run(&[("set.yaml", &set)], &["--sidecar-sets=set.yaml", "-q"], POD);
     assert_eq!(run.code, 0);
-    insta::assert_snapshot!(run.err, @r#"warning: set.yaml:7: spec.containers[0].podInjectPolcy: unknown field; it is kept and injected, but no hash sees it, so rollouts do not see changes to it; did you mean "podInjectPolicy"? (SidecarSet "agent")"#);
+    insta::assert_snapshot!(run.err, @r#"warning: set.yaml:7: spec.containers[0].podInjectPolcy: unknown field; it is kept and injected, but rollouts do not see changes to it; did you mean "podInjectPolicy"? (SidecarSet "agent")"#);
 }
 
 const ALLOW_LIST: &str = "{\"apiVersion\": \"example.com/v1\", \"kind\": \"AllowList\", \"metadata\": {\"name\": \"a\"}, \"items\": [\"10.0.0.1\"]}";

@@ -135,9 +135,7 @@ fn annotated(annotations: &str, spec: &str) -> String {
 #[case::of_pods(
     "    pillion.dev/service-account-injected: '{}'\n", "",
     &["warning 6:43 metadata.annotations[pillion.dev/service-account-injected]: nothing reads this annotation -> known \
-       are pillion.dev/service-account-name, pillion.dev/service-account-conflict, \
-       pillion.dev/service-account-permissions, pillion.dev/service-account-mode, \
-       pillion.dev/service-account-tokens, pillion.dev/service-account-partners"]
+       are pillion.dev/service-account-name, -conflict, -permissions, -mode, -tokens, -partners"]
 )]
 fn annotations_stand_for_fields(#[case] annotations: &str, #[case] spec: &str, #[case] expected: &[&str]) {
     assert_eq!(found(&annotated(annotations, spec)), expected);

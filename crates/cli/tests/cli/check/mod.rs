@@ -71,7 +71,7 @@ error: Required value: must not be empty
    |
    = note: in SidecarSet "log-agent"
 
-warning: unknown field; it is kept and injected, but no hash sees it, so rollouts do not see changes to it
+warning: unknown field; it is kept and injected, but rollouts do not see changes to it
   --> settings.yaml:12:7
    |
 12 |       volumeMoutns: []

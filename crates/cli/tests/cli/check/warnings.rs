@@ -10,8 +10,8 @@ use super::support::{agent, check, folder, found, json_set, lines, set};
 #[rstest]
 #[case::container(
     &agent("a").replace("image", "imagge: x\n    image"),
-    "warning 10:5 spec.containers[0].imagge: unknown field; it is kept and injected, but no hash sees it, so rollouts \
-     do not see changes to it -> did you mean \"image\"?"
+    "warning 10:5 spec.containers[0].imagge: unknown field; it is kept and injected, but rollouts do not see changes \
+     to it -> did you mean \"image\"?"
 )]
 #[case::elsewhere(
     &format!("  color: red\n{}", agent("a")),
@@ -50,6 +50,15 @@ use super::support::{agent, check, folder, found, json_set, lines, set};
     "warning 11:36 spec.containers[0].upgradeStrategy.upgradeType: \"hotUpgrade\" means nothing here; the default is \
      used -> did you mean \"HotUpgrade\"?"
 )]
+#[case::transfer_of_nothing(
+    &agent("a").replace("image: agent:1", "image: agent:1\n    transferEnv:\n    - sourceContainerName: app"),
+    "warning 12:7 spec.containers[0].transferEnv[0]: names no variable, so nothing is copied -> set envName or envNames"
+)]
+#[case::launch_priority(
+    &agent("a").replace("image: agent:1", "image: agent:1\n    env:\n    - {name: KRUISE_CONTAINER_PRIORITY, value: '1'}"),
+    "warning 12:14 spec.containers[0].env[0].name: OpenKruise looks for launch priorities before pillion serve injects, \
+     since webhooks are called by name -> make it an init container with restartPolicy Always, which starts first"
+)]
 #[case::no_whitelist(
     &format!("  patchPodMetadata:\n  - annotations: {{a: b}}\n{}", agent("a")),
     "warning 8:3 spec.patchPodMetadata: not checked whether these annotations are allowed: there is neither a \
@@ -75,6 +84,42 @@ fn v1alpha1_is_reported_as_it_is_written() {
     let found = found(&text);
     assert!(found[0].starts_with("error 5:14 spec.namespace: Invalid value: \"Bad!\""), "{found:#?}");
     assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn api10_a_selector_beside_a_namespace_is_told_where_it_is_written() {
+    let text = set(
+        "a",
+        &format!("  namespace: staging\n  namespaceSelector:\n    matchLabels: {{on: 'yes'}}\n{}", agent("a")),
+    )
+    .replace("v1beta1", "v1alpha1");
+    assert_eq!(
+        found(&text),
+        [
+            "warning 9:3 spec.namespaceSelector: has no effect beside spec.namespace: every Pod of namespace \"staging\" \
+          counts -> remove one of the two, or write v1beta1 and add the label kubernetes.io/metadata.name to the selector"
+        ]
+    );
+}
+
+/// The files are those of a public report: only the image was edited, and no Pod got it.
+#[rstest]
+#[case::update("nginx", "nginx:1.23", &["--old", "old.yaml"], &[
+    "warning 9:5 spec.containers[0].imagePullPolicy: is not written, and with this image it changes from Always to \
+     IfNotPresent; so more than images changes, and running Pods are not upgraded in place -> write imagePullPolicy: Always"
+])]
+#[case::the_same_default("nginx:1.22", "nginx:1.23", &["--old", "old.yaml"], &[])]
+#[case::nothing_before("nginx", "nginx:1.23", &[], &[])]
+fn def5_an_image_that_changes_a_default_is_told_of_an_update(
+    #[case] old: &str,
+    #[case] new: &str,
+    #[case] further: &[&str],
+    #[case] expected: &[&str],
+) {
+    let with = |image: &str| set("a", &agent("a")).replace("agent:1", image);
+    let here = folder(&[("old.yaml", &with(old).replace("v1beta1", "v1alpha1")), ("new.yaml", &with(new))]);
+    let args: Vec<&str> = ["new.yaml", "-o", "json"].iter().chain(further).copied().collect();
+    assert_eq!(lines(&check(here.path(), &args, "").out), expected);
 }
 
 #[test]
