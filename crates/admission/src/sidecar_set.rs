@@ -128,8 +128,8 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         old: old.as_ref(),
         rollouts: std::slice::from_ref(context.rollouts),
     };
-    let mut warned = unread(written.object, version);
-    warned.append(&mut warnings::about_values(&written));
+    let mut warned = warnings::about_values(&written);
+    warned.append(&mut unread(written.object, version));
     let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
 
     let mut identity = pillion_identity::validation::Findings::default();
@@ -146,7 +146,6 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     });
     outcome.warnings.append(&mut identity.warnings);
-    outcome.warnings.extend(warned.iter().map(ToString::to_string));
     if context.is_watched && operation == Operation::Update && is_in_settings(&name, context.others) {
         outcome.warnings.push(format!(
             "SidecarSet \"{name}\" is left out: the policy's settings have a SidecarSet of this name, which is the one that \
@@ -159,6 +158,8 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
             "SidecarSet \"{name}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads"
         ));
     }
+    // Last, since there may be a thousand of them, and what is too long is cut at the end.
+    outcome.warnings.extend(warned.iter().map(ToString::to_string));
     outcome
 }
 

@@ -412,6 +412,29 @@ fn nothing_asked_is_an_empty_session() {
 }
 
 #[test]
+fn warn3_a_sidecar_set_that_is_written_is_told_what_nothing_reads() {
+    let request = json!({
+        "uid": "u", "kind": {"group": "apps.kruise.io", "version": "v1beta1", "kind": "SidecarSet"},
+        "resource": {"group": "apps.kruise.io", "version": "v1beta1", "resource": "sidecarsets"},
+        "operation": "CREATE", "name": "tail", "userInfo": {"username": "dev", "groups": ["system:authenticated"]},
+        "object": {
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "tail"},
+            "spec": {
+                "namespace": "prod", "selector": {"matchLabels": {"app": "web"}},
+                "containers": [{"name": "tail", "image": "tail:1"}],
+            },
+        },
+    });
+    let run = pillion(folder().path(), &["-r", "-", "policy.wasm"], &request.to_string());
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(
+        run.response()["warnings"][1],
+        "spec.namespace: unknown field; nothing reads it; v1beta1 has no such field: without it every namespace is meant; \
+         use namespaceSelector with matchLabels kubernetes.io/metadata.name"
+    );
+}
+
+#[test]
 fn any_json_is_a_raw_request() {
     let folder = folder();
     let raw = r#"{"uid": "r", "kind": {"version": "v1", "kind": "Node"}, "operation": "CREATE"}"#;

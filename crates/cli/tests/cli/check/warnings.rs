@@ -102,6 +102,30 @@ fn api10_a_selector_beside_a_namespace_is_told_where_it_is_written() {
     );
 }
 
+#[rstest]
+#[case::without_settings("{}", "Namespace", 1)]
+#[case::settings("{\"sidecarSets\": []}", "Namespace", 1)]
+#[case::webhook_that_comes_before("{}", "ClusterAdmissionPolicy", 0)]
+#[case::webhook_that_comes_after("{}", "AdmissionPolicy", 1)]
+fn warn8_launch_priorities_are_lost_where_openkruise_comes_first(
+    #[case] settings: &str,
+    #[case] kind: &str,
+    #[case] expected: usize,
+) {
+    let container = json!({"name": "a", "image": "a:1", "env": [{"name": "KRUISE_CONTAINER_PRIORITY", "value": "1"}]});
+    let set = json_set("a", &json!({"containers": [container]}));
+    let policy = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": kind, "metadata": {"name": "p", "namespace": "n"},
+        "spec": {"module": "registry://registry.example.com/pillion:v1", "settings": {"sidecarSets": [set]}},
+    });
+    let here = folder(&[("a.json", &set.to_string()), ("p.json", &policy.to_string()), ("s.json", settings)]);
+    let answer = check(here.path(), &["a.json", "p.json", "s.json"], "");
+    let places = answer.out.matches("OpenKruise looks for launch priorities").count();
+    // A policy is a place of its own.
+    let places = if kind == "AdmissionPolicy" { places - 1 } else { places };
+    assert_eq!(places, expected, "{}", answer.out);
+}
+
 /// The files are those of a public report: only the image was edited, and no Pod got it.
 #[rstest]
 #[case::update("nginx", "nginx:1.23", &["--old", "old.yaml"], &[

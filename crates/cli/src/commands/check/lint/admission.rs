@@ -7,7 +7,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::upgrades::RolloutSettings;
-use pillion_sidecarset::warnings::{Written, about_values};
+use pillion_sidecarset::warnings::{Rule, Warning, Written, about_values};
 
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::{Spot, Subject};
@@ -21,8 +21,8 @@ pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
 }
 
 /// Returns warnings about the values of a `SidecarSet` of settings. It is never updated nor rolled out there.
-pub(super) fn in_settings(subject: &Subject<'_>) -> Vec<Finding> {
-    values(subject, None, &[])
+pub(super) fn in_settings<'a>(judged: &'a Judged<'_>) -> impl Iterator<Item = Finding> + 'a {
+    judged.subjects.iter().flat_map(|subject| values(subject, (None, &[]), std::slice::from_ref(judged)))
 }
 
 /// Returns warnings about the values of a `SidecarSet` in a file of its own, as an update of the one in `before`.
@@ -32,12 +32,24 @@ pub(super) fn of_cluster(subject: &Subject<'_>, before: &[Manifest], settings: &
     if rollouts.is_empty() {
         rollouts.push(RolloutSettings::default());
     }
-    values(subject, earlier(subject, before).as_ref(), &rollouts)
+    values(subject, (earlier(subject, before).as_ref(), &rollouts), settings)
 }
 
-fn values(subject: &Subject<'_>, old: Option<&SidecarSet>, rollouts: &[RolloutSettings]) -> Vec<Finding> {
+fn values(
+    subject: &Subject<'_>,
+    (old, rollouts): (Option<&SidecarSet>, &[RolloutSettings]),
+    settings: &[Judged<'_>],
+) -> Vec<Finding> {
     let written = Written { object: subject.written.object(), version: subject.written.version(), old, rollouts };
-    about_values(&written).iter().map(|warning| subject.spot.of_admission(warning)).collect()
+    let is_early = !settings.is_empty() && settings.iter().all(come_before_openkruise);
+    let is_meant = |warning: &&Warning| !is_early || warning.rule != Rule::LaunchPriority;
+    about_values(&written).iter().filter(is_meant).map(|warning| subject.spot.of_admission(warning)).collect()
+}
+
+/// Whether these are settings of a policy whose webhook configuration, `clusterwide-…`, sorts before OpenKruise's. The
+/// module does not know whether Kubewarden or `pillion serve` runs it (WARN-8).
+fn come_before_openkruise(judged: &Judged<'_>) -> bool {
+    judged.are_of_policy() && json::text(&judged.spot.manifest.value, &["kind"]).starts_with("ClusterAdmissionPolicy")
 }
 
 /// Returns the `SidecarSet` of the same name among existing objects, in either version.

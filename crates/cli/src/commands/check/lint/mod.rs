@@ -66,7 +66,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     }
     findings.extend(sets.iter().flat_map(|subject| admission::of_cluster(subject, before, settings)));
     for judged in settings {
-        findings.extend(judged.subjects.iter().flat_map(admission::in_settings));
+        findings.extend(admission::in_settings(judged));
         findings.extend(stored::revisions(judged, &Files(documents)));
         findings.extend(rollout::of_settings(judged));
         findings.extend(identities(judged));

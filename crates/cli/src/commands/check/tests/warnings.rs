@@ -5,6 +5,7 @@ use std::time::Duration;
 use pillion_admission::request::Request;
 use pillion_identity::warnings::unread;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
@@ -119,6 +120,12 @@ fn checked(documents: &[Document], old: Option<&Value>) -> Vec<Finding> {
 }
 
 fn admitted(settings: &Value, documents: &[Document], set: &Value, old: Option<&Value>) -> Vec<String> {
+    let outcome = outcome(settings, documents, set, old);
+    assert!(!matches!(outcome.verdict, Verdict::Refused(_)), "{set}: {:?}", outcome.verdict);
+    outcome.warnings
+}
+
+fn outcome(settings: &Value, documents: &[Document], set: &Value, old: Option<&Value>) -> Outcome {
     let version = set["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
     let mut request = Request::decode(json!({
         "uid": "1", "kind": {"group": "apps.kruise.io", "version": version, "kind": "SidecarSet"},
@@ -128,13 +135,7 @@ fn admitted(settings: &Value, documents: &[Document], set: &Value, old: Option<&
     .unwrap();
     let world =
         World { lookup: &Files(documents), authorizer: &People, now: Timestamp(0), elapsed: &Duration::default };
-    let outcome = pillion_admission::admit(&mut request, &Settings::decode(settings.clone()).unwrap(), world);
-    assert!(
-        !matches!(outcome.verdict, pillion_kubernetes::outcome::Verdict::Refused(_)),
-        "{set}: {:?}",
-        outcome.verdict
-    );
-    outcome.warnings
+    pillion_admission::admit(&mut request, &Settings::decode(settings.clone()).unwrap(), world)
 }
 
 #[test]
@@ -171,6 +172,45 @@ fn warn2_every_rule_has_a_sample_of_which_it_warns() {
         assert!(found.iter().any(|warning| warning.rule == *rule), "{rule:?}: {found:#?}");
         assert!(found.iter().all(|warning| warning.rule == *rule), "a sample is of one rule: {found:#?}");
     }
+}
+
+/// The words before warnings about what `check` cannot know, and before those that admission refuses.
+const OF_CHECK: [&str; 5] = [
+    "not checked whether ",
+    "as far as these files tell: ",
+    "with the default settings: ",
+    "as SidecarSets of the cluster: ",
+    "the hash is not that of these containers",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// A warning that `check` gets from elsewhere than the module is found here, if a generated SidecarSet has it.
+    #[test]
+    fn warn2_admission_warns_of_any_sidecar_set_as_check_does(sets in naming_sidecar_sets()) {
+        let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}});
+        for set in sets {
+            let source = Arc::new(Source::new("a.json", set.to_string()));
+            // YAML does not take every JSON number.
+            let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };
+            let documents = [Document { manifest, role: Role::SidecarSet }];
+            let answer = outcome(&settings, &documents, &set, None).warnings;
+            let findings = check(&documents, &[]).findings;
+            for Finding { path, message, remedy, .. } in warnings_in(&findings) {
+                prop_assert!(
+                    answer.iter().any(|text| text.contains(message.as_str()) && text.contains(remedy.as_str())),
+                    "{}: {}; {} is not among {:#?}", path, message, remedy, answer
+                );
+            }
+        }
+    }
+}
+
+fn warnings_in(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    findings.iter().filter(|finding| {
+        finding.severity == Severity::Warning && !OF_CHECK.iter().any(|words| finding.message.starts_with(words))
+    })
 }
 
 /// Warnings about identities need the feature gate, and admission has more of them: it can look accounts up.
