@@ -27,7 +27,7 @@ pub(super) fn check(written: &Written<'_>, found: &mut Vec<Warning>) {
     }
     let Some(own) = selector(object, "namespaceSelector") else { return };
     if let Some(namespace) = only_namespace(written) {
-        let message = format!("has no effect beside spec.namespace: every Pod of namespace {namespace:?} counts");
+        let message = format!("the selector has no effect beside spec.namespace: namespace {namespace:?} alone counts");
         let remedy =
             "remove one of the two, or write v1beta1 and add the label kubernetes.io/metadata.name to the selector";
         found.push(Warning::new(Rule::ReplacedSelector, NAMESPACE_SELECTOR, message, remedy));

@@ -46,8 +46,8 @@ pub(super) fn check(written: &Written<'_>, found: &mut Vec<Warning>) {
         let path = FieldPath::new("spec").item(list, index).child(FIELD).to_string();
         let after = container(&now, list, index).map_or("", |container| json::text(container, &[FIELD]));
         let message = format!(
-            "is not written, and with this image it changes from {before} to {after}; so more than images changes, and \
-             running Pods are not upgraded in place"
+            "{FIELD} is not written, and with this image it changes from {before} to {after}; so more than images \
+             changes, and running Pods are not upgraded in place"
         );
         found.push(Warning::new(Rule::ChangedPullPolicy, path, message, format!("write {FIELD}: {before}")));
     }

@@ -96,8 +96,8 @@ fn warn4_values_that_nothing_knows_are_told() {
 }
 
 const NO_VARIABLE: &str =
-    "spec.containers[0].transferEnv[0]: names no variable, so nothing is copied; set envName or envNames";
-const NO_SOURCE: &str = "spec.containers[0].transferEnv[0]: names no source container, so nothing is copied; set \
+    "spec.containers[0].transferEnv[0]: this entry names no variable, so nothing is copied; set envName or envNames";
+const NO_SOURCE: &str = "spec.containers[0].transferEnv[0]: this entry names no source container, so nothing is copied; set \
                          sourceContainerName or sourceContainerNameFrom";
 
 #[rstest]
@@ -116,8 +116,8 @@ fn warn5_a_transfer_that_copies_nothing_is_told(#[case] entry: Value, #[case] ex
 
 #[rstest]
 #[case::both("v1alpha1", json!({"namespace": "staging", "namespaceSelector": {"matchLabels": {"on": "yes"}}}), &[
-    "spec.namespaceSelector: has no effect beside spec.namespace: every Pod of namespace \"staging\" counts; remove one of \
-     the two, or write v1beta1 and add the label kubernetes.io/metadata.name to the selector"
+    "spec.namespaceSelector: the selector has no effect beside spec.namespace: namespace \"staging\" alone counts; remove \
+     one of the two, or write v1beta1 and add the label kubernetes.io/metadata.name to the selector"
 ])]
 #[case::namespace("v1alpha1", json!({"namespace": "staging"}), &[])]
 #[case::an_empty_namespace("v1alpha1", json!({"namespace": "", "namespaceSelector": {"matchLabels": {"on": "yes"}}}), &[])]
@@ -131,10 +131,10 @@ fn api10_warn6_a_selector_that_the_namespace_replaces_is_told(
     assert_eq!(told(manifest(version, &spec), None, &[]), expected);
 }
 
-const ALWAYS: &str = "spec.containers[0].imagePullPolicy: is not written, and with this image it changes from Always to \
+const ALWAYS: &str = "spec.containers[0].imagePullPolicy: imagePullPolicy is not written, and with this image it changes from Always to \
                       IfNotPresent; so more than images changes, and running Pods are not upgraded in place; write \
                       imagePullPolicy: Always";
-const IF_NOT_PRESENT: &str = "spec.containers[0].imagePullPolicy: is not written, and with this image it changes from \
+const IF_NOT_PRESENT: &str = "spec.containers[0].imagePullPolicy: imagePullPolicy is not written, and with this image it changes from \
                               IfNotPresent to Always; so more than images changes, and running Pods are not upgraded in \
                               place; write imagePullPolicy: IfNotPresent";
 

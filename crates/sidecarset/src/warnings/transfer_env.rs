@@ -17,11 +17,11 @@ pub(super) fn check(object: &Value, found: &mut Vec<Warning>) {
                     found.push(Warning::new(Rule::EmptyTransferEnv, path, message, remedy));
                 };
                 if !names_a_variable(entry) {
-                    warn("names no variable, so nothing is copied", "set envName or envNames");
+                    warn("this entry names no variable, so nothing is copied", "set envName or envNames");
                 }
                 if !names_a_source(entry) {
                     warn(
-                        "names no source container, so nothing is copied",
+                        "this entry names no source container, so nothing is copied",
                         "set sourceContainerName or sourceContainerNameFrom",
                     );
                 }

@@ -52,7 +52,7 @@ use super::support::{agent, check, folder, found, json_set, lines, set};
 )]
 #[case::transfer_of_nothing(
     &agent("a").replace("image: agent:1", "image: agent:1\n    transferEnv:\n    - sourceContainerName: app"),
-    "warning 12:7 spec.containers[0].transferEnv[0]: names no variable, so nothing is copied -> set envName or envNames"
+    "warning 12:7 spec.containers[0].transferEnv[0]: this entry names no variable, so nothing is copied -> set envName or envNames"
 )]
 #[case::launch_priority(
     &agent("a").replace("image: agent:1", "image: agent:1\n    env:\n    - {name: KRUISE_CONTAINER_PRIORITY, value: '1'}"),
@@ -96,7 +96,7 @@ fn api10_a_selector_beside_a_namespace_is_told_where_it_is_written() {
     assert_eq!(
         found(&text),
         [
-            "warning 9:3 spec.namespaceSelector: has no effect beside spec.namespace: every Pod of namespace \"staging\" \
+            "warning 9:3 spec.namespaceSelector: the selector has no effect beside spec.namespace: namespace \"staging\" alone \
           counts -> remove one of the two, or write v1beta1 and add the label kubernetes.io/metadata.name to the selector"
         ]
     );
@@ -129,7 +129,7 @@ fn warn8_launch_priorities_are_lost_where_openkruise_comes_first(
 /// The files are those of a public report: only the image was edited, and no Pod got it.
 #[rstest]
 #[case::update("nginx", "nginx:1.23", &["--old", "old.yaml"], &[
-    "warning 9:5 spec.containers[0].imagePullPolicy: is not written, and with this image it changes from Always to \
+    "warning 9:5 spec.containers[0].imagePullPolicy: imagePullPolicy is not written, and with this image it changes from Always to \
      IfNotPresent; so more than images changes, and running Pods are not upgraded in place -> write imagePullPolicy: Always"
 ])]
 #[case::the_same_default("nginx:1.22", "nginx:1.23", &["--old", "old.yaml"], &[])]
