@@ -101,7 +101,7 @@ impl<'a> Spot<'a> {
     }
 
     /// Returns a warning that admission has, too.
-    pub fn of_admission(&self, warning: &Warning) -> Finding {
+    pub fn admission_warning(&self, warning: &Warning) -> Finding {
         let path = self.below(&warning.path);
         let aim = if warning.rule == Rule::UnknownField { Aim::Key } else { Aim::Value };
         Finding {

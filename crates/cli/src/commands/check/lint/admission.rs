@@ -17,7 +17,7 @@ use crate::report::Finding;
 pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
     let version = Version::of(json::text(spot.raw, &["apiVersion"]));
     let warnings = version.map(|version| unread(spot.raw, version)).unwrap_or_default();
-    warnings.iter().map(|warning| spot.of_admission(warning)).collect()
+    warnings.iter().map(|warning| spot.admission_warning(warning)).collect()
 }
 
 /// Returns warnings about the values of a `SidecarSet` of settings. It is never updated nor rolled out there.
@@ -43,7 +43,7 @@ fn values(
     let written = Written { object: subject.written.object(), version: subject.written.version(), old, rollouts };
     let is_early = !settings.is_empty() && settings.iter().all(come_before_openkruise);
     let is_meant = |warning: &&Warning| !is_early || warning.rule != Rule::LaunchPriority;
-    about_values(&written).iter().filter(is_meant).map(|warning| subject.spot.of_admission(warning)).collect()
+    about_values(&written).iter().filter(is_meant).map(|warning| subject.spot.admission_warning(warning)).collect()
 }
 
 /// Whether these are settings of a policy whose webhook configuration, `clusterwide-…`, sorts before OpenKruise's. The
