@@ -1,7 +1,8 @@
 //! SidecarSets as objects of a real API server: the webhook checks and defaults them, and `/convert` converts them.
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
-use kube::core::Status;
+use kube::client::Body;
+use kube::core::{Request, Status};
 use kube::{Api, ResourceExt as _};
 use pillion_testenv::{Cluster, Options};
 use rstest::rstest;
@@ -92,6 +93,27 @@ async fn a_set_can_be_applied_again_in_both_versions() {
         versions.push((stored.metadata.generation, stored.annotations()[HASH].clone()));
     }
     assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
+}
+
+/// An apply replaces the list of containers, so that a pull policy that nobody wrote gets its default anew. The author
+/// is told of it.
+#[tokio::test]
+async fn warn7_an_applied_image_that_changes_its_pull_policy_is_told() {
+    let client = installation().await.cluster.admin().await.unwrap();
+    let requests = Request::new("/apis/apps.kruise.io/v1beta1/sidecarsets");
+    let mut told = Vec::new();
+    for image in ["agent", "agent:1", "agent:2"] {
+        let object = set(NEW, "retagged", &json!({"containers": [{"name": "agent", "image": image}]}));
+        let request = requests.patch("retagged", &PatchParams::apply("kubectl"), &Patch::Apply(&object)).unwrap();
+        let answer = client.send(request.map(Body::from)).await.unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+        let warnings = answer.headers().get_all("Warning").iter().map(|warning| warning.to_str().unwrap());
+        let is_it = |warning: &str| warning.contains("changes from Always to IfNotPresent");
+        let stored = sets(NEW).await.get("retagged").await.unwrap();
+        let policy = stored.data["spec"]["containers"][0]["imagePullPolicy"].clone();
+        told.push((policy, warnings.filter(|warning| is_it(warning)).count()));
+    }
+    assert_eq!(told, [(json!("Always"), 0), (json!("IfNotPresent"), 1), (json!("IfNotPresent"), 0)]);
 }
 
 /// 422 with every invalid field, as the API server shows it to a user.
