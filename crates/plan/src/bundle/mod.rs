@@ -157,7 +157,7 @@ pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet>
 
 /// Makes the plan.
 pub fn plan(seen: BundleInput<'_>) -> Plan {
-    let before = write::sets(seen.at, seen.config_maps);
+    let before = write::earlier(seen.at, seen.config_maps);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
     let joining = if seen.with_settings { candidate::of_settings(seen) } else { Vec::new() };

@@ -57,11 +57,45 @@ fn index<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Option<&'a
 pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<String, SidecarSet> {
     let Some(index) = index(at, config_maps) else { return BTreeMap::new() };
     let named: BTreeSet<&str> = config_map::shards(index).unwrap_or_default().into_iter().collect();
-    let is_named =
-        |config_map: &&Arc<Value>| checksum_in(name(config_map), &at.name).is_some_and(|it| named.contains(it));
-    let shards = ours(at, config_maps).filter(is_named);
+    let is_named = |(checksum, _): &(&str, &Arc<Value>)| named.contains(checksum);
+    let named = shards(at, config_maps).filter(is_named).map(|(_, shard)| shard);
+    first_of_each([index].into_iter().chain(named))
+}
+
+/// Returns the versions of sets that a new bundle keeps if later ones are invalid: those in the bundle now. If the index
+/// is lost, they are those in the shards that are left, which no reader finds, each in its newest version.
+pub(super) fn earlier(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<String, SidecarSet> {
+    if !index(at, config_maps).is_none_or(|index| is_lost(index)) {
+        return sets(at, config_maps);
+    }
+    let mut left: Vec<&Arc<Value>> = shards(at, config_maps).map(|(_, shard)| shard).collect();
+    left.sort_by(|one, other| age(other).cmp(&age(one)));
+    first_of_each(left.into_iter())
+}
+
+/// Whether an index says nothing, as one that was just created in place of a deleted one, or names no shards that can be
+/// read.
+fn is_lost(index: &Value) -> bool {
+    let says_nothing = says(index).all(str::is_empty);
+    says_nothing || config_map::shards(index).is_err()
+}
+
+/// Returns when a ConfigMap was created, and what orders those of one second. A shard is never written again.
+fn age(shard: &Value) -> (&str, usize, &str) {
+    let text = |key| json::text(shard, &["metadata", key]);
+    let version = text("resourceVersion");
+    (text("creationTimestamp"), version.len(), version)
+}
+
+/// Returns the shards of a bundle, former ones included, by their checksums.
+fn shards<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> impl Iterator<Item = (&'a str, &'a Arc<Value>)> {
+    ours(at, config_maps).filter_map(|shard| Some((checksum_in(name(shard), &at.name)?, shard)))
+}
+
+/// Returns the sets in these ConfigMaps, by name: of several of one name, the first.
+fn first_of_each<'a>(config_maps: impl Iterator<Item = &'a Arc<Value>>) -> BTreeMap<String, SidecarSet> {
     let mut found = BTreeMap::new();
-    for config_map in [index].into_iter().chain(shards) {
+    for config_map in config_maps {
         let text = config_map::text_of(config_map).unwrap_or_default();
         for set in Bundle::read(text).and_then(|bundle| bundle.verify()).unwrap_or_default() {
             found.entry(set.name().to_owned()).or_insert(set);

@@ -70,3 +70,33 @@ fn a_change_replaces_only_the_shards_that_it_concerns() {
     assert_eq!(world.config_maps.len(), count, "after a while, only the present shards are left");
     assert_eq!(json::at(&index(&world), &["data", config_map::PREVIOUS]), None);
 }
+
+/// Somebody deletes the index, or takes everything out of it, while a set is invalid.
+#[rstest]
+#[case::deleted(None)]
+#[case::emptied(Some(json!({})))]
+#[case::damaged(Some(json!({config_map::SHARDS: "a b", config_map::BUNDLE: "x"})))]
+fn an_earlier_version_is_found_in_the_shards_if_the_index_is_lost(#[case] data: Option<Value>) {
+    let mut world = World::new(["a", "b", "c", "d"].map(|name| bound(name, name)));
+    world.settle();
+    world.max = world.settle().length - 1;
+    world.settle();
+    // The former shard, which readers may still need, has the version before this one.
+    let before = world.config_maps.len();
+    world.put(edited(bound("a", "a"), "/spec/containers/0/image", json!("a:2")));
+    world.settle();
+    assert_eq!(world.config_maps.len(), before + 1);
+    world.put(edited(bound("a", "a"), "/spec/containers/0/image", json!("")));
+    assert_eq!(said(&world.settle(), "a").0, Place::Kept);
+    assert_eq!(world.images(), ["a:2", "b", "c", "d"]);
+
+    let mut index = Value::clone(world.config_map("sets").unwrap());
+    world.config_maps.retain(|map| json::text(map, &["metadata", "name"]) != "sets");
+    if let Some(data) = data {
+        index["data"] = data;
+        world.config_maps.push(Arc::new(index));
+    }
+    assert_eq!(stored(&world.at, &world.config_maps).len(), 0, "no policy finds the shards");
+    assert_eq!(said(&world.settle(), "a").0, Place::Kept);
+    assert_eq!(world.images(), ["a:2", "b", "c", "d"]);
+}
