@@ -21,7 +21,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Verdict;
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
-use pillion_workload::carry::carry;
+use pillion_workload::carry::into_template;
 use pillion_workload::settings::list_for;
 use pillion_workload::{admission, label, pod, request, shape, templates};
 use serde_json::{Value, json};
@@ -135,8 +135,9 @@ impl Look {
                 }
                 Verdict::Mutated(after) => {
                     self.pods.push(format!("{name}: injected"));
-                    if let Some(place) = injected.pointer_mut(&template.pointer) {
-                        *place = carry(place, &before, &after);
+                    let carried = into_template(object, &template, &before, &after);
+                    if let Some((place, carried)) = injected.pointer_mut(&template.pointer).zip(carried) {
+                        *place = carried;
                     }
                 }
             }

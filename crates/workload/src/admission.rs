@@ -1,14 +1,16 @@
 //! Changes of the API server to a Pod before webhooks see it, as far as injection depends on them.
 //!
-//! These are: defaults of containers and volumes, since sidecars may copy variables and mounts and are compared with
-//! existing ones; the ServiceAccount with its token and pull secrets, for the same reasons; requests from limits, since
-//! `resourcesPolicy` counts them. Left out: priorities, tolerations, limits of the namespace, and other webhooks.
-//! other webhooks do.
+//! These are: the defaults of the Pod, its containers and volumes; the ServiceAccount with its token and pull secrets;
+//! requests from limits; priority and tolerations. Left out is what depends on further objects of the cluster, such as
+//! the limits of a namespace ([`crate::pod_defaults`]), and what other webhooks do. The test `cluster::workload_pods` compares the
+//! result with the requests of a real API server.
 
 use pillion_admission::pod_identity;
 use pillion_kubernetes::json::{self, Object};
 use pillion_sidecarset::sidecar_set::defaults;
 use serde_json::{Value, json};
+
+use crate::pod_defaults;
 
 /// The mount path of tokens.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -22,6 +24,9 @@ const SIDECAR_FIELDS: [&str; 3] = ["podInjectPolicy", "shareVolumePolicy", "upgr
 /// A mirror Pod, which only represents a static Pod of a kubelet, may not have a ServiceAccount.
 pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
     let is_mirror = pod_identity::is_mirror(pod);
+    if let Some(pod) = pod.as_object_mut() {
+        pod.entry("status").or_insert_with(|| json!({}));
+    }
     let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) else { return };
     let lists: Vec<(&str, Value)> = ["initContainers", "containers", "volumes"]
         .into_iter()
@@ -40,7 +45,9 @@ pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
             container.remove(field);
         }
         requests_from_limits(container);
+        pod_defaults::apply_to_container(container);
     }
+    pod_defaults::apply(spec);
     if !is_mirror {
         self::service_account(spec, service_account);
     }
@@ -200,10 +207,7 @@ mod tests {
         let account = json!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "from-default"}]});
         let sent = json!({"containers": [{"name": "p-strip", "image": "nginx", "resources": {}}]});
         let imitated = applied(&sent, Some(&account));
-        for (key, value) in imitated.as_object().unwrap() {
-            assert_eq!(recorded["request"]["object"]["spec"].get(key), Some(value), "{key}");
-        }
-        assert_eq!(imitated.as_object().unwrap().len(), 5, "containers, volumes, pull secrets and two names");
+        assert_eq!(imitated, recorded["request"]["object"]["spec"]);
     }
 
     #[test]

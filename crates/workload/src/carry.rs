@@ -6,7 +6,19 @@
 
 use serde_json::{Map, Value};
 
-use crate::admission;
+use crate::{Template, admission, claims};
+
+/// Returns the Pod template of `object` with the changes between the Pod `before` and `after`, as [`carry`] does; `None`
+/// if the object has nothing at the template's place.
+pub fn into_template(object: &Value, template: &Template, before: &Value, after: &Value) -> Option<Value> {
+    let original = object.pointer(&template.pointer)?;
+    if template.owner.is_none() {
+        return Some(carry(original, before, after));
+    }
+    // The volumes of claims are no items of the template.
+    let [before, after] = [before, after].map(|pod| claims::unmount(object, template, pod));
+    Some(carry(original, &before, &after))
+}
 
 /// Returns `original` with the changes between `before` and `after`. `before` is `original` with fields filled in;
 /// items of its lists start with those of `original`.

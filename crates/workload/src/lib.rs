@@ -7,8 +7,11 @@
 
 pub mod admission;
 pub mod carry;
+mod claims;
+mod controllers;
 mod label;
 pub mod pod;
+mod pod_defaults;
 pub mod request;
 pub mod settings;
 pub mod shape;
@@ -29,6 +32,13 @@ pub struct Template {
     pub pointer: String,
     /// The apiVersion and kind of the Pod's owner, such as `ReplicaSet` for the Pods of a Deployment. `None` for a Pod.
     pub owner: Option<(String, String)>,
+}
+
+impl Template {
+    /// Returns the spec that has the template beside other fields of the Pod's owner; `None` for a Pod.
+    fn owner_spec<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        object.pointer(self.pointer.rsplit_once('/')?.0)
+    }
 }
 
 /// Kinds that create Pods through another kind, with the apiVersion and kind of the Pods' owner.

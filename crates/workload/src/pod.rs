@@ -1,24 +1,17 @@
 //! The Pod that a controller creates from a template.
 
-use pillion_kubernetes::json;
-use serde_json::{Map, Value, json};
+use pillion_kubernetes::json::{self, Object};
+use serde_json::{Value, json};
 
 use crate::Template;
-
-/// Placeholder for cluster-dependent values of a controller: a hash, a uid.
-const UNKNOWN: &str = "preview";
-
-/// Labels that controllers add, by the kind of the Pod's owner.
-const LABELS: [(&str, &[&str]); 4] = [
-    ("ReplicaSet", &["pod-template-hash"]),
-    ("StatefulSet", &["controller-revision-hash"]),
-    ("DaemonSet", &["controller-revision-hash", "pod-template-generation"]),
-    ("Job", &["controller-uid", "batch.kubernetes.io/controller-uid"]),
-];
+use crate::controllers::{Owner, Parts, UNKNOWN};
 
 /// Returns the Pod of a template of `object` as its controller sends it to the API server: the template's labels,
-/// annotations, finalizers and spec, the namespace, the owner, and the controller's labels. A Pod stays unchanged,
-/// except for a missing namespace, which the API server fills in.
+/// annotations, finalizers and spec, the namespace, the owner, and what the kind's controller adds. A Pod stays
+/// unchanged, except for a missing namespace, which the API server fills in.
+///
+/// It has no name unless the controller gives it one: the API server makes a name of `generateName` only after the
+/// webhooks that may change a Pod.
 ///
 /// Returns `None` if the object has nothing at the template's place.
 pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value> {
@@ -33,8 +26,8 @@ pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value>
         }
         return Some(pod);
     };
-    let name = json::text(object, &["metadata", "name"]);
-    let mut metadata = Map::new();
+    let name = owner_name(object, kind);
+    let mut metadata = Object::new();
     for key in ["labels", "annotations", "finalizers"] {
         if let Some(value) = json::at(source, &["metadata", key]).filter(|value| !value.is_null()) {
             metadata.insert(key.to_owned(), value.clone());
@@ -47,27 +40,17 @@ pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value>
         "controller": true, "blockOwnerDeletion": true
     });
     metadata.insert("ownerReferences".to_owned(), json!([owner]));
-    if kind == "StatefulSet" {
-        // Only StatefulSets create Pods with a name of their own.
-        let start = json::at(object, &["spec", "ordinals", "start"]).and_then(Value::as_u64).unwrap_or_default();
-        metadata.insert("name".to_owned(), format!("{name}-{start}").into());
-    }
-    if let Some(labels) = json::object_mut(&mut metadata, "labels") {
-        for (key, value) in labels_of(kind, name) {
-            labels.insert(key.to_owned(), value.into());
-        }
-    }
-    let spec = source.get("spec").cloned().unwrap_or_default();
+    let mut parts = Parts { metadata, spec: source.get("spec").cloned().unwrap_or_default() };
+    Owner { object, template, kind, name: &name }.complete(&mut parts);
+    let Parts { metadata, spec } = parts;
     Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
 }
 
-fn labels_of<'a>(kind: &str, owner: &'a str) -> Vec<(&'static str, &'a str)> {
-    let known = LABELS.iter().filter(|(maker, _)| *maker == kind).flat_map(|(_, labels)| *labels);
-    let mut labels: Vec<(&str, &str)> = known.map(|label| (*label, UNKNOWN)).collect();
-    if kind == "Job" {
-        labels.extend([("job-name", owner), ("batch.kubernetes.io/job-name", owner)]);
-    }
-    labels
+/// Returns the name of the Pod's owner. If another kind makes the owner, it adds to its own name what a preview cannot
+/// know: a hash, a time.
+fn owner_name(object: &Value, kind: &str) -> String {
+    let name = json::text(object, &["metadata", "name"]);
+    if json::text(object, &["kind"]) == kind { name.to_owned() } else { format!("{name}-{UNKNOWN}") }
 }
 
 #[cfg(test)]
@@ -96,10 +79,10 @@ mod tests {
             json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": {
-                    "generateName": "web-", "namespace": "shop", "annotations": {"a": "b"},
+                    "generateName": "web-preview-", "namespace": "shop", "annotations": {"a": "b"},
                     "labels": {"app": "web", "pod-template-hash": "preview"},
                     "ownerReferences": [{
-                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "preview",
+                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-preview", "uid": "preview",
                         "controller": true, "blockOwnerDeletion": true
                     }]
                 },
@@ -113,7 +96,40 @@ mod tests {
         let mut set = workload("StatefulSet");
         assert_eq!(made(&set)["metadata"]["name"], "web-0");
         set["spec"]["ordinals"] = json!({"start": 5});
-        assert_eq!(made(&set)["metadata"]["name"], "web-5");
+        set["spec"]["serviceName"] = json!("headless");
+        let pod = made(&set);
+        assert_eq!(pod["metadata"]["name"], "web-5");
+        assert_eq!(pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"], "5");
+        assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("web-5"), &json!("headless")));
+    }
+
+    #[test]
+    fn pods_of_a_stateful_set_have_its_claims_as_volumes() {
+        let mut set = workload("StatefulSet");
+        set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+        let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}});
+        assert_eq!(made(&set)["spec"]["volumes"], json!([claim]));
+    }
+
+    #[test]
+    fn pods_of_a_clone_set_have_a_name_and_its_claims() {
+        let mut set = workload("CloneSet");
+        set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+        let pod = made(&set);
+        assert_eq!(pod["metadata"]["name"], "web-preview");
+        assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "data-web-preview");
+    }
+
+    #[test]
+    fn pods_of_a_daemon_set_tolerate_the_taints_of_nodes() {
+        let mut set = workload("DaemonSet");
+        let own = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5});
+        set["spec"]["template"]["spec"]["tolerations"] = json!([own]);
+        let tolerations = made(&set)["spec"]["tolerations"].clone();
+        assert_eq!(tolerations.as_array().unwrap().len(), 6);
+        assert_eq!(tolerations[0].get("tolerationSeconds"), None, "the controller's replaces it");
+        set["spec"]["template"]["spec"]["hostNetwork"] = json!(true);
+        assert_eq!(made(&set)["spec"]["tolerations"][6]["key"], "node.kubernetes.io/network-unavailable");
     }
 
     #[test]
@@ -121,6 +137,27 @@ mod tests {
         let labels = made(&workload("Job"))["metadata"]["labels"].clone();
         assert_eq!(labels["job-name"], "web");
         assert_eq!(labels["batch.kubernetes.io/job-name"], "web");
+        let mut job = workload("Job");
+        job["spec"]["manualSelector"] = json!(true);
+        assert_eq!(made(&job)["metadata"]["labels"], json!({"app": "web"}));
+    }
+
+    #[test]
+    fn pods_of_an_indexed_job_know_their_index() {
+        let mut job = workload("Job");
+        job["spec"]["completionMode"] = json!("Indexed");
+        job["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A"}]);
+        let pod = made(&job);
+        assert_eq!((&pod["metadata"]["generateName"], &pod["spec"]["hostname"]), (&json!("web-0-"), &json!("web-0")));
+        assert_eq!(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"], "0");
+        assert_eq!(pod["spec"]["containers"][0]["env"][1]["name"], "JOB_COMPLETION_INDEX");
+    }
+
+    #[test]
+    fn a_replica_set_does_not_label_its_pods_and_a_rollout_does() {
+        let labels = |kind: &str| made(&workload(kind))["metadata"]["labels"].clone();
+        assert_eq!(labels("ReplicaSet"), json!({"app": "web"}));
+        assert_eq!(labels("Rollout"), json!({"app": "web", "rollouts-pod-template-hash": "preview"}));
     }
 
     #[test]

@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 
 use crate::Template;
 
+/// The ServiceAccounts of controllers whose names are not simply those of their kinds.
+const CONTROLLERS: [(&str, &str); 2] =
+    [("DaemonSet", "daemon-set-controller"), ("ReplicationController", "replication-controller")];
+
 /// Returns the AdmissionRequest for the creation of a Pod. Derives its uid from the object, so that the same input
 /// draws the same revision if a `SidecarSet` selects one at random.
 pub fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
@@ -32,7 +36,11 @@ fn user(template: &Template) -> Value {
         Some((api_version, _)) if api_version.starts_with("apps.kruise.io/") => {
             service_account("kruise-system", "kruise-manager")
         }
-        Some((_, kind)) => service_account("kube-system", &format!("{}-controller", kind.to_ascii_lowercase())),
+        Some((_, kind)) => {
+            let known = CONTROLLERS.iter().find(|(known, _)| known == kind).map(|(_, name)| (*name).to_owned());
+            let name = known.unwrap_or_else(|| format!("{}-controller", kind.to_ascii_lowercase()));
+            service_account("kube-system", &name)
+        }
     }
 }
 

@@ -83,10 +83,10 @@ SidecarSets count, too: those of the ConfigMap that settings.bundleRef names, or
 such ConfigMap. A given SidecarSet replaces the cluster's of the same name. Nothing is ever written.
 
 The policy itself decides: the module that a policy server would load runs on the Pod as the server would see it. \
-The command imitates controllers: the labels, the owner and the name that they give a Pod. It imitates the API server: \
-the defaults of containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. \
-Manifests that the API server cannot read are refused, with the line. Imitated values that depend on the cluster, such \
-as the hash in a label, are \"preview\". Templates are printed without imitated values, and Pods without those of the API \
+The command imitates controllers: the labels, the owner, the name, the volumes of claims, and whatever else they give \
+a Pod. It imitates the API server: the defaults of the Pod, the ServiceAccount with its pull secrets and token, and \
+requests made of limits. Manifests that the API server cannot read are refused, with the line. Imitated values that \
+depend on the cluster, such as the hash in a label, are \"preview\". Templates are printed without imitated values, and Pods without those of the API \
 server. LimitRanges, other webhooks, and later changes of the API server are not imitated. If --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode count: a Pod about which Kubewarden would not ask the policy stays \
 unchanged, and a warning says why. Its matchConditions are ignored. If a SidecarSet leaves its revision to chance, the \

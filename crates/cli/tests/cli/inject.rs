@@ -159,6 +159,32 @@ fn every_workload_is_injected_in_its_template(#[case] api_version: &str, #[case]
     assert_eq!(out, object, "nothing else changes");
 }
 
+/// The controller makes volumes of the claims, so a SidecarSet finds them in the Pod. The template gets none of them.
+#[test]
+fn claims_of_a_stateful_set_are_volumes_of_its_pods() {
+    let mut set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}});
+    set["spec"] = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}], "template": template()});
+    let mounts = "    volumeMounts: [{name: data, mountPath: /data}]\n  volumes: [{name: data, emptyDir: {}}]\n";
+    let sidecar_set = format!(
+        "{}{mounts}",
+        SET.replace(
+            "  - {name: agent, image: 'agent:1', podInjectPolicy: AfterAppContainer}\n",
+            "  - name: agent\n    image: agent:1\n"
+        )
+    );
+    let in_template =
+        run(&[("set.yaml", &sidecar_set)], &["-", "--sidecar-sets=set.yaml", "-o=json"], &set.to_string());
+    assert_eq!(in_template.code, 0, "{}", in_template.err);
+    assert!(in_template.err.contains("volume \"data\" is already in the Pod"), "{}", in_template.err);
+    let out: Value = serde_json::from_str(&in_template.out).unwrap();
+    assert_eq!(containers(&out, "/spec/template"), ["agent", "app"]);
+    assert_eq!(out.pointer("/spec/template/spec/volumes"), None);
+    let args = ["-", "--sidecar-sets=set.yaml", "-o=json", "--as-pods"];
+    let out: Value = serde_json::from_str(&run(&[("set.yaml", &sidecar_set)], &args, &set.to_string()).out).unwrap();
+    let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}});
+    assert_eq!(out["spec"]["volumes"], json!([claim]));
+}
+
 #[test]
 fn warnings_of_the_policy_name_the_object() {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}});
@@ -247,7 +273,7 @@ fn workloads_come_out_as_pods_where_asked() {
     apiVersion: v1
     kind: Pod
     metadata:
-      generateName: web-
+      generateName: web-preview-
       namespace: shop
       annotations:
         kruise.io/sidecarset-injected-list: agent
@@ -257,7 +283,7 @@ fn workloads_come_out_as_pods_where_asked() {
       ownerReferences:
       - apiVersion: apps/v1
         kind: ReplicaSet
-        name: web
+        name: web-preview
         blockOwnerDeletion: true
         controller: true
         uid: preview

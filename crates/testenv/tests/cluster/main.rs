@@ -43,5 +43,6 @@ mod verbs_read;
 mod verbs_write;
 mod webhooks;
 mod workflows;
+mod workload_pods;
 mod workloads;
 mod yaml;

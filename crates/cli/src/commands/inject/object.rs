@@ -6,7 +6,7 @@ use pillion_documents::manifest::Manifest;
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_workload::carry::carry;
+use pillion_workload::carry::{carry, into_template};
 use pillion_workload::{self as workload, Template, label, shape};
 use pillion_yaml::Tree;
 use serde_json::Value;
@@ -121,8 +121,9 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
         let label = if templates.len() == 1 { name.clone() } else { format!("{name} ({})", path(template)) };
         let verdict = verdict(&mut admission, preview, preview.namespace(object));
         let mut warnings = admission.answer.warnings.take().unwrap_or_default();
-        if let Some(place) = injected.pointer_mut(&template.pointer) {
-            *place = carry(place, &admission.before, &admission.after);
+        let carried = into_template(object, template, &admission.before, &admission.after);
+        if let Some((place, carried)) = injected.pointer_mut(&template.pointer).zip(carried) {
+            *place = carried;
             if shape == Shape::Objects && template.owner.is_some() {
                 warnings.extend(merged_account(&admission));
             }

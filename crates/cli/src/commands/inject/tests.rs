@@ -243,7 +243,7 @@ fn workloads_come_out_as_pods_where_asked() {
     let pod = json!({"metadata": {"labels": {"tier": "any"}}, "spec": {"containers": [{"name": "app", "image": "i"}]}});
     let (after, _) = injected(&deployment(&pod), Shape::Pods).unwrap();
     assert_eq!(json::text(&after, &["kind"]), "Pod");
-    assert_eq!(json::text(&after, &["metadata", "generateName"]), "web-");
+    assert_eq!(json::text(&after, &["metadata", "generateName"]), "web-preview-");
     let names: Vec<_> = json::items(&after, &["spec", "containers"]).iter().map(|c| json::text(c, &["name"])).collect();
     assert_eq!(names, ["pillion-agent", "app"]);
     assert_eq!(after.pointer("/spec/serviceAccountName"), None, "what the API server adds is not printed");

@@ -22,17 +22,27 @@ const PREFIXES: [&str; 5] =
     ["pillion.dev/", "pillion.dev/service-account-", "kruise.io/sidecarset-", "apps.kruise.io/", "kubernetes.io/"];
 
 /// Words of the same form that are no keys of Pillion: the types of Secrets, the folder of a token, labels of nodes,
-/// and labels by which `pillion explain` recognises the Pods of workloads.
-const OTHER_WORDS: [&str; 11] = [
+/// what controllers give the Pods of workloads, and the taints that such Pods tolerate.
+const OTHER_WORDS: [&str; 21] = [
     "kubernetes.io/tls",
     "kubernetes.io/service-account-token",
     "kubernetes.io/serviceaccount",
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
+    "apps.kruise.io/cloneset-instance-id",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-index-failure-count",
     "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/job-tracking",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
     "statefulset.kubernetes.io/pod-name",
     // A resource and its group, as kubectl names them.
     "sidecarset.apps.kruise.io/",
