@@ -86,7 +86,7 @@ pub struct Context<'a> {
 /// only problem.
 pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     let SidecarSetRequest { operation, version, object, old_object, author } = request;
-    let name = json::text(&object, &["metadata", "name"]).to_owned();
+    let name = shown_name(&object);
     let root = FieldPath::default();
     let old_path = FieldPath::new("oldObject");
     let Some(version) = Version::ALL.into_iter().find(|known| known.api_version() == format!("{GROUP}/{version}"))
@@ -283,9 +283,19 @@ fn judge(
     identity.warnings.extend(unknown);
     let mut reasons = std::mem::take(&mut identity.refused);
     findings.invalid.append(&mut identity.invalid);
-    add_reasons(&mut reasons, set.name(), findings.invalid, Code::Invalid);
-    add_reasons(&mut reasons, set.name(), findings.unavailable, Code::Unavailable);
+    let name = shown_name(set.as_value());
+    add_reasons(&mut reasons, &name, findings.invalid, Code::Invalid);
+    add_reasons(&mut reasons, &name, findings.unavailable, Code::Unavailable);
     Refusal::of(reasons)
+}
+
+/// Returns the name of a SidecarSet for messages: with `generateName`, the API server makes a name only after admission.
+fn shown_name(object: &Value) -> String {
+    let text = |key: &str| json::text(object, &["metadata", key]);
+    match (text("name"), text("generateName")) {
+        ("", prefix) if !prefix.is_empty() => [prefix, "*"].concat(),
+        (name, _) => name.to_owned(),
+    }
 }
 
 /// TRUST-3: whether the policy's settings have a SidecarSet of this name.

@@ -397,6 +397,15 @@ fn val52_conflicts_are_reported_once_at_the_later_set() {
     assert!(errors[0].contains("SidecarSet \"a\""), "{}", errors[0]);
 }
 
+/// The API server clears the field before admission.
+#[test]
+fn a_namespace_in_the_metadata_of_a_set_has_no_effect() {
+    let settings = json!({"sidecarSets": [with(set("a"), "/metadata/namespace", json!("shop"))]});
+    assert_eq!(invalid(settings.clone()), [] as [&str; 0]);
+    let decoded = Settings::decode(settings).unwrap();
+    assert_eq!(decoded.sidecar_sets[0].as_value()["metadata"].get("namespace"), None);
+}
+
 #[test]
 fn val1_conflicts_wait_until_nothing_else_is_wrong() {
     let rival = with(

@@ -227,6 +227,22 @@ fn val30_updates_are_compared_with_the_object_before() {
     assert_eq!(refused(&update(object, Some(manifest()))).1, ["spec.containers[0].name"]);
 }
 
+/// The API server makes the name after the webhooks that may change the object.
+#[test]
+fn val2_a_name_that_is_still_to_be_made_is_not_missing() {
+    let mut object = manifest();
+    object["metadata"] = json!({"generateName": "t-"});
+    object["spec"]["containers"][0]["name"] = json!("other");
+    let outcome = create(object.clone());
+    assert!(outcome.warnings[0].starts_with("SidecarSet \"t-*\" is not among"), "{:?}", outcome.warnings);
+    assert_eq!(mutated(outcome)["metadata"].get("name"), None);
+    object["spec"]["selector"] = json!({});
+    let Verdict::Refused(refusal) = create(object.clone()).verdict else { panic!("no selector") };
+    assert!(refusal.message().starts_with("SidecarSet \"t-*\": spec.selector"), "{}", refusal.message());
+    object["metadata"] = json!({});
+    assert_eq!(refused(&create(object)).1, ["metadata.name", "spec.selector"]);
+}
+
 #[test]
 fn names_of_the_request_stand_in_for_those_that_are_missing() {
     let mut object = manifest();

@@ -17,6 +17,7 @@ use pillion_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::bundling::{Bundled, bundled};
+use crate::commands::check;
 use crate::files;
 use crate::preview::{self, Inputs};
 use crate::status::Status;
@@ -97,13 +98,18 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
     let nothing = || Ok((String::new(), Status::Failed));
-    let base = args.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
+    let preview::Given { value: base, origin, .. } =
+        args.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let paths = if args.settings.is_some() && args.inputs.is_empty() { Vec::new() } else { args.inputs.paths()? };
     let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
         return nothing();
     };
     if !preview::is_understood(&[], &manifests, terminal) {
         return nothing();
+    }
+    let unknown = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
+    for warning in unknown.into_iter().chain(manifests.iter().flat_map(check::unknown_fields)) {
+        terminal.warn(warning);
     }
     let assembled = preview::assemble(base, &manifests);
     let problems = assembled.problems();

@@ -49,6 +49,16 @@ fn sidecar_sets_become_one_line() {
     assert_eq!(piped.out, run.out);
 }
 
+/// The API server clears the field before admission.
+#[test]
+fn a_namespace_in_the_metadata_is_left_out_with_a_warning() {
+    let folder = folder();
+    let plain = pillion(folder.path(), &["bundle", "sets.yaml"], "").out;
+    let run = pillion(folder.path(), &["bundle", "-"], &SETS.replace("{name: logs}", "{name: logs, namespace: shop}"));
+    assert_eq!((run.code, run.out), (0, plain), "{}", run.err);
+    assert!(run.err.contains("<stdin>:11: metadata.namespace: a SidecarSet is in no namespace"), "{}", run.err);
+}
+
 #[test]
 fn what_is_inside_is_shown() {
     let folder = folder();

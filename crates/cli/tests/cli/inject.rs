@@ -185,6 +185,16 @@ fn claims_of_a_stateful_set_are_volumes_of_its_pods() {
     assert_eq!(out["spec"]["volumes"], json!([claim]));
 }
 
+/// The API server clears the field before admission.
+#[test]
+fn a_namespace_in_the_metadata_of_a_sidecar_set_is_a_warning() {
+    let set = SET.replace("metadata: {name: agent}", "metadata: {name: agent, namespace: shop}");
+    let run = run(&[("all.yaml", &format!("{POD}---\n{set}"))], &["all.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("metadata.namespace: a SidecarSet is in no namespace"), "{}", run.err);
+    assert!(run.err.contains("injected agent/agent"), "{}", run.err);
+}
+
 #[test]
 fn warnings_of_the_policy_name_the_object() {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}});

@@ -37,9 +37,12 @@ impl Decoded {
     }
 
     /// Converts the object to v1beta1. Removes the keys of the stored version and of the origin, which only the compiler
-    /// of a bundle and the settings may set.
+    /// of a bundle and the settings may set, and `metadata.namespace`, which the API server clears before admission.
     pub fn into_sidecar_set(self) -> SidecarSet {
         let mut object = self.object;
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("namespace");
+        }
         if self.version == Version::V1Alpha1 {
             convert::to_v1beta1(&mut object);
         }
@@ -76,6 +79,17 @@ mod tests {
 
     fn texts(errors: &[FieldError]) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_manifest_is_in_no_namespace_as_at_admission() {
+        let manifest = json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet",
+            "metadata": {"name": "a", "namespace": "shop"}, "spec": {"namespace": "shop"}
+        });
+        let set = decode(manifest).unwrap().into_sidecar_set();
+        assert_eq!(set.as_value()["metadata"], json!({"name": "a"}));
+        assert_eq!(set.as_value()["spec"]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "shop");
     }
 
     #[rstest]

@@ -8,6 +8,8 @@ use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector;
 use pillion_kubernetes::strings;
 
+/// The error of a `SidecarSet` without a name.
+pub(super) const NO_NAME: &str = "a SidecarSet needs a name";
 /// The maximum length of the name of a `SidecarSet`, in bytes.
 const NAME_MAX: usize = 63;
 /// The maximum length of the name of a field manager, in bytes.
@@ -18,8 +20,9 @@ const SUBRESOURCE_MAX: usize = 256;
 /// Checks `metadata` of a cluster-scoped object with the name rule of `SidecarSet`s.
 pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_name(metadata, "generateName", errors);
-    if metadata.is_empty("name") {
-        errors.required(&metadata.at("name"), "a SidecarSet needs a name");
+    // The API server makes a name of generateName only after the webhooks that may change the object.
+    if metadata.is_empty("name") && metadata.is_empty("generateName") {
+        errors.required(&metadata.at("name"), NO_NAME);
     }
     check_name(metadata, "name", errors);
     if !metadata.is_empty("namespace") {

@@ -82,6 +82,17 @@ async fn the_namespace_of_the_old_version_is_a_selector_in_the_new_one() {
     assert_eq!(new.data["spec"]["namespaceSelector"], wanted);
 }
 
+/// The API server clears the namespace before webhooks are called, and makes the name afterwards.
+#[tokio::test]
+async fn val2_a_set_may_come_with_a_namespace_and_without_a_name() {
+    let mut object = set(NEW, "to-be-named", &json!({}));
+    object["metadata"] = json!({"generateName": "to-be-named-", "namespace": "default"});
+    let stored = create(&sets(NEW).await, &object).await.unwrap();
+    assert_eq!(stored["metadata"].get("namespace"), None);
+    assert!(stored["metadata"]["name"].as_str().unwrap().starts_with("to-be-named-"), "{stored}");
+    assert!(!stored["metadata"]["annotations"][HASH].as_str().unwrap().is_empty());
+}
+
 /// Applies a set twice in each version, like `kubectl apply --server-side`: nothing changes after the first time.
 #[tokio::test]
 async fn a_set_can_be_applied_again_in_both_versions() {

@@ -174,6 +174,18 @@ fn sidecar_sets_of_several_files_conflict() {
     assert_eq!(errors, [of("agent"), of("agent"), of("b")]);
 }
 
+/// The API server clears the field before admission.
+#[test]
+fn a_namespace_in_the_metadata_is_a_warning() {
+    let mut tail = json_set("tail", &json!({}));
+    tail["metadata"]["namespace"] = "shop".into();
+    let expected = "metadata.namespace: a SidecarSet is in no namespace: the API server drops this, and it chooses no Pods -> \
+                    remove it; spec.namespaceSelector chooses the namespaces of Pods";
+    for said in [found(&tail.to_string()), found(&json!({"sidecarSets": [tail]}).to_string())] {
+        assert!(said.len() == 1 && said[0].starts_with("warning") && said[0].ends_with(expected), "{said:#?}");
+    }
+}
+
 #[test]
 fn a_sidecar_set_and_its_copy_in_the_settings_are_one() {
     let here = folder(&[

@@ -40,12 +40,19 @@ fn a_valid_set_has_no_errors() {
     assert_eq!(validate_manifest(&with_spec(json!({}))), []);
 }
 
+#[test]
+fn val2_nothing_makes_the_name_of_a_manifest() {
+    let manifest = set("a", json!({"metadata": {"name": null, "generateName": "a-"}}));
+    assert_eq!(paths(&validate_manifest(&manifest)), ["metadata.name"]);
+}
+
 #[rstest]
 #[case::name(json!({"name": "a-B-9"}), &[])]
 #[case::dashes_at_the_ends(json!({"name": "-a-"}), &[])]
 #[case::dots(json!({"name": "a.b"}), &["metadata.name"])]
 #[case::underscore(json!({"name": "Bad_Name"}), &["metadata.name"])]
 #[case::no_name(json!({"name": null}), &["metadata.name"])]
+#[case::no_name_yet(json!({"name": null, "generateName": "a-"}), &[])]
 #[case::long_name(json!({"name": "a".repeat(64)}), &["metadata.name"])]
 #[case::long_and_wrong_name(json!({"name": ".".repeat(64)}), &["metadata.name", "metadata.name"])]
 #[case::generate_name(json!({"generateName": "a_"}), &["metadata.generateName"])]

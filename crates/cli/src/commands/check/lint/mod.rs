@@ -5,6 +5,7 @@ mod bundle_ref;
 mod controllers;
 mod cost;
 mod matching;
+mod namespace;
 mod own_account;
 mod policy;
 mod rights;
@@ -44,7 +45,7 @@ pub struct Everything<'a> {
 
 /// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
 pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
-    admission::unknown(spot)
+    admission::unknown(spot).into_iter().chain(namespace::cleared(spot)).collect()
 }
 
 /// Returns all warnings.
