@@ -14,14 +14,14 @@ use pillion_identity::rules::Rules;
 use pillion_identity::sharing::{self, Party, Used};
 pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
-use pillion_inject::clash;
-use pillion_inject::list::names_in_pod;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar::names_in_pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
@@ -201,7 +201,7 @@ pub fn owners(sets: &[SidecarSet]) -> Owners {
     let mut owners = Owners::new();
     for set in sets {
         let mut containers = BTreeSet::new();
-        for (list, _, sidecar) in clash::sidecars(set) {
+        for (list, _, sidecar) in made::sidecars(set) {
             containers.extend(names_in_pod(sidecar, list));
         }
         owners.insert(set.name().to_owned(), containers.into_iter().collect());

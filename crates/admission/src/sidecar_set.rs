@@ -264,16 +264,16 @@ fn judge(
     let sources = injection::Sources { revisions, sets: others, is_watched, system_namespace, lookup };
     let unknown = injection::check_written(set, old, sources, &mut findings);
     whitelist::check(set, gates, whitelist, system_namespace, lookup, &mut findings);
-    if findings.is_empty() {
+    // An object that is being deleted must be able to lose its finalizers, even if the rules have changed. Until it is
+    // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
+    let only_goes = old.is_some_and(|old| json::is_terminating(old.as_value()) && !changes::concerns(set, old));
+    if findings.is_empty() && !only_goes {
         let claims = Claims::of(set);
         for other in others {
             claims.check(&Claims::of(other), &mut findings.invalid);
         }
     }
-    // An object that is being deleted must be able to lose its finalizers, even if the rules have changed. Until it is
-    // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
-    let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !changes::concerns(set, old);
-    if !old.is_some_and(only_goes) {
+    if !only_goes {
         let stored =
             || injection::requested(set, sources).map_err(|error| reason(set.name(), error, Code::Unavailable));
         let is_fine = findings.is_empty();

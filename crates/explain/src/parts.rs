@@ -1,10 +1,10 @@
 //! The parts that a `SidecarSet` in effect adds to a Pod.
 
-use pillion_inject::list::{self, List};
-use pillion_inject::{clash, readmission};
+use pillion_inject::readmission;
 use pillion_kubernetes::json;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
@@ -109,9 +109,9 @@ fn named<'a>(items: &'a [Value], name: &str) -> Option<(usize, &'a Value)> {
 
 fn containers(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Container> {
     let mut containers = Vec::new();
-    for (kind, _, sidecar) in clash::sidecars(set) {
+    for (kind, _, sidecar) in made::sidecars(set) {
         let (had, has) = (list(before, kind), list(after, kind));
-        for name in list::names_in_pod(sidecar, kind) {
+        for name in sidecar::names_in_pod(sidecar, kind) {
             let Some((index, now)) = named(has, &name) else { continue };
             let fate = match named(had, &name) {
                 None => Fate::Added,
@@ -135,7 +135,7 @@ fn containers(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Containe
 
 fn volumes(set: &SidecarSet, before: Pod<'_>) -> Vec<Part> {
     let is_used = |name: &str| {
-        clash::sidecars(set).any(|(_, _, sidecar)| {
+        made::sidecars(set).any(|(_, _, sidecar)| {
             let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
             uses.into_iter().any(|item| pod::name(item) == name)
         })

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::field::{FieldPath, shortened};
 use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::made::{self, Made};
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::list::{self, List};
 use super::records::{Record, Records};
 
 /// Returns a reason for every name that two sidecars, or a sidecar and the Pod, both use.
@@ -24,23 +24,21 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
     for set in sets {
         let record = records.get(set.name());
         let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
-        for (list, index, sidecar) in sidecars(set) {
-            for name in list::names_in_pod(sidecar, list) {
-                let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
-                match owners.get(&name) {
-                    Some(owner) if owner.set != claim.set => {
-                        reasons.push(claim.against_set(&name, owner));
-                        reasons.push(owner.against_set(&name, &claim));
+        for Made { name, list, index, sidecar } in made::containers(set) {
+            let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
+            match owners.get(&name) {
+                Some(owner) if owner.set != claim.set => {
+                    reasons.push(claim.against_set(&name, owner));
+                    reasons.push(owner.against_set(&name, &claim));
+                }
+                // The same name twice in one list: validation refuses it, but a stored set is injected as it is.
+                Some(owner) if (owner.list, owner.base) == (list, claim.base) => {}
+                Some(_) => reasons.push(claim.against_itself(&name)),
+                None => {
+                    if let Some(other) = there.taken((list, sidecar), &name, &ours) {
+                        reasons.push(claim.against_pod(&name, other));
                     }
-                    // The same name twice in one list: validation refuses it, but a stored set is injected as it is.
-                    Some(owner) if (owner.list, owner.base) == (list, claim.base) => {}
-                    Some(_) => reasons.push(claim.against_itself(&name)),
-                    None => {
-                        if let Some(other) = there.taken((list, sidecar), &name, &ours) {
-                            reasons.push(claim.against_pod(&name, other));
-                        }
-                        owners.insert(name, claim);
-                    }
+                    owners.insert(name, claim);
                 }
             }
         }
@@ -75,21 +73,10 @@ pub fn too_long(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<Reason> {
         if set.name().len() > OBJECT_NAME_MAX {
             reasons.push(reason("metadata.name".to_owned(), set.name(), OBJECT_NAME_MAX).about(&name));
         }
-        let of_sidecars = sidecars(set).filter_map(|(list, index, it)| of_container(list, index, it));
+        let of_sidecars = made::sidecars(set).filter_map(|(list, index, it)| of_container(list, index, it));
         reasons.extend(of_sidecars.map(|reason| reason.about(&name)));
     }
     reasons
-}
-
-/// Returns the sidecars of a `SidecarSet` with their list and index.
-pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
-    let mut sidecars = Vec::new();
-    for (list, items) in [(List::Init, set.init_containers()), (List::Containers, set.containers())] {
-        for (index, item) in items.iter().enumerate() {
-            sidecars.push((list, index, item));
-        }
-    }
-    sidecars.into_iter()
 }
 
 /// The record of a `SidecarSet` in the Pod.
@@ -106,8 +93,7 @@ struct There<'a> {
 
 impl<'a> There<'a> {
     fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
-        let all = sets.iter().flat_map(sidecars);
-        let wanted = distinct(all.flat_map(|(list, _, sidecar)| list::names_in_pod(sidecar, list)));
+        let wanted = distinct(sets.iter().flat_map(made::containers).map(|made| made.name));
         let by_name = |containers: &'a [Value]| {
             let mut names: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
             for container in containers.iter().filter(|container| wanted.contains(pod::name(container))) {
@@ -177,6 +163,56 @@ impl Claim<'_> {
             other.set,
             "\", which matches the same Pod",
         ];
-        self.reason(&problem, &["rename one of them or change a selector"])
+        self.reason(&problem, &[made::REMEDY])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_sidecarset::sidecar_set::prepare::prepared;
+    use pillion_sidecarset::validation::conflicts;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns a sidecar of one of a few names, and whether it is an init container.
+    fn sidecar() -> impl Strategy<Value = (Value, bool)> {
+        let name = prop::sample::select(vec!["a", "a-1", "a-2", "a-1-1", "b"]);
+        (name, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(name, is_init, is_hot, is_native)| {
+            let mut sidecar = json!({"name": name, "image": "i:1"});
+            if is_hot {
+                sidecar["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"});
+            }
+            if is_init && is_native {
+                sidecar["restartPolicy"] = json!("Always");
+            }
+            (sidecar, is_init)
+        })
+    }
+
+    fn set(name: &'static str) -> impl Strategy<Value = SidecarSet> {
+        prop::collection::vec(sidecar(), 1..3).prop_map(move |sidecars| {
+            let (init, plain): (Vec<_>, Vec<_>) = sidecars.into_iter().partition(|(_, is_init)| *is_init);
+            let list = |sidecars: Vec<(Value, bool)>| sidecars.into_iter().map(|(sidecar, _)| sidecar).collect::<Value>();
+            prepared(&SidecarSet::from_decoded(json!({
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+                "spec": {"selector": {"matchLabels": {"app": "x"}}, "initContainers": list(init), "containers": list(plain)}
+            })))
+        })
+    }
+
+    proptest! {
+        /// What validation accepts is not refused at the Pod.
+        #[test]
+        fn val52_diff4_sets_without_conflicts_do_not_clash_in_a_pod(one in set("one"), other in set("other")) {
+            let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "app"}]}});
+            let pod = Pod::decode(&pod).unwrap();
+            let mut errors = Vec::new();
+            conflicts::check(&one, &other, &mut errors);
+            let reasons = find(pod, &[one, other], &Records::default());
+            let between = reasons.iter().filter(|reason| reason.to_string().contains("which matches the same Pod")).count();
+            prop_assert!(between == 0 || !errors.is_empty(), "{reasons:?}");
+        }
     }
 }

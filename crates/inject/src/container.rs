@@ -6,9 +6,9 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar::{List, is_pair, names_in_pod};
 use serde_json::{Value, json};
 
-use super::list::{List, is_pair, names_in_pod};
 use super::sources::Taken;
 
 /// Fields of a sidecar that a container does not have (API-7).

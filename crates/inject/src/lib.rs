@@ -8,7 +8,6 @@
 mod additions;
 pub mod clash;
 mod container;
-pub mod list;
 pub mod matching;
 mod merge_patch;
 pub mod metadata;
@@ -29,15 +28,15 @@ use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use self::additions::Additions;
 use self::container::Sidecar;
-use self::list::List;
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
 
@@ -256,7 +255,7 @@ impl<'a> Plan<'a> {
         let mut built = container::build(set.name(), (list, index, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
-        if list::is_pair(sidecar, list) {
+        if sidecar::is_pair(sidecar, list) {
             self.mark_pair(base);
         }
         match list {
@@ -315,7 +314,7 @@ fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
     let mut brought = Vec::new();
     for set in sets {
         let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
-        for (_, _, sidecar) in clash::sidecars(set) {
+        for (_, _, sidecar) in made::sidecars(set) {
             for list in ["volumeMounts", "volumeDevices"] {
                 let named = json::items(sidecar, &[list]).iter().filter_map(|item| volumes.remove(pod::name(item)));
                 brought.extend(named.map(|volume| (set.name(), volume)));
@@ -338,7 +337,7 @@ impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
     /// Returns all sidecars of a set.
     fn of(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
         let taken = |sidecar| own.taken_by(set.name(), sidecar);
-        let sidecars = clash::sidecars(set);
+        let sidecars = made::sidecars(set);
         sidecars.map(|(list, index, sidecar)| Self { list, index, sidecar, taken: taken(sidecar) }).collect()
     }
 }
@@ -352,7 +351,7 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
     for (set, wanted) in wanted {
         let mut is_taking = false;
         for Wanted { list, sidecar, taken, .. } in wanted {
-            let times = if list::is_pair(sidecar, *list) { 2 } else { 1 };
+            let times = if sidecar::is_pair(sidecar, *list) { 2 } else { 1 };
             // Once the limit is exceeded, only whether this sidecar copies anything matters.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;

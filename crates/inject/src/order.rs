@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::clash;
 use super::container;
-use super::list::{self, List};
 
 /// Annotation of a Pod with an identity: the containers that were its own when sidecars were first put before them,
 /// `{"containers": [...], "initContainers": [...]}`.
@@ -127,8 +127,8 @@ impl<'a> Sidecars<'a> {
     fn of(sets: &'a [SidecarSet], list: List) -> Self {
         let mut sidecars = Self { names: BTreeSet::new(), first: BTreeMap::new() };
         for set in sets {
-            for (_, _, sidecar) in clash::sidecars(set).filter(|(of, _, _)| *of == list) {
-                for name in list::names_in_pod(sidecar, list) {
+            for (_, _, sidecar) in made::sidecars(set).filter(|(of, _, _)| *of == list) {
+                for name in sidecar::names_in_pod(sidecar, list) {
                     if container::goes_before(sidecar) {
                         sidecars.first.insert(name.clone(), set.name());
                     }

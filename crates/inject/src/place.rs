@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar::List;
 use serde_json::Value;
 
 use super::container::Sidecar;
-use super::list::List;
 use super::readmission;
 
 /// The most containers of one name that are compared with a sidecar. The API server accepts only one.

@@ -9,13 +9,12 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_pattern::Pattern;
 use pillion_sidecarset::expression::{Aggregate, Amounts, Mode, ResourcesPolicy};
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::{SidecarSet, weight};
 use serde_json::Value;
 
-use super::clash;
-use super::list::{self, List};
 use super::records::{Record, Records};
 
 /// The maximum effort of all matches for one Pod: half of that of a whitelist, since a Pod may be longer than a
@@ -57,10 +56,10 @@ impl<'a> Targets<'a> {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for set in sets {
             let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
-            for (list, _, sidecar) in clash::sidecars(set) {
+            for (list, _, sidecar) in made::sidecars(set) {
                 names.insert(pod::name(sidecar).to_owned());
-                if list::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
-                    for name in list::names_in_pod(sidecar, list) {
+                if sidecar::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
+                    for name in sidecar::names_in_pod(sidecar, list) {
                         names.insert(name);
                     }
                 }
@@ -164,7 +163,7 @@ pub(super) fn too_long(sets: &[SidecarSet]) -> Vec<Reason> {
         return Vec::new();
     }
     let has_policy = |set: &&SidecarSet| {
-        clash::sidecars(set).any(|(_, _, sidecar)| json::object(sidecar, &["resourcesPolicy"]).is_some())
+        made::sidecars(set).any(|(_, _, sidecar)| json::object(sidecar, &["resourcesPolicy"]).is_some())
     };
     let reason = |set: &SidecarSet| {
         let problem = format!("has {}", weight::EXPRESSIONS_TOO_LONG);

@@ -15,10 +15,9 @@ use pillion_kubernetes::name_validation;
 use pillion_kubernetes::strings;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
-
-use super::list::{self, List};
 
 /// Settings for a Pod with an identity, which shares less with its sidecars (IDC-8, E19, E21).
 #[derive(Clone, Copy, Debug)]
@@ -150,10 +149,10 @@ impl<'a> Own<'a> {
         let mut init_sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
-                sidecars.extend(list::names_in_pod(sidecar, List::Containers));
+                sidecars.extend(sidecar::names_in_pod(sidecar, List::Containers));
             }
             for sidecar in set.init_containers() {
-                init_sidecars.extend(list::names_in_pod(sidecar, List::Init));
+                init_sidecars.extend(sidecar::names_in_pod(sidecar, List::Init));
             }
         }
         // Of several volumes with one name, the first counts, which is the Pod's own (INJ-26).

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::clash;
 use super::container::Sidecar;
 use super::place::Shadowed;
 use super::sources::Missing;
@@ -84,7 +84,7 @@ pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<Str
     let known: BTreeSet<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
-        for (_, _, sidecar) in clash::sidecars(set) {
+        for (_, _, sidecar) in made::sidecars(set) {
             let mut unknown = BTreeSet::new();
             for list in ["volumeMounts", "volumeDevices"] {
                 for item in json::items(sidecar, &[list]) {

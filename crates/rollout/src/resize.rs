@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use pillion_inject::list::List;
 use pillion_inject::records::Records;
 use pillion_inject::resources::Targets;
 use pillion_json::go as go_json;
@@ -15,6 +14,7 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::quantity::Quantity;
 use pillion_plan::{Step, Subresource};
 use pillion_sidecarset::pod as pods;
+use pillion_sidecarset::sidecar::List;
 use serde_json::{Value, json};
 
 use crate::edit::{self, Edit, test};

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pillion_inject::list::{List, is_pair};
 use pillion_inject::records::Records;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::sidecar::is_native;
+use pillion_sidecarset::sidecar::{List, is_native, is_pair};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use pillion_sidecarset::{names, pod};

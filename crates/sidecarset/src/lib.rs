@@ -7,6 +7,7 @@ pub mod expression;
 pub mod gates;
 pub mod hash;
 pub mod image;
+pub mod made;
 pub mod names;
 pub mod pod;
 pub mod requested_revision;

@@ -1,7 +1,34 @@
-//! Properties of a container of a `SidecarSet`.
+//! Properties of a container of a `SidecarSet`, and its names in Pods.
 
 use pillion_kubernetes::json;
 use serde_json::Value;
+
+/// The list to which a container belongs, in a `SidecarSet` and in a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// `spec.initContainers`.
+    Init,
+    /// `spec.containers`.
+    Containers,
+}
+
+impl List {
+    /// Returns the key in `spec`, which is the same in a Pod and in a `SidecarSet`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Init => "initContainers",
+            Self::Containers => "containers",
+        }
+    }
+
+    /// Returns what a container of this list is called in messages.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Init => "an init container",
+            Self::Containers => "a container",
+        }
+    }
+}
 
 /// Whether a container is a native sidecar: an init container whose `restartPolicy` is `Always` (API-15).
 pub fn is_native(init_container: &Value) -> bool {
@@ -14,12 +41,17 @@ pub fn is_hot_upgrade(container: &Value) -> bool {
 }
 
 /// Whether a sidecar becomes a hot-upgrade pair in a Pod: only containers and native init containers do (INJ-21).
-/// `is_init` tells whether it is in `initContainers`.
-pub fn is_pair(sidecar: &Value, is_init: bool) -> bool {
-    is_hot_upgrade(sidecar) && (!is_init || is_native(sidecar))
+pub fn is_pair(sidecar: &Value, list: List) -> bool {
+    is_hot_upgrade(sidecar) && (list == List::Containers || is_native(sidecar))
 }
 
 /// Returns the names of the containers of a hot-upgrade pair, by the name in the `SidecarSet` (INJ-21).
 pub fn halves(name: &str) -> [String; 2] {
     [[name, "-1"].concat(), [name, "-2"].concat()]
+}
+
+/// Returns the names of a sidecar's containers in a Pod: its own name, or those of its hot-upgrade pair.
+pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
+    let name = json::text(sidecar, &["name"]);
+    if is_pair(sidecar, list) { Vec::from(halves(name)) } else { vec![name.to_owned()] }
 }

@@ -397,6 +397,24 @@ fn val52_conflicts_are_reported_once_at_the_later_set() {
     assert!(errors[0].contains("SidecarSet \"a\""), "{}", errors[0]);
 }
 
+/// Pods of both would be refused (DIFF-4).
+#[test]
+fn val52_an_init_container_conflicts_with_a_container_of_another_set() {
+    let rival = with(
+        with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
+        "/spec/initContainers",
+        json!([{"name": "a-agent", "image": "init:1"}]),
+    );
+    let both = [set("a"), rival].map(|set| with(set, "/metadata/uid", json!("stored")));
+    let errors = invalid(json!({ "sidecarSets": both }));
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(errors[0].starts_with("sidecarSets[1].spec.initContainers[0].name: "), "{}", errors[0]);
+    assert!(errors[0].contains("SidecarSet \"a\" has a container of this name for the same Pods"), "{}", errors[0]);
+    // A preview carries those that a cluster has stored.
+    let stored = both.map(|set| with(set, "/origin", json!("Cluster")));
+    assert_eq!(invalid(json!({ "sidecarSets": stored })), [] as [&str; 0]);
+}
+
 /// The API server clears the field before admission.
 #[test]
 fn a_namespace_in_the_metadata_of_a_set_has_no_effect() {

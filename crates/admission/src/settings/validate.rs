@@ -14,6 +14,7 @@ use pillion_kubernetes::node::Node;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::validation::conflicts::{Claims, Kind};
 use pillion_sidecarset::validation::{canary, injection, validate_manifest};
@@ -162,7 +163,9 @@ impl<'c, 'a> Compared<'c, 'a> {
         }
         if is_fine {
             for other in earlier.iter().filter_map(|index| all.get(*index)) {
-                claims.check(other, wrong);
+                if !(is_of_a_cluster(claims.set) && is_of_a_cluster(other.set)) {
+                    claims.check(other, wrong);
+                }
             }
         }
         if let Some(declared) = declared.filter(|declared| is_fine && declared.service_account.is_some()) {
@@ -179,6 +182,12 @@ impl<'c, 'a> Compared<'c, 'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a set is stored in a cluster, and only carried in the settings, as in those of a preview. Such sets were
+/// compared when they were written. If a rule is younger, they stay (VAL-52).
+fn is_of_a_cluster(set: &SidecarSet) -> bool {
+    set.is_stored() && Origin::written_in(set.as_value()) == Some(Origin::Cluster)
 }
 
 /// Adds the sets of a bundle after verifying its checksum. A name that also occurs in `sidecarSets` is an error.

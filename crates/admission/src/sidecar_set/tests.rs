@@ -243,6 +243,34 @@ fn val2_a_name_that_is_still_to_be_made_is_not_missing() {
     assert_eq!(refused(&create(object)).1, ["metadata.name", "spec.selector"]);
 }
 
+/// An edit that leaves the clash is refused, too: every Pod of both is. The init container can be renamed.
+#[test]
+fn val52_a_set_that_is_stored_with_a_clash_is_refused_until_it_is_gone() {
+    let mut stored = manifest();
+    stored["metadata"]["name"] = json!("t");
+    stored["spec"]["containers"] = json!([{"name": "d", "image": "i:1"}]);
+    stored["spec"]["initContainers"] = json!([{"name": "c", "image": "i:1"}]);
+    let mut edited = stored.clone();
+    edited["spec"]["containers"][0]["image"] = json!("i:2");
+    let outcome = update(edited.clone(), Some(stored.clone()));
+    let Verdict::Refused(refusal) = &outcome.verdict else { panic!("{outcome:?}") };
+    assert_eq!(
+        refusal.message(),
+        "SidecarSet \"t\": spec.initContainers[0].name: Invalid value: \"c\": SidecarSet \"s\" has a container of this name for \
+         the same Pods; rename the init container or change a selector"
+    );
+    edited["spec"]["initContainers"][0]["name"] = json!("renamed");
+    mutated(update(edited.clone(), Some(stored.clone())));
+    // Deleting it is a way out, too: it can lose its finalizers, and nothing else can change.
+    stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    stored["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    let mut going = stored.clone();
+    going["metadata"]["finalizers"] = json!([]);
+    mutated(update(going, Some(stored.clone())));
+    edited["spec"]["initContainers"][0]["name"] = json!("c");
+    assert_eq!(refused(&update(edited, Some(stored))).1, ["spec.initContainers[0].name"]);
+}
+
 #[test]
 fn names_of_the_request_stand_in_for_those_that_are_missing() {
     let mut object = manifest();

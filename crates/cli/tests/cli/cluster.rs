@@ -278,6 +278,25 @@ fn an_explanation_is_about_the_cluster() {
     assert!(text.contains("\"logs\"") && text.contains("\"traces\"") && text.contains("team"), "{text}");
 }
 
+/// They were accepted by an earlier version, or without a policy.
+#[test]
+fn val52_stored_sidecar_sets_that_clash_keep_no_preview_from_what_it_shows() {
+    let setup =
+        set("setup", "setup:1", &json!({"containers": [], "initContainers": [{"name": "logs", "image": "init:1"}]}));
+    let objects = [set("logs", "logs:1", &json!({})), setup, namespace("a")];
+    let server = ApiServer::start(contents(&objects));
+    let (run, _) = inject(&server, "", &[app()], &[]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("refused (403)") && run.err.contains("is also a container of SidecarSet"), "{}", run.err);
+    let (run, images) = inject(&server, "", &[app_with("/metadata/labels/app", "other")], &[]);
+    assert_eq!((run.code, images), (0, vec![]), "{}", run.err);
+    // One that is written is refused.
+    let mut new = set("new", "new:1", &json!({"containers": [{"name": "logs", "image": "new:1"}]}));
+    new["metadata"].as_object_mut().unwrap().remove("uid");
+    let (run, _) = inject(&server, "", &[app(), new], &[]);
+    assert_eq!(run.code, 2, "{}", run.err);
+}
+
 #[test]
 fn sidecar_sets_of_the_cluster_are_checked() {
     let broken = set("broken", "broken:1", &json!({"containers": [{"name": "broken", "image": 5}]}));

@@ -58,9 +58,25 @@ fn val52_halves_are_compared_with_other_sets() {
     let other =
         edited(set(&json!([{"name": "agent-1", "image": "agent:1"}])), |set| set["metadata"]["name"] = json!("other"));
     let told = verdict(&admit(&create_set(&set(&json!([hot("agent")]))), &json!({"sidecarSets": [other]})));
-    let expected =
-        "SidecarSet \"other\" has a container of this name for the same Pods; HotUpgrade makes \"agent-1\" of it";
+    let expected = "HotUpgrade makes \"agent-1\" of it, and SidecarSet \"other\" has a container of that name for the same \
+                    Pods; rename one of them or change a selector";
     assert!(told.starts_with("422 ") && told.contains(expected), "{told}");
+}
+
+/// What would be refused at the Pod is refused at the SidecarSet, and in the settings.
+#[test]
+fn val52_diff4_an_init_container_clashes_with_a_container_of_another_set() {
+    let other = edited(set(&json!([{"name": "unlike", "image": "i:1"}])), |set| {
+        set["metadata"]["name"] = json!("other");
+        set["spec"]["initContainers"] = json!([{"name": "agent", "image": "i:1"}]);
+    });
+    let own = set(&json!([{"name": "agent", "image": "agent:1"}]));
+    let told = verdict(&admit(&create_set(&own), &json!({"sidecarSets": [other]})));
+    let expected = "SidecarSet \"other\" has an init container of this name for the same Pods; rename the init container or change a \
+                    selector";
+    assert!(told.starts_with("422 ") && told.contains(expected), "{told}");
+    let settings = settings_verdict(json!({"sidecarSets": [own, other]}).to_string().as_bytes()).unwrap();
+    assert!(!settings.valid && settings.message.unwrap_or_default().contains("has a container of this name"));
 }
 
 /// Cases are changes of the SidecarSet's container and of the Pod's spec, and the words of the refusal.

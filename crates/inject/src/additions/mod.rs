@@ -17,11 +17,11 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar::List;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::container::Sidecar;
-use super::list::List;
 
 /// The length of the longest name of a container, in bytes (RFC 1123).
 const NAME_MAX: usize = 63;

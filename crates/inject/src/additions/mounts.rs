@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar::List;
 use serde_json::Value;
 
 use super::{Added, Additions};
-use crate::list::List;
 use crate::readmission;
 
 /// Checks the mounts and devices of each added container.

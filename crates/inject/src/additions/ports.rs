@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar::List;
 use serde_json::Value;
 
 use super::{Added, Additions};
-use crate::list::List;
 
 /// A port of the node: its number, protocol and address. The API server compares addresses as texts.
 type Claim<'a> = (i64, &'a str, &'a str);

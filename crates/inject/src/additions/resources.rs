@@ -4,11 +4,10 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::quantity::Quantity;
 use pillion_sidecarset::pod::Pod;
-use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar::{self, List};
 use serde_json::Value;
 
 use super::{Added, Additions};
-use crate::list::List;
 
 /// The resources that a Pod can have.
 const OF_PODS: [&str; 4] = ["cpu", "memory", "hugepages-1Gi", "hugepages-2Mi"];

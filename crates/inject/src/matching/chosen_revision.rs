@@ -12,16 +12,16 @@ use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash;
+use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
+use pillion_sidecarset::sidecar::{List, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::Query;
 use super::draw::draw;
-use crate::clash;
-use crate::list::{List, names_in_pod};
 use crate::records::Records;
 
 /// Returns the `SidecarSet` to inject: the latest version, or a stored revision of it (INJ-1 to INJ-5). If the bundle
@@ -139,7 +139,7 @@ impl<'a> There<'a> {
             let recorded =
                 records.get(set.name()).is_some_and(|record| record.hash == set.hash() && record.revision == revision);
             recorded
-                && clash::sidecars(set).all(|(list, _, sidecar)| {
+                && made::sidecars(set).all(|(list, _, sidecar)| {
                     names_in_pod(sidecar, list).iter().all(|name| self.names(list).contains(name.as_str()))
                 })
         })

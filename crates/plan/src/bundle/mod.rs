@@ -5,6 +5,7 @@
 //! still get in: if the SidecarSets become too long for their ConfigMaps, only the latest changes stay out.
 
 mod candidate;
+mod clashes;
 mod condition;
 mod judge;
 mod strangers;
@@ -178,13 +179,16 @@ pub fn plan(seen: BundleInput<'_>) -> Plan {
     }
 }
 
-/// Returns the verdicts. That on a SidecarSet of the bundle also names one with which it does not merge.
+/// Returns the verdicts. That on a SidecarSet of the bundle also names one with which it does not merge, and one with a
+/// container of the same name.
 fn verdicts(judged: judge::Judged, own: &[SidecarSet], settings: &Settings) -> Vec<Verdict> {
     let sets = judged.sets_with(usize::MAX);
-    let remarks = strangers::remarks(sets.values().chain(own), settings);
+    let strangers = strangers::remarks(sets.values().chain(own), settings);
+    let clashes = clashes::remarks(sets.values().chain(own));
     let mut verdicts = judged.verdicts();
     for verdict in verdicts.iter_mut().filter(|verdict| verdict.place != Place::Out) {
-        verdict.message.extend(remarks.get(verdict.name.as_str()).map(String::as_str));
+        let remarks = [&strangers, &clashes].into_iter().filter_map(|remarks| remarks.get(verdict.name.as_str()));
+        verdict.message.extend(remarks.map(String::as_str));
     }
     verdicts
 }

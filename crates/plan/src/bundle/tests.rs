@@ -1,6 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 mod back;
+mod clashes;
 mod settings;
 mod shards;
 mod trust;

@@ -8,10 +8,10 @@ pub mod resize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use pillion_inject::list::List;
 use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar::List;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

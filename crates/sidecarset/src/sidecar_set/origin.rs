@@ -61,6 +61,11 @@ impl SidecarSet {
         self.origin() == Origin::Settings
     }
 
+    /// Whether an API server has stored the set: it has a uid, which no author writes.
+    pub fn is_stored(&self) -> bool {
+        !json::text(&self.0, &["metadata", "uid"]).is_empty()
+    }
+
     /// Returns the same set with this origin.
     #[must_use]
     pub fn with_origin(mut self, origin: Origin) -> Self {

@@ -1,6 +1,6 @@
 //! Detection of conflicts with other `SidecarSet`s (VAL-50 to VAL-55, DIFF-1, DIFF-5).
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector::{Possible, Selector};
 use serde_json::Value;
 
-use crate::sidecar;
+use crate::made::{self, Made};
+use crate::sidecar::List;
 use crate::sidecar_set::SidecarSet;
 use crate::tables::{self, Style};
 
@@ -21,10 +22,9 @@ const PATCHES: &str = "patchPodMetadata";
 pub struct Claims<'a> {
     /// The set.
     pub set: &'a SidecarSet,
-    /// The names in the set, and those that its hot-upgrade pairs have in a Pod.
-    containers: BTreeMap<Cow<'a, str>, Vec<usize>>,
-    init_containers: BTreeMap<Cow<'a, str>, Vec<usize>>,
-    volumes: BTreeMap<Cow<'a, str>, Vec<usize>>,
+    /// The names of containers in Pods, and those of hot-upgrade pairs in the set.
+    containers: BTreeMap<String, Vec<Use<'a>>>,
+    volumes: BTreeMap<&'a str, Vec<usize>>,
     patches: BTreeMap<&'a str, Patches<'a>>,
     reach: Reach<'a>,
 }
@@ -79,10 +79,8 @@ impl<'a> Reach<'a> {
 /// The kind of a name that can cause a conflict of two `SidecarSet`s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A container.
+    /// A container or an init container: a Pod has only one of the two of a name.
     Container,
-    /// An init container.
-    InitContainer,
     /// A volume.
     Volume,
     /// An annotation that `patchPodMetadata` writes.
@@ -100,6 +98,41 @@ struct Patches<'a> {
     changes: bool,
 }
 
+/// The use of a container's name by a sidecar.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    list: List,
+    index: usize,
+    /// The name in the set.
+    written: &'a str,
+    /// Whether Pods get a container of this name. Of a hot-upgrade pair, they get none of the name in the set.
+    is_made: bool,
+}
+
+impl Use<'_> {
+    /// Whether two sets must not use one name like this (VAL-52). OpenKruise compares the names in the sets, list by list;
+    /// a Pod must not have two containers of one name in either list.
+    fn clashes(&self, other: &Use<'_>) -> bool {
+        self.list == other.list || (self.is_made && other.is_made)
+    }
+
+    /// Returns what is wrong if `other` uses the name in `set`, and what to do.
+    fn problem(&self, name: &str, other: &Use<'_>, set: &SidecarSet) -> String {
+        let is_half = |user: &Use<'_>| user.is_made && user.written != name;
+        let (own, which) = if is_half(self) {
+            (["HotUpgrade makes \"", name, "\" of it, and "].concat(), "that")
+        } else {
+            (String::new(), "this")
+        };
+        let (has, by) = if is_half(other) { ("makes", " by HotUpgrade") } else { ("has", "") };
+        // An update cannot rename a container (VAL-30).
+        let remedy =
+            if self.list == other.list { made::REMEDY } else { "rename the init container or change a selector" };
+        let wrong = [has, " ", other.list.noun(), " of ", which, " name", by, " for the same Pods; ", remedy].concat();
+        own + &about(set, &wrong)
+    }
+}
+
 impl<'a> Claims<'a> {
     /// Returns the index of `set`.
     pub fn of(set: &'a SidecarSet) -> Self {
@@ -113,24 +146,16 @@ impl<'a> Claims<'a> {
                 patches.changes |= policy != "Retain";
             }
         }
-        Self {
-            set,
-            containers: with_halves(set.containers(), false),
-            init_containers: with_halves(set.init_containers(), true),
-            volumes: by_name(set.volumes()),
-            patches,
-            reach: Reach::of(set.as_value()),
-        }
+        Self { set, containers: uses(set), volumes: by_name(set.volumes()), patches, reach: Reach::of(set.as_value()) }
     }
 
     /// Returns all names that can cause a conflict with another set. Callers compare only sets that share a name,
     /// because a thousand sets have half a million pairs.
     pub fn names(&self) -> impl Iterator<Item = (Kind, &str)> {
-        let containers = self.containers.keys().map(|name| (Kind::Container, &**name));
-        let init_containers = self.init_containers.keys().map(|name| (Kind::InitContainer, &**name));
-        let volumes = self.volumes.keys().map(|name| (Kind::Volume, &**name));
+        let containers = self.containers.keys().map(|name| (Kind::Container, name.as_str()));
+        let volumes = self.volumes.keys().map(|name| (Kind::Volume, *name));
         let annotations = self.patches.keys().map(|name| (Kind::Annotation, *name));
-        containers.chain(init_containers).chain(volumes).chain(annotations)
+        containers.chain(volumes).chain(annotations)
     }
 
     /// Returns the labels of the selected Pods, or `None` if there is no selector.
@@ -156,28 +181,49 @@ impl<'a> Claims<'a> {
         let mut found = Vec::new();
         let object = Node::root(self.set.as_value());
         let spec = object.part("spec");
-        let wrong = about(other.set, "has a container of this name for the same Pods");
-        for (list, own, theirs) in [
-            ("initContainers", &self.init_containers, &other.init_containers),
-            ("containers", &self.containers, &other.containers),
-        ] {
-            for (index, name) in common(own, theirs) {
-                let written = spec.list(list).get(index).map_or(name, |own| json::text(own, &["name"]));
-                let made = (written != name).then(|| [&wrong, "; HotUpgrade makes \"", name, "\" of it"].concat());
-                let wrong = made.as_ref().unwrap_or(&wrong);
-                found.invalid(&spec.place.item(list, index).child("name"), written, wrong);
-            }
-        }
+        self.check_containers(other, &spec, &mut found);
         let wrong = about(other.set, "has another volume of this name for the same Pods");
-        for (index, name) in common(&self.volumes, &other.volumes) {
-            if self.differs(name, index, other) {
-                found.invalid(&spec.place.item("volumes", index), name, &wrong);
+        for name in shared(&self.volumes, &other.volumes) {
+            let own = self.volumes.get(name).into_iter().flatten();
+            for index in own.filter(|index| self.differs(name, **index, other)) {
+                found.invalid(&spec.place.item("volumes", *index), name, &wrong);
             }
         }
         self.check_annotations(other, &spec, &mut found);
         // Comparing the selectors is expensive, so it comes last.
         if !found.is_empty() && self.may_meet(other) {
             errors.append(&mut found);
+        }
+    }
+
+    /// Returns the name of a container that a Pod would get of both sets. Such a Pod is refused (DIFF-4).
+    pub fn shared_container<'n>(&'n self, other: &'n Claims<'_>) -> Option<&'n str> {
+        if are_related(self.set, other.set) {
+            return None;
+        }
+        let is_made = |uses: &[Use<'_>]| uses.iter().any(|user| user.is_made);
+        let mut names = shared(&self.containers, &other.containers).into_iter();
+        let name = names.find(|name| {
+            let both = [self.containers.get(*name), other.containers.get(*name)];
+            both.into_iter().flatten().all(|uses| is_made(uses))
+        })?;
+        self.may_meet(other).then_some(name)
+    }
+
+    /// Adds an error for each sidecar with a name that a sidecar of the other set has.
+    fn check_containers(&self, other: &Claims<'_>, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+        let mut clashes = BTreeMap::new();
+        for name in shared(&self.containers, &other.containers) {
+            let theirs = other.containers.get(name).map_or(&[][..], Vec::as_slice);
+            for own in self.containers.get(name).into_iter().flatten() {
+                if let Some(theirs) = theirs.iter().find(|theirs| own.clashes(theirs)) {
+                    clashes.entry((own.list, own.index)).or_insert((name, own, theirs));
+                }
+            }
+        }
+        for ((list, index), (name, own, theirs)) in clashes {
+            let problem = own.problem(name, theirs, other.set);
+            errors.invalid(&spec.place.item(list.key(), index).child("name"), own.written, &problem);
         }
     }
 
@@ -204,20 +250,27 @@ impl<'a> Claims<'a> {
     }
 }
 
-fn by_name(items: &[Value]) -> BTreeMap<Cow<'_, str>, Vec<usize>> {
-    let mut names: BTreeMap<Cow<'_, str>, Vec<usize>> = BTreeMap::new();
+fn by_name(items: &[Value]) -> BTreeMap<&str, Vec<usize>> {
+    let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
-        names.entry(json::text(item, &["name"]).into()).or_default().push(index);
+        names.entry(json::text(item, &["name"])).or_default().push(index);
     }
     names
 }
 
-/// Returns the names of the containers in the set, and of those that Pods get of its hot-upgrade pairs (INJ-21).
-fn with_halves(sidecars: &[Value], is_init: bool) -> BTreeMap<Cow<'_, str>, Vec<usize>> {
-    let mut names = by_name(sidecars);
-    for (index, sidecar) in sidecars.iter().enumerate().filter(|(_, sidecar)| sidecar::is_pair(sidecar, is_init)) {
-        for half in sidecar::halves(json::text(sidecar, &["name"])) {
-            names.entry(half.into()).or_default().push(index);
+/// Returns the names of the containers that Pods get of a set, and those of its hot-upgrade pairs.
+fn uses(set: &SidecarSet) -> BTreeMap<String, Vec<Use<'_>>> {
+    let mut names: BTreeMap<String, Vec<Use<'_>>> = BTreeMap::new();
+    for container in made::containers(set) {
+        let (written, is_half) = (container.written(), container.is_half());
+        let Made { name, list, index, .. } = container;
+        names.entry(name).or_default().push(Use { list, index, written, is_made: true });
+        if is_half {
+            let pairs = names.entry(written.to_owned()).or_default();
+            // The two halves of a pair have one name in the set.
+            if !pairs.iter().any(|pair| (pair.list, pair.index) == (list, index)) {
+                pairs.push(Use { list, index, written, is_made: false });
+            }
         }
     }
     names
@@ -231,22 +284,8 @@ fn shared<'k, K: Borrow<str> + Ord, T, U>(own: &'k BTreeMap<K, T>, theirs: &'k B
     theirs.keys().filter_map(|key| own.get_key_value::<str>(key.borrow())).map(|(key, _)| key.borrow()).collect()
 }
 
-/// Returns the common names by their index in the first list: of one item, the first.
-fn common<'k>(
-    own: &'k BTreeMap<Cow<'_, str>, Vec<usize>>,
-    theirs: &'k BTreeMap<Cow<'_, str>, Vec<usize>>,
-) -> BTreeMap<usize, &'k str> {
-    let mut found = BTreeMap::new();
-    for name in shared(own, theirs) {
-        for index in own.get(name).into_iter().flatten() {
-            found.entry(*index).or_insert(name);
-        }
-    }
-    found
-}
-
-/// Compares `set` with another `SidecarSet` that may be injected into the same Pod. Containers, init containers and
-/// volumes must not share a name, except equal volumes. Neither set may overwrite an annotation of the other.
+/// Compares `set` with another `SidecarSet` that may be injected into the same Pod. Their containers and init containers,
+/// as Pods get them, and their volumes must not share a name, except equal volumes. Neither set may overwrite an annotation of the other.
 ///
 /// A canary is never compared with its base (DIFF-1), but two canaries of one base are compared.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {

@@ -69,7 +69,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     injection::check(set, &spec, &mut errors);
     update_strategy::check(set, &spec.part("updateStrategy"), &mut errors);
     transfer_env::check(&spec, &mut errors);
-    hot_upgrade::check(&spec, &mut errors);
+    hot_upgrade::check(set, &spec, &mut errors);
     resources_policy::check(&spec, &mut errors);
     check_pod(set, &mut errors);
     patch_pod_metadata::check(&spec, &mut errors);

@@ -14,6 +14,7 @@ use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode as decode_set};
+use pillion_sidecarset::validation::conflicts::Claims;
 use pillion_sidecarset::validation::{self, canary, injection, whitelist};
 use serde_json::{Value, json};
 
@@ -168,20 +169,52 @@ fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding 
 }
 
 /// Validates a list with the settings' own `SidecarSet`s first, so that a conflict is reported at the later of the two,
-/// and a base may be on either side. A `SidecarSet` in a file replaces one of the same name in the settings.
+/// and a base may be on either side. A `SidecarSet` in a file replaces one of the same name in the settings. Those that a
+/// cluster has stored come before those that somebody writes. If two of them conflict, they stay (VAL-52), with a warning.
 fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
     let mut sidecar_sets: Vec<_> = others(subjects, context).cloned().collect();
     let count = sidecar_sets.len();
     let origin = origin_beside(context);
+    let mut subjects: Vec<&Subject<'_>> = subjects.iter().collect();
+    subjects.sort_by_key(|subject| !subject.set.is_stored());
     sidecar_sets.extend(subjects.iter().map(|subject| subject.set.clone().with_origin(origin)));
     let service_accounts = context.service_accounts.clone();
     let errors = Settings { sidecar_sets, gates: context.gates, service_accounts, ..Settings::default() }.validate();
-    let findings = errors.iter().filter_map(|error| {
+    let stored: Vec<&Subject<'_>> = subjects.iter().copied().take_while(|subject| subject.set.is_stored()).collect();
+    let kept = conflicts_of(&stored);
+    let words = "stored already; an edit is refused";
+    let mut findings: Vec<Finding> = kept.iter().map(|(spot, error)| spot.warning_of(error, words)).collect();
+    findings.extend(errors.iter().filter_map(|error| {
         let (index, path) = super::item_of(&error.path)?;
-        let subject = subjects.get(index.checked_sub(count)?)?;
-        Some(subject.spot.error(&FieldError { path, ..error.clone() }))
-    });
-    findings.collect()
+        let spot = &subjects.get(index.checked_sub(count)?)?.spot;
+        let error = FieldError { path, ..error.clone() };
+        // `kubectl create` has the API server make a name.
+        if error.path == "metadata.name" && error.cause == Cause::Required && has_prefix(spot.raw) {
+            return None;
+        }
+        // The settings name the SidecarSet after the detail.
+        let is_kept = |(of, kept): &(&Spot<'_>, FieldError)| {
+            std::ptr::eq(*of, spot) && kept.path == error.path && error.detail.starts_with(&kept.detail)
+        };
+        (!kept.iter().any(is_kept)).then(|| spot.error(&error))
+    }));
+    findings
+}
+
+fn has_prefix(manifest: &Value) -> bool {
+    !json::text(manifest, &["metadata", "generateName"]).is_empty()
+}
+
+/// Returns the conflicts of `SidecarSet`s, each once, at the later of the two.
+fn conflicts_of<'a>(subjects: &[&'a Subject<'_>]) -> Vec<(&'a Spot<'a>, FieldError)> {
+    let claims: Vec<Claims<'_>> = subjects.iter().map(|subject| Claims::of(&subject.prepared)).collect();
+    let mut found = Vec::new();
+    for (index, (subject, claims_of)) in subjects.iter().zip(&claims).enumerate() {
+        let mut errors = Vec::new();
+        claims.iter().take(index).for_each(|other| claims_of.check(other, &mut errors));
+        found.extend(errors.into_iter().map(|error| (&subject.spot, error)));
+    }
+    found
 }
 
 /// TRUST-3, TRUST-4: returns findings about a SidecarSet of the cluster that gives way to one of the settings.

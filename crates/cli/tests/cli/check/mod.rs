@@ -168,10 +168,60 @@ fn sidecar_sets_of_several_files_conflict() {
     let of = |name: &str| {
         format!(
             "error 9:11 spec.containers[0].name: Invalid value: \"agent\": SidecarSet \"{name}\" has a container of \
-             this name for the same Pods"
+             this name for the same Pods -> rename one of them or change a selector"
         )
     };
     assert_eq!(errors, [of("agent"), of("agent"), of("b")]);
+}
+
+#[test]
+fn val52_an_init_container_with_the_name_of_another_sidecar_sets_container_is_an_error() {
+    let sets = [
+        json_set("logs", &json!({"containers": [{"name": "agent", "image": "agent:1"}]})),
+        json_set("setup", &json!({"containers": [], "initContainers": [{"name": "agent", "image": "agent:1"}]})),
+    ];
+    let expected = "spec.initContainers[0].name: Invalid value: \"agent\": SidecarSet \"logs\" has a container of this name for \
+                    the same Pods -> rename the init container or change a selector";
+    let beside = found(&sets.each_ref().map(ToString::to_string).join("\n---\n"));
+    assert!(beside.len() == 1 && beside[0].starts_with("error") && beside[0].ends_with(expected), "{beside:#?}");
+    let within = found(&json!({ "sidecarSets": sets }).to_string());
+    let expected = format!("sidecarSets[1].{expected}");
+    assert!(within.len() == 1 && within[0].starts_with("error") && within[0].ends_with(&expected), "{within:#?}");
+}
+
+/// A file that was read from a cluster has uids.
+#[test]
+fn val52_sidecar_sets_that_a_cluster_has_stored_with_one_name_are_a_warning() {
+    let stored = |name: &str, spec: &serde_json::Value| {
+        let mut set = json_set(name, spec);
+        set["metadata"]["uid"] = format!("uid of {name}").into();
+        set.to_string()
+    };
+    let setup = json!({"containers": [], "initContainers": [{"name": "agent", "image": "agent:1"}]});
+    let both = [stored("agent", &json!({})), stored("setup", &setup)].join("\n---\n");
+    let said = found(&both);
+    let expected = "stored already; an edit is refused: Invalid value: \"agent\": SidecarSet \"agent\" has a container of this \
+                    name for the same Pods -> rename the init container or change a selector";
+    assert!(said.len() == 1 && said[0].starts_with("warning") && said[0].ends_with(expected), "{said:#?}");
+    // One that is written is refused, wherever it stands.
+    let new = json_set("new", &json!({"containers": [{"name": "agent", "image": "new:1"}]})).to_string();
+    let said = found(&[new, both].join("\n---\n"));
+    let errors: Vec<&String> = said.iter().filter(|line| line.starts_with("error")).collect();
+    assert_eq!(errors.len(), 2, "{said:#?}");
+    assert!(errors.iter().all(|line| line.contains(" 1:") && line.contains("spec.containers[0].name")), "{errors:#?}");
+}
+
+/// In settings, nothing makes a name.
+#[test]
+fn val2_a_file_may_leave_the_name_to_the_api_server_and_settings_may_not() {
+    let mut set = json_set("agent", &json!({}));
+    set["metadata"] = json!({"generateName": "agent-"});
+    assert_eq!(found(&set.to_string()), [] as [&str; 0]);
+    let said = found(&json!({"sidecarSets": [set]}).to_string());
+    assert!(
+        said.len() == 1 && said[0].contains("metadata.name: Required value: a SidecarSet needs a name"),
+        "{said:#?}"
+    );
 }
 
 /// The API server clears the field before admission.

@@ -2,7 +2,7 @@ use pillion_kubernetes::field::FieldError;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::conflicts;
+use super::super::conflicts::{self, Claims};
 use super::{collect, container, paths, set};
 use crate::sidecar_set::SidecarSet;
 
@@ -27,7 +27,7 @@ fn labels(key: &str, value: &str) -> Value {
 )]
 #[case::no_selector_selects_nothing(json!({"selector": null}), &[])]
 #[case::other_name(json!({"containers": [container("metrics", json!({}))]}), &[])]
-#[case::val52_init_containers_are_another_list(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[])]
+#[case::val52_an_init_container_of_the_name_of_a_container(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[NAME])]
 #[case::val53_another_volume(
     json!({"containers": [], "volumes": [{"name": "log", "hostPath": {"path": "/log", "type": ""}}]}),
     &["spec.volumes[0]"]
@@ -58,20 +58,68 @@ fn val52_init_containers() {
     assert!(errors[0].detail.contains("\"b\""), "{}", errors[0]);
 }
 
-/// Pods get `logger-1` and `logger-2` of a hot-upgrade container `logger`.
+/// Pods get `logger-1` and `logger-2` of a hot-upgrade container `logger`. OpenKruise compares the names in the sets, list
+/// by list, which counts, too. `refused` tells whether injection refuses a Pod of both.
 #[rstest]
-#[case::a_half(container("logger-2", json!({})), Some(r#"HotUpgrade makes "logger-2" of it"#))]
-#[case::another_pair(hot("logger"), None)]
-#[case::the_written_name(container("logger", json!({})), None)]
-fn val52_halves_are_compared_as_they_are_made(#[case] theirs: Value, #[case] made: Option<&str>) {
-    let of = |name, container: &Value| set(name, json!({"spec": {"containers": [container]}}));
-    let (own, theirs) = (of("a", &hot("logger")), of("b", &theirs));
+#[case::a_container(
+    container("logger", json!({})), ("containers", container("logger", json!({}))),
+    r#"SidecarSet "b" has a container of this name for the same Pods; rename one of them or change a selector"#, true
+)]
+#[case::an_init_container(
+    container("logger", json!({})), ("initContainers", container("logger", json!({}))),
+    r#"SidecarSet "b" has an init container of this name for the same Pods; rename the init container or change a selector"#, true
+)]
+#[case::a_half_and_a_container(
+    hot("logger"), ("containers", container("logger-2", json!({}))),
+    r#"HotUpgrade makes "logger-2" of it, and SidecarSet "b" has a container of that name for the same Pods; rename one of them or change a selector"#, true
+)]
+#[case::a_container_and_a_half(
+    container("logger-1", json!({})), ("containers", hot("logger")),
+    r#"SidecarSet "b" makes a container of this name by HotUpgrade for the same Pods; rename one of them or change a selector"#, true
+)]
+#[case::a_half_and_an_init_container(
+    hot("logger"), ("initContainers", container("logger-1", json!({}))),
+    r#"HotUpgrade makes "logger-1" of it, and SidecarSet "b" has an init container of that name for the same Pods; rename the init container or change a selector"#, true
+)]
+#[case::halves_in_two_lists(
+    hot("logger"), ("initContainers", native(hot("logger"))),
+    r#"HotUpgrade makes "logger-1" of it, and SidecarSet "b" makes an init container of that name by HotUpgrade for the same Pods; rename the init container or change a selector"#, true
+)]
+#[case::two_pairs(
+    hot("logger"), ("containers", hot("logger")),
+    r#"SidecarSet "b" has a container of this name for the same Pods; rename one of them or change a selector"#, true
+)]
+#[case::a_pair_and_a_container(
+    hot("logger"), ("containers", container("logger", json!({}))),
+    r#"SidecarSet "b" has a container of this name for the same Pods; rename one of them or change a selector"#, false
+)]
+#[case::a_pair_and_an_init_container(hot("logger"), ("initContainers", container("logger", json!({}))), "", false)]
+#[case::a_name_that_a_pair_does_not_make(hot("logger"), ("containers", container("logger-3", json!({}))), "", false)]
+#[case::an_init_container_that_is_no_pair(container("logger-1", json!({})), ("initContainers", hot("logger")), "", false)]
+fn val52_names_are_compared_as_they_are_made(
+    #[case] own: Value,
+    #[case] (list, theirs): (&str, Value),
+    #[case] expected: &str,
+    #[case] refused: bool,
+) {
+    let of = |name, list: &str, sidecar: Value| {
+        let mut spec = json!({"containers": [container(&format!("only-{name}"), json!({}))]});
+        spec[list] = json!([sidecar]);
+        set(name, json!({"spec": spec}))
+    };
+    let (own, theirs) = (of("a", "containers", own), of("b", list, theirs));
     let found = errors(&own, std::slice::from_ref(&theirs));
-    assert_eq!(paths(&found), [NAME]);
-    assert_eq!(made.is_some(), found[0].detail.contains("HotUpgrade"), "{}", found[0]);
-    assert!(made.is_none_or(|made| found[0].detail.ends_with(made)), "{}", found[0]);
-    assert_eq!(paths(&errors(&theirs, &[own])), [NAME]);
-    assert_eq!(errors(&of("a", &hot("logger")), &[of("b", &container("logger-3", json!({})))]), []);
+    assert_eq!(found.iter().map(|error| error.detail.as_str()).collect::<Vec<_>>().concat(), expected);
+    assert_eq!(paths(&found), if expected.is_empty() { vec![] } else { vec![NAME] });
+    let place = format!("spec.{list}[0].name");
+    let found = errors(&theirs, std::slice::from_ref(&own));
+    assert_eq!(paths(&found), if expected.is_empty() { vec![] } else { vec![place.as_str()] });
+    assert_eq!(Claims::of(&own).shared_container(&Claims::of(&theirs)).is_some(), refused);
+}
+
+fn native(mut init_container: Value) -> Value {
+    init_container["restartPolicy"] = "Always".into();
+    init_container
 }
 
 fn hot(name: &str) -> Value {

@@ -1,0 +1,54 @@
+//! The sidecars of a `SidecarSet`, and the containers that Pods get of them.
+
+use pillion_kubernetes::json;
+use serde_json::Value;
+
+use crate::sidecar::{List, names_in_pod};
+use crate::sidecar_set::SidecarSet;
+
+/// What to do if Pods would get two containers of one name from two `SidecarSet`s.
+pub const REMEDY: &str = "rename one of them or change a selector";
+
+/// A container that Pods get of a `SidecarSet`.
+#[derive(Clone, Debug)]
+pub struct Made<'a> {
+    /// Its name in Pods.
+    pub name: String,
+    /// The list of the sidecar.
+    pub list: List,
+    /// The index of the sidecar in the list.
+    pub index: usize,
+    /// The sidecar.
+    pub sidecar: &'a Value,
+}
+
+impl<'a> Made<'a> {
+    /// Returns the name in the `SidecarSet`.
+    pub fn written(&self) -> &'a str {
+        json::text(self.sidecar, &["name"])
+    }
+
+    /// Whether it is one container of a hot-upgrade pair.
+    pub fn is_half(&self) -> bool {
+        self.name != self.written()
+    }
+}
+
+/// Returns the containers that Pods get of a `SidecarSet`, the init containers first. Validation and injection compare
+/// these names, so that a `SidecarSet` that was accepted is not refused in Pods.
+pub fn containers(set: &SidecarSet) -> impl Iterator<Item = Made<'_>> {
+    sidecars(set).flat_map(|(list, index, sidecar)| {
+        names_in_pod(sidecar, list).into_iter().map(move |name| Made { name, list, index, sidecar })
+    })
+}
+
+/// Returns the sidecars of a `SidecarSet` with their list and index.
+pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
+    let mut sidecars = Vec::new();
+    for (list, items) in [(List::Init, set.init_containers()), (List::Containers, set.containers())] {
+        for (index, item) in items.iter().enumerate() {
+            sidecars.push((list, index, item));
+        }
+    }
+    sidecars.into_iter()
+}
