@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use pillion_identity::paths;
 use pillion_kubernetes::json;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar::is_native;
+use pillion_sidecarset::sidecar::{List, is_native, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::clash;
-use super::list::{List, names_in_pod};
 use super::sources::shares;
 
 /// The most mounts and devices of native sidecars that are looked at (E18).
@@ -51,7 +50,7 @@ pub(crate) fn unshared(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<String> {
     for shared in &SHARED {
         let left = left(pod, &natives, shared);
         for set in sets.iter().filter(|_| !left.is_empty()) {
-            for (_, _, sidecar) in clash::sidecars(set).filter(|(_, _, sidecar)| shares(sidecar, shared.policy)) {
+            for (_, _, sidecar) in made::sidecars(set).filter(|(_, _, sidecar)| shares(sidecar, shared.policy)) {
                 warnings.extend(warning(set.name(), sidecar, shared, &left));
             }
         }
