@@ -27,10 +27,18 @@ impl Target<'_> {
         if state.is_ready || state.phase != Phase::Running || state.containers.len() != pod.containers.len() {
             return None;
         }
-        let is_recent = || state.unready_since.is_some_and(|since| !self.has_passed(since.0, PROBED));
         let mut unready = state.containers.iter().filter(|status| !status.is_ready).peekable();
-        let is_other =
-            unready.peek().is_none() || (is_recent() && unready.all(|status| status.state.started_at.is_some()));
+        let is_other = unready.peek().is_none()
+            || (self.is_newly_unready(pod) && unready.all(|status| status.state.started_at.is_some()));
         is_other.then_some(Absence::Other)
+    }
+
+    fn is_newly_unready(&self, pod: &Pod) -> bool {
+        pod.state.unready_since.is_some_and(|since| !self.has_passed(since.0, PROBED))
+    }
+
+    /// Whether time alone may change how a Pod counts.
+    pub(crate) fn depends_on_time(&self, pod: &Pod) -> bool {
+        (self.absence(pod) == Some(Absence::Other) && self.is_newly_unready(pod)) || self.is_undecided(pod)
     }
 }

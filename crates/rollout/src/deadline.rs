@@ -10,6 +10,7 @@ use pillion_plan::condition::Condition;
 use pillion_plan::failure::Cause;
 use serde_json::Value;
 
+use crate::absence::Absence;
 use crate::budget;
 use crate::consistency::Judged;
 use crate::counts::Counts;
@@ -27,7 +28,7 @@ pub enum Activity {
     Working,
     /// No Pod is to be changed, but updated Pods are not ready.
     Settling,
-    /// The strategy stops the rollout.
+    /// The strategy stops the rollout, or the Pods that are left are away (ROLL-35).
     Stopped,
     /// The strategy is satisfied.
     Satisfied,
@@ -37,7 +38,10 @@ impl Activity {
     /// Returns what a rollout does after a round was decided. `pods` and `judged` are those of the round.
     pub fn after_round(target: &Target<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
         let counts = Counts::count(judged);
-        let settled = if counts.updated > counts.updated_ready { Self::Settling } else { Self::Satisfied };
+        // A node that is away is no fault of the version.
+        let is_settling =
+            |judged: &Judged| judged.is_updated && !judged.is_available() && judged.absence != Some(Absence::Node);
+        let settled = if judged.iter().any(is_settling) { Self::Settling } else { Self::Satisfied };
         // Evicted Pods that are not replaced yet have to come back.
         let settled = if target.recreation.missing > 0 { Self::Working } else { settled };
         match round {
@@ -51,8 +55,18 @@ impl Activity {
                     !judged.is_updated && target.selects(pod) && target.upgrade_method(pod).is_ok()
                 });
                 // Pods beyond the partition wait for others to be ready, unless no Pod may be unavailable.
-                let is_open = open.count() > budget::partition(limits.partition, counts.matched);
-                if is_open && limits.max_unavailable.scaled_value(counts.matched) > 0 { Self::Working } else { settled }
+                let kept = budget::partition(limits.partition, counts.matched);
+                let (open, absent) = open.fold((0_usize, 0_usize), |(open, absent), (_, judged)| {
+                    let is_absent = usize::from(judged.absence.is_some());
+                    (open.saturating_add(1), absent.saturating_add(is_absent))
+                });
+                if open <= kept || limits.max_unavailable.scaled_value(counts.matched) <= 0 {
+                    settled
+                } else if open.saturating_sub(absent) <= kept && settled == Self::Satisfied {
+                    Self::Stopped
+                } else {
+                    Self::Working
+                }
             }
         }
     }
@@ -63,7 +77,7 @@ impl Activity {
 pub enum Pace {
     /// Time counts.
     Counting,
-    /// The strategy stops the rollout, so time does not count.
+    /// The strategy or Pods that are away stop the rollout, so time does not count.
     Resting,
     /// The rollout has done what its strategy asks for. Updated Pods that are not ready any more are not its fault, so
     /// time counts again only if there are Pods to change.
@@ -188,7 +202,7 @@ impl Clock {
     pub fn message(&self, deadline: Span) -> String {
         match self.pace {
             Pace::Counting => format!("{self}; the rollout fails at {} unless these numbers grow", self.end(deadline)),
-            Pace::Resting => format!("{self}; the strategy stops the rollout, so no time counts"),
+            Pace::Resting => format!("{self}; the strategy or Pods that are away stop the rollout, so no time counts"),
             Pace::Satisfied => format!("{self}; the rollout has done what its strategy asks for, so no time counts"),
             Pace::Failed => self.to_string(),
         }

@@ -76,8 +76,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let members = judged.get(..observed.members).unwrap_or_default();
     let counts = Counts::count(members);
     let assessment = assess(observed, &round, members);
-    let depends_on_time = |judged: &Judged| judged.is_in_flight || judged.is_starting || judged.absence.is_some();
-    let look_again = judged.iter().any(depends_on_time).then_some(LATE);
+    let look_again = pods.iter().any(|pod| target.depends_on_time(pod)).then_some(LATE);
     let name = revision.name();
     let (progress, failure, stopped) = match assessment.verdict {
         Verdict::ChangeRecord(change) => {

@@ -48,6 +48,15 @@ impl Target<'_> {
         self.containers().iter().any(|name| !self.runs(pod, name))
     }
 
+    /// Whether time alone may change what a container counts as.
+    pub(crate) fn is_undecided(&self, pod: &Pod) -> bool {
+        let is_recent = |name: &str| {
+            let at = pod.in_place().change(self.name(), name).and_then(|change| change.at);
+            at.is_some_and(|at| !self.has_passed(at, SUPERSEDED))
+        };
+        self.containers().iter().any(|name| is_recent(name) && !self.runs(pod, name))
+    }
+
     /// Whether a container whose image an upgrade has changed is not ready.
     pub(crate) fn is_starting(&self, pod: &Pod) -> bool {
         let is_changed = |name: &str| pod.in_place().change(self.name(), name).is_some();

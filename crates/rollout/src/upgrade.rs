@@ -38,20 +38,19 @@ pub fn images(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
             None => [sidecar.name.to_owned(), sidecar.name.to_owned()],
         };
         let image = |name: &str| pod.container(name).map(|(_, container)| container.image.as_str());
-        let has_image = image(&other) == Some(sidecar.image);
         // ROLL-45: the half that has the image is the one that works.
-        let next = if has_image { &other } else { &name };
+        let [next, former] = if image(&other) == Some(sidecar.image) { [&other, &name] } else { [&name, &other] };
+        let has_image = image(next) == Some(sidecar.image);
         if sidecar.empty_image.is_some() && !(has_image && working.get(sidecar.name) == Some(next)) {
             let mut before = pod.metadata.annotations.clone();
             before.extend(edit.annotations.clone());
-            let halves = if has_image { [other.as_str(), name.as_str()] } else { [name.as_str(), other.as_str()] };
-            let pair = (sidecar.name, halves);
+            let pair = (sidecar.name, [next.as_str(), former.as_str()]);
             edit.annotations.extend(hot::annotations(&before, working.clone(), pair, target.resource_version));
             working.insert(sidecar.name.to_owned(), next.clone());
         }
-        if let Some((position, _)) = pod.container(&name).filter(|_| !has_image) {
+        if let Some((position, _)) = pod.container(next).filter(|_| !has_image) {
             edit.images.insert(position, sidecar.image.to_owned());
-            changed.push(name);
+            changed.push(next.clone());
         }
     }
     edit.record_in_place(target, pod, &changed, now);

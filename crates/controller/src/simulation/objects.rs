@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret, ServiceAccount};
 use kube::api::DynamicObject;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
@@ -27,6 +27,7 @@ const fn namespaced(api_versions: &'static [&'static str], name: &'static str) -
 /// The kinds that controllers read or write.
 pub(super) const KINDS: &[Kind] = &[
     Kind { api_versions: &["v1"], name: "Namespace", is_namespaced: false },
+    Kind { api_versions: &["v1"], name: "Node", is_namespaced: false },
     namespaced(&["v1"], "Pod"),
     namespaced(&["v1"], "ServiceAccount"),
     namespaced(&["v1"], "Secret"),
@@ -202,6 +203,7 @@ pub fn problem(manifest: &Value) -> Option<String> {
             read::<WorkloadObject>(manifest)
         }
         "Namespace" => read::<Namespace>(manifest),
+        "Node" => read::<Node>(manifest),
         "ServiceAccount" => read::<ServiceAccount>(manifest),
         "Secret" => read::<Secret>(manifest),
         "ConfigMap" => read::<ConfigMap>(manifest),

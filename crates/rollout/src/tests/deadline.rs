@@ -17,7 +17,7 @@ use crate::deadline::{Activity, Clock, PROGRESSING, Pace};
 use crate::pod::Pod;
 use crate::round::round;
 use crate::status::{Latest, Progress, Report, step};
-use crate::target::Target;
+use crate::target::{Surroundings, Target};
 
 const DEADLINE: Span = Span(60_000_000_000);
 
@@ -133,8 +133,13 @@ fn under_way(set: &SidecarSet) -> Pod {
     read(&pod(set, &changes))
 }
 
+fn on_unready_node(mut pod: Pod) -> Pod {
+    pod.node = "gone".to_owned();
+    pod
+}
+
 /// `u` is an updated Pod, `n` one that is not ready, `o` an outdated one, `s` one that cannot be upgraded, `w` one whose
-/// last upgrade is under way.
+/// last upgrade is under way, `a` an outdated one whose node is not ready, `x` an updated one of such a node.
 #[rstest]
 #[case::pods_are_chosen(json!({}), "uo", Activity::Working)]
 #[case::the_budget_is_used_up(json!({}), "no", Activity::Working)]
@@ -151,6 +156,11 @@ fn under_way(set: &SidecarSet) -> Pod {
 #[case::nobody_is_selected(json!({"selector": {"matchLabels": {"canary": "true"}}}), "oo", Activity::Satisfied)]
 #[case::none_may_be_unavailable(json!({"maxUnavailable": 0}), "oo", Activity::Satisfied)]
 #[case::none_can_be_upgraded(json!({}), "us", Activity::Satisfied)]
+#[case::the_others_are_away(json!({}), "uaa", Activity::Stopped)]
+#[case::the_others_are_away_and_a_pod_starts(json!({}), "naa", Activity::Working)]
+#[case::some_are_away(json!({"maxUnavailable": 3}), "oaa", Activity::Working)]
+#[case::the_partition_keeps_those_that_are_away(json!({"partition": 2}), "uaa", Activity::Satisfied)]
+#[case::an_updated_one_is_away(json!({}), "ux", Activity::Satisfied)]
 fn roll61_a_rollout_that_rests_by_its_strategy_has_no_work(
     #[case] strategy: Value,
     #[case] pods: &str,
@@ -164,10 +174,13 @@ fn roll61_a_rollout_that_rests_by_its_strategy_has_no_work(
             'n' => updated(&set, false),
             's' => stuck(&set),
             'w' => under_way(&set),
+            'a' => on_unready_node(outdated(&set)),
+            'x' => on_unready_node(updated(&set, false)),
             _ => outdated(&set),
         })
         .collect();
-    let target = Target::new(&set, &set);
+    let unready_nodes = ["gone".to_owned()].into();
+    let target = Target::new(&set, &set).within(Surroundings { unready_nodes, ..Surroundings::default() });
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let round = round(&target, &pods, &judged, |_| false);
@@ -194,7 +207,7 @@ fn written(status: Option<Value>, clock: Option<&Clock>, failed: Option<Cause>) 
 
 #[rstest]
 #[case::counting(Pace::Counting, None, "True", "WaitingForProgress", "the rollout fails at 2026-01-02T03:05:05Z")]
-#[case::resting(Pace::Resting, None, "True", "Resting", "the strategy stops the rollout")]
+#[case::resting(Pace::Resting, None, "True", "Resting", "the strategy or Pods that are away stop the rollout")]
 #[case::satisfied(Pace::Satisfied, None, "True", "Satisfied", "has done what its strategy asks for")]
 #[case::failed(Pace::Failed, Some(Cause::ContainersFail), "False", "ContainersFail", "1 of them were ready")]
 fn roll61_the_condition_survives_a_restart(

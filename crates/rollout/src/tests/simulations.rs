@@ -22,6 +22,8 @@ use crate::target::{Surroundings, Target};
 use crate::trouble;
 use crate::upgrade::{reset, upgrade};
 
+/// How long a kubelet does nothing at most, in seconds.
+const AWAKE: i64 = 4;
 /// The steps of a sample.
 const SAMPLE: usize = 20_000;
 
@@ -61,6 +63,8 @@ struct Cluster {
     /// The version that has failed, while Pods go back from it.
     failed: Option<SidecarSet>,
     pods: Vec<(Value, Kubelet)>,
+    /// When each kubelet took its last step.
+    steps: Vec<i64>,
     runtime: Runtime,
     now: Timestamp,
 }
@@ -82,7 +86,7 @@ impl Cluster {
             kubelet.report(&mut pod, &runtime, NOW);
             (pod, kubelet)
         });
-        Self { pods: pods.collect(), set, failed: None, runtime, now: NOW }
+        Self { pods: pods.collect(), set, failed: None, steps: vec![NOW.0; count], runtime, now: NOW }
     }
 
     /// Calls a function with the target and the Pods as the controller sees them.
@@ -122,6 +126,7 @@ impl Cluster {
 
     fn kubelet(&mut self, index: usize, is_seen: bool) {
         STEPS.set(STEPS.get() + 1);
+        self.steps[index] = self.now.0;
         let (pod, kubelet) = &mut self.pods[index];
         kubelet.step(pod, &self.runtime, self.now);
         if is_seen {
@@ -152,7 +157,15 @@ impl Cluster {
             Action::Kubelet(index, is_seen) => self.kubelet(index.index(count), *is_seen),
             Action::Report(index) => self.report(index.index(count)),
             Action::Node(index) => self.toggle_node(index.index(count)),
-            Action::Wait(seconds) => self.now = Timestamp(self.now.0 + seconds),
+            Action::Wait(seconds) => {
+                self.now = Timestamp(self.now.0 + seconds);
+                for index in 0..count {
+                    // No kubelet sleeps for longer, unless its node is away.
+                    if self.now.0 - self.steps[index] >= AWAKE {
+                        self.kubelet(index, true);
+                    }
+                }
+            }
         }
     }
 
@@ -207,7 +220,7 @@ fn actions(with_nodes: bool) -> impl Strategy<Value = Vec<Action>> {
         12 => (index(), any::<bool>()).prop_map(|(pod, is_seen)| Action::Kubelet(pod, is_seen)),
         4 => index().prop_map(Action::Report),
         u32::from(with_nodes) => index().prop_map(Action::Node),
-        4 => (1..20_i64).prop_map(Action::Wait),
+        4 => (1..6_i64).prop_map(Action::Wait),
     ];
     prop::collection::vec(action, 0..60)
 }
