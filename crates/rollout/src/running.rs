@@ -48,11 +48,13 @@ impl Target<'_> {
         self.containers().iter().any(|name| !self.runs(pod, name))
     }
 
-    /// Whether time alone may change what a container counts as.
+    /// Whether time alone may change what a container counts as: it has a superseded image, or had trouble before.
     pub(crate) fn is_undecided(&self, pod: &Pod) -> bool {
         let is_recent = |name: &str| {
-            let at = pod.in_place().change(self.name(), name).and_then(|change| change.at);
-            at.is_some_and(|at| !self.has_passed(at, SUPERSEDED))
+            pod.in_place().change(self.name(), name).is_some_and(|change| {
+                let is_open = change.before.is_some_and(|it| !it.superseded.is_empty() || it.trouble.is_some());
+                is_open && change.at.is_some_and(|at| !self.has_passed(at, SUPERSEDED))
+            })
         };
         self.containers().iter().any(|name| is_recent(name) && !self.runs(pod, name))
     }
