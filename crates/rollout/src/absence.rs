@@ -37,8 +37,8 @@ impl Target<'_> {
         pod.state.unready_since.is_some_and(|since| !self.has_passed(since.0, PROBED))
     }
 
-    /// Whether time alone may change how a Pod counts.
-    pub(crate) fn depends_on_time(&self, pod: &Pod) -> bool {
-        (self.absence(pod) == Some(Absence::Other) && self.is_newly_unready(pod)) || self.is_undecided(pod)
+    /// Whether it is so only for a short time as yet.
+    pub(crate) fn is_newly_absent(&self, pod: &Pod) -> bool {
+        self.absence(pod) == Some(Absence::Other) && self.is_newly_unready(pod)
     }
 }

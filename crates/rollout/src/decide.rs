@@ -76,7 +76,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let members = judged.get(..observed.members).unwrap_or_default();
     let counts = Counts::count(members);
     let assessment = assess(observed, &round, members);
-    let look_again = pods.iter().any(|pod| target.depends_on_time(pod)).then_some(LATE);
+    let look_again = pods.iter().any(|pod| depends_on_time(target, pod)).then_some(LATE);
     let name = revision.name();
     let (progress, failure, stopped) = match assessment.verdict {
         Verdict::ChangeRecord(change) => {
@@ -107,6 +107,11 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     };
     let report = Report { counts, progress, failure, stopped, round };
     Decision { next: Next::Report(report), clock: assessment.clock, judged, look_again }
+}
+
+/// Whether time alone may change how a Pod counts, or what is told about it.
+fn depends_on_time(target: &Target<'_>, pod: &Pod) -> bool {
+    target.is_newly_absent(pod) || target.is_undecided(pod) || resize::depends_on_time(target, pod)
 }
 
 /// Names the first Pod whose resize the kubelet does not get done, and what the kubelet says.

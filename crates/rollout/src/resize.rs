@@ -55,10 +55,26 @@ pub fn is_complete(target: &Target<'_>, pod: &Pod) -> bool {
 /// Returns what the kubelet says about a resize that it does not get done, once that lasts for some time. It tries again
 /// by itself, and a restart of the container may help.
 pub fn error<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<&'p str> {
+    failing(target, pod).filter(|failing| !failing.is_new).map(|failing| failing.text)
+}
+
+/// Whether time alone turns the failure of a resize into one that people are told.
+pub(crate) fn depends_on_time(target: &Target<'_>, pod: &Pod) -> bool {
+    failing(target, pod).is_some_and(|failing| failing.is_new)
+}
+
+/// A resize that the kubelet does not get done.
+struct Failing<'p> {
+    text: &'p str,
+    /// Whether it began to fail a short time ago.
+    is_new: bool,
+}
+
+fn failing<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<Failing<'p>> {
     pod.resize(target)?;
     let in_progress = pod.state.resize.in_progress.as_deref()?;
     let is_new = in_progress.since.is_some_and(|since| !target.has_passed(since.0, ERROR_MIN));
-    in_progress.error.as_deref().filter(|_| !is_new)
+    in_progress.error.as_deref().map(|text| Failing { text, is_new })
 }
 
 /// Returns why a resize of a Pod to this version cannot be carried out, if it is refused or the kubelet calls it

@@ -521,4 +521,6 @@ fn roll65_a_resize_that_the_kubelet_does_not_get_done_is_told_after_half_a_minut
     condition(&mut pod, "PodResizeInProgress", reason, 4);
     pod["status"]["conditions"][1]["lastTransitionTime"] = json!(NOW.to_string());
     assert_eq!(resize::error(&target, &read(&pod)), expected);
+    let waits = reason == "Error" && expected.is_none();
+    assert_eq!(resize::depends_on_time(&target, &read(&pod)), waits, "the controller looks again");
 }
