@@ -352,10 +352,11 @@ impl SidecarSetRollout {
         if let Some(in_force) = &in_force {
             target = target.back_from(in_force.back.failed.annotation(names::HASH));
         }
-        let (pods, reshaped) = match self.pods_of(&target) {
+        let pods = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
         };
+        let (pods, reshaped): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| has_all_sidecars(&target, &pod.0));
         let members = pods.len();
         let evicted = Evicted::default();
         let mut rollout = Rollout { resource: &resource, object, target, pods, members, reshaped, evicted };
@@ -522,15 +523,15 @@ impl SidecarSetRollout {
         if is_of_settings { Version::OfSettings } else { sources.version(resource) }
     }
 
-    /// Returns the Pods of a SidecarSet (ROLL-10), and those that were injected with it and have other containers.
+    /// Returns the Pods of a SidecarSet (ROLL-10), and with them those that have other containers of it (ROLL-11).
     ///
     /// # Errors
     /// A selector cannot be read.
-    fn pods_of(&self, target: &Target<'_>) -> Result<(Vec<Arc<InjectedPod>>, Vec<Arc<InjectedPod>>), String> {
+    fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
         let mut is_selected = self.selection(target.version)?;
         let mut pods = self.pods.group(target.name());
         pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));
-        Ok(pods.into_iter().partition(|pod| has_all_sidecars(target, &pod.0)))
+        Ok(pods)
     }
 
     /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.

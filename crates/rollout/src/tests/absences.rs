@@ -27,7 +27,7 @@ fn outdated(changes: &[(&str, Value)]) -> Value {
 }
 
 /// Returns a Pod that is not ready since some seconds. Its sidecar has this status.
-fn unready(seconds: i64, agent: Value) -> Value {
+fn unready(seconds: i64, agent: &Value) -> Value {
     let since = Timestamp(NOW.0 - seconds).to_string();
     let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": since});
     let mut pod = outdated(&[("/status/conditions/0", ready)]);
@@ -42,14 +42,14 @@ fn running(is_ready: bool) -> Value {
 }
 
 #[rstest]
-#[case::its_containers_are_ready(unready(3600, running(true)), &[])]
-#[case::its_probes_have_not_run_yet(unready(5, running(false)), &[])]
-#[case::it_stays_like_that(unready(30, running(false)), &[0])]
-#[case::it_crashes(unready(5, json!({"ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}})), &[0])]
-#[case::it_has_not_started(unready(5, json!({"ready": false, "state": {"waiting": {"reason": "ContainerCreating"}}})), &[0])]
+#[case::its_containers_are_ready(unready(3600, &running(true)), &[])]
+#[case::its_probes_have_not_run_yet(unready(5, &running(false)), &[])]
+#[case::it_stays_like_that(unready(30, &running(false)), &[0])]
+#[case::it_crashes(unready(5, &json!({"ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}})), &[0])]
+#[case::it_has_not_started(unready(5, &json!({"ready": false, "state": {"waiting": {"reason": "ContainerCreating"}}})), &[0])]
 #[case::its_node_is_not_ready(outdated(&[("/spec/nodeName", json!("gone"))]), &[])]
 #[case::it_was_broken_before_its_node(
-    { let mut pod = unready(3600, running(false)); pod["spec"]["nodeName"] = json!("gone"); pod }, &[]
+    { let mut pod = unready(3600, &running(false)); pod["spec"]["nodeName"] = json!("gone"); pod }, &[]
 )]
 #[case::it_waits_for_a_node(outdated(&[("/status", json!({"phase": "Pending"})), ("/spec/nodeName", json!(""))]), &[0])]
 fn roll35_a_pod_is_changed_for_its_containers_alone(#[case] pod: Value, #[case] expected: &[usize]) {
@@ -61,6 +61,6 @@ fn roll35_pods_that_are_away_count() {
     let away = || outdated(&[("/spec/nodeName", json!("gone"))]);
     assert_eq!(chosen(1, &[away(), outdated(&[]), outdated(&[])]), [0_usize; 0]);
     assert_eq!(chosen(2, &[away(), outdated(&[]), outdated(&[])]), [1]);
-    let in_its_place = unready(3600, running(true));
+    let in_its_place = unready(3600, &running(true));
     assert_eq!(chosen(2, &[outdated(&[]), in_its_place, outdated(&[])]), [0]);
 }

@@ -41,9 +41,8 @@ impl Runtime {
     fn name(&self, image: &str) -> String {
         match self.naming {
             Naming::AsWritten => image.to_owned(),
-            Naming::InFull => format!("docker.io/library/{image}"),
             Naming::FirstTag if self.is_retagged => format!("docker.io/library/{}:v1", Self::repository(image)),
-            Naming::FirstTag => format!("docker.io/library/{image}"),
+            Naming::InFull | Naming::FirstTag => format!("docker.io/library/{image}"),
         }
     }
 }
@@ -151,11 +150,10 @@ impl Container {
         match self.state {
             // A container that the kubelet stops may end with any code.
             State::Running { .. } if self.image != image => {
-                self.state = State::Ended(if self.number % 2 == 0 { 0 } else { 137 });
+                self.state = State::Ended(if self.number.is_multiple_of(2) { 0 } else { 137 });
                 self.backs_off = if self.known.contains(image) { 3 } else { 0 };
             }
-            State::Running { since, .. } if runtime.crashing.contains(image) => {
-                let _ = since;
+            State::Running { .. } if runtime.crashing.contains(image) => {
                 self.state = State::Ended(1);
                 self.backs_off = 2;
             }

@@ -238,7 +238,9 @@ fn roll20_every_rollout_whose_containers_become_ready_ends() {
     let inputs = (1..6_usize, any::<bool>(), 1..4_usize, naming(), any::<bool>(), actions(true));
     for_many_steps(&inputs, |(count, is_hot, most, naming, is_retagged, actions)| {
         let mut cluster = Cluster::new(count, is_hot, most, good(naming, is_retagged));
-        actions.iter().for_each(|action| cluster.act(action, is_hot, most));
+        for action in &actions {
+            cluster.act(action, is_hot, most);
+        }
         cluster.settle();
         let judged = cluster.with(|_, _, judged| judged.to_vec());
         prop_assert!(judged.iter().all(|judged| judged.is_updated && judged.is_available()), "{judged:#?}");

@@ -119,7 +119,7 @@ async fn roll30_the_selector_of_the_strategy_limits_the_rollout() {
     };
     place.fill(&[place.set("agent", &json!({"updateStrategy": strategy}))], 3, canary).await;
     place.release("agent", NEW).await;
-    place.ended("agent", "NoPodSelected").await;
+    place.ended("agent", "SelectorReached").await;
     assert_eq!(place.images("agent").await, [OLD, NEW, OLD]);
     place.change("agent", &json!({"updateStrategy": {"selector": null}})).await;
     place.ended("agent", "Complete").await;
