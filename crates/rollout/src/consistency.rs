@@ -56,12 +56,13 @@ pub struct Judged {
 impl Judged {
     /// Judges a Pod of the SidecarSet.
     pub fn judge(target: &Target<'_>, pod: &Pod) -> Self {
+        let is_in_flight = target.is_in_flight(pod);
         Self {
             is_updated: target.recorded_hash(pod.records()) == target.hash() && pod.resize(target).is_none(),
-            is_consistent: is_consistent(target, pod, |_| true),
+            is_consistent: has_all_statuses(pod) && !is_in_flight,
             is_ready: is_ready(target, pod),
             is_resizing: pod.resize(target).is_some() && target.upgrade_method(pod) == Ok(UpgradeMethod::Resize),
-            is_in_flight: target.is_in_flight(pod),
+            is_in_flight,
             is_starting: target.is_starting(pod),
             absence: target.absence(pod),
         }
@@ -81,9 +82,13 @@ pub fn is_ready(target: &Target<'_>, pod: &Pod) -> bool {
     }) && pod.is_running_and_ready()
 }
 
+/// Whether each container has a status.
+fn has_all_statuses(pod: &Pod) -> bool {
+    pod.containers.len() == pod.state.containers.len()
+}
+
 /// Whether the statuses of the SidecarSet's containers are about the containers of the spec (ROLL-20). Only containers for
 /// which `counts` returns true are compared.
 pub fn is_consistent(target: &Target<'_>, pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
-    pod.containers.len() == pod.state.containers.len()
-        && target.containers().iter().filter(|name| counts(name)).all(|name| target.runs(pod, name))
+    has_all_statuses(pod) && target.containers().iter().filter(|name| counts(name)).all(|name| target.runs(pod, name))
 }

@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::core::Request;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar::is_native;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{PreviewError, Wave};
 use crate::store::Store;
@@ -38,8 +38,10 @@ pub(super) async fn restart(client: &Client, store: &Store, wave: &Wave) -> Resu
 struct Changed<'a> {
     /// The Pod after its last change.
     pod: &'a Value,
-    /// The containers with new images or resources.
+    /// The containers with new images.
     restarting: Vec<&'a str>,
+    /// The containers with new resources.
+    resized: Vec<&'a str>,
 }
 
 /// Returns the Pods whose images or resources a wave has changed, as they are once their containers have restarted.
@@ -48,13 +50,14 @@ fn restarted(wave: &Wave) -> Vec<Value> {
     for change in wave.changes.iter().filter(|change| change.object.kind == "Pod") {
         if let (Some(before), Some(after)) = (&change.before, &change.after) {
             let place = (change.object.namespace.as_deref(), change.object.name.as_str());
-            let seen = pods.entry(place).or_insert(Changed { pod: after, restarting: Vec::new() });
+            let seen = pods.entry(place).or_insert(Changed { pod: after, restarting: Vec::new(), resized: Vec::new() });
             seen.pod = after;
-            seen.restarting.extend(changed(before, after));
+            seen.restarting.extend(changed(before, after, "image"));
+            seen.resized.extend(changed(before, after, "resources"));
         }
     }
-    let pods = pods.into_values().filter(|seen| !seen.restarting.is_empty());
-    pods.map(|seen| with_statuses(seen.pod.clone(), &seen.restarting)).collect()
+    let pods = pods.into_values().filter(|seen| !seen.restarting.is_empty() || !seen.resized.is_empty());
+    pods.map(|seen| with_statuses(&seen)).collect()
 }
 
 /// The lists of containers in the spec, each with its list in the status.
@@ -68,37 +71,46 @@ fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     running.map(|(_, container)| (json::text(container, &["name"]), container))
 }
 
-/// Returns the names of the containers whose images or resources differ.
-fn changed<'a>(before: &Value, after: &'a Value) -> impl Iterator<Item = &'a str> {
-    let parts = |container: &Value| ["image", "resources"].map(|key| container.get(key).cloned());
-    let known: BTreeMap<String, [Option<Value>; 2]> =
-        containers(before).map(|(name, container)| (name.to_owned(), parts(container))).collect();
+/// Returns the names of the containers of which a field differs.
+fn changed<'a>(before: &Value, after: &'a Value, field: &'static str) -> impl Iterator<Item = &'a str> {
+    let known: BTreeMap<String, Option<Value>> =
+        containers(before).map(|(name, container)| (name.to_owned(), container.get(field).cloned())).collect();
     containers(after)
-        .filter(move |(name, container)| known.get(*name).is_some_and(|before| *before != parts(container)))
+        .filter(move |(name, container)| known.get(*name).is_some_and(|before| before.as_ref() != container.get(field)))
         .map(|(name, _)| name)
 }
 
-/// Returns a Pod in which these containers run the images of the spec, with its resources.
-fn with_statuses(mut pod: Value, changed: &[&str]) -> Value {
-    let wanted: BTreeMap<String, Value> =
-        containers(&pod).map(|(name, container)| (name.to_owned(), container.clone())).collect();
+/// Returns a Pod in which the containers with new images were started anew, and those with new resources have them.
+fn with_statuses(changed: &Changed<'_>) -> Value {
+    let mut pod = changed.pod.clone();
+    let wanted: BTreeMap<&str, &Value> = containers(changed.pod).collect();
     for (_, list) in LISTS {
         let statuses = pod.pointer_mut(&format!("/status/{list}")).and_then(Value::as_array_mut);
         for status in statuses.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
-            if let Some(container) = wanted.get(name).filter(|_| changed.contains(&name)) {
-                let image = json::text(container, &["image"]);
-                if status.get("image").and_then(Value::as_str) != Some(image) {
-                    // An image that is named by its digest has it in its id as well; other ids only have to differ.
-                    status.insert("imageID".to_owned(), image.into());
-                    status.insert("image".to_owned(), image.into());
-                    status.insert("ready".to_owned(), true.into());
-                }
-                if let Some(resources) = container.get("resources") {
-                    status.insert("resources".to_owned(), resources.clone());
-                }
+            let name = status.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let Some(container) = wanted.get(name.as_str()) else { continue };
+            if changed.restarting.contains(&name.as_str()) {
+                start_anew(status, &name, json::text(container, &["image"]));
+            }
+            let is_resized = [&changed.restarting, &changed.resized].iter().any(|list| list.contains(&name.as_str()));
+            if let Some(resources) = container.get("resources").filter(|_| is_resized) {
+                status.insert("resources".to_owned(), resources.clone());
             }
         }
     }
     pod
+}
+
+/// Writes that a container was started anew and is ready.
+fn start_anew(status: &mut json::Object, name: &str, image: &str) {
+    let restarts = status.get("restartCount").and_then(Value::as_i64).unwrap_or_default().saturating_add(1);
+    status.insert("restartCount".to_owned(), restarts.into());
+    if status.get("containerID").is_some() {
+        status.insert("containerID".to_owned(), format!("preview://{name}-{restarts}").into());
+    }
+    // An image that is named by its digest has it in its id as well; other ids only have to differ.
+    status.insert("imageID".to_owned(), image.into());
+    status.insert("image".to_owned(), image.into());
+    status.insert("ready".to_owned(), true.into());
+    status.insert("state".to_owned(), json!({"running": {}}));
 }

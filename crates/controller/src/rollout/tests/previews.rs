@@ -19,10 +19,20 @@ pub(super) async fn looking_ahead(manifests: Vec<Value>, settings: Value, waves:
     preview(simulation, question).await.expect("a preview")
 }
 
+/// A runtime has ids of containers or not, and may report another tag of an image.
+#[rstest]
+#[case::without_ids(json!({}))]
+#[case::with_ids(json!({"containerID": "containerd://c", "restartCount": 3}))]
+#[case::another_tag_of_the_image(json!({"containerID": "containerd://c", "image": "agent:v2"}))]
 #[tokio::test]
-async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded() {
+async fn a_preview_shows_wave_by_wave_how_pods_are_upgraded(#[case] status: Value) {
     let set = set("agent:v2", &json!({"maxUnavailable": 2, "partition": 1}));
     let mut pods: Vec<Value> = (0..5).map(|number| pod(&set, number)).collect();
+    for pod in &mut pods {
+        for (key, value) in status.as_object().expect("an object") {
+            pod["status"]["containerStatuses"][0][key] = value.clone();
+        }
+    }
     pods[4]["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
     let manifests = [set.as_value().clone()].into_iter().chain(pods).collect();
     let preview = looking_ahead(manifests, json!({}), 9, false).await;
