@@ -132,9 +132,13 @@ impl Model {
                     self.create(workload, true);
                     self.seen.extend(self.pods.last().cloned());
                 }
+                // Nor is what a user removes, which does not count (ROLL-66): the watch shows it at once.
                 while self.active(workload) > *wanted {
                     let mut of_it = self.pods.iter_mut().filter(|pod| pod.workload == workload && !pod.is_going);
-                    of_it.next().unwrap().is_going = true;
+                    let removed = of_it.next().unwrap();
+                    removed.is_going = true;
+                    let uid = removed.uid.clone();
+                    self.seen.iter_mut().filter(|pod| pod.uid == uid).for_each(|pod| pod.is_going = true);
                 }
             }
             Happens::Budget(index) => {
