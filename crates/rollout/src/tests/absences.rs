@@ -44,6 +44,7 @@ fn running(is_ready: bool) -> Value {
 #[rstest]
 #[case::its_containers_are_ready(unready(3600, &running(true)), &[])]
 #[case::its_probes_have_not_run_yet(unready(5, &running(false)), &[])]
+#[case::it_was_started_again(unready(5, &json!({"ready": false, "state": {"running": {"startedAt": NOW.to_string()}}})), &[0])]
 #[case::it_stays_like_that(unready(30, &running(false)), &[0])]
 #[case::it_crashes(unready(5, &json!({"ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}})), &[0])]
 #[case::it_has_not_started(unready(5, &json!({"ready": false, "state": {"waiting": {"reason": "ContainerCreating"}}})), &[0])]
