@@ -225,9 +225,9 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
     })
 }
 
-/// What people are told about permissions that were not verified.
+/// The words of a refusal whose cause is that permissions were not verified.
 struct Texts {
-    /// Whose permissions.
+    /// The permissions, with their holder: "the author's permissions".
     subject: &'static str,
     /// How to have fewer questions.
     fewer: &'static str,

@@ -14,6 +14,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::strings;
 use pillion_kubernetes::unique;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -33,8 +34,7 @@ pub struct Hidden<'a> {
 pub struct Own<'a> {
     pod: Pod<'a>,
     containers: Vec<Source<'a>>,
-    /// The names of the containers and of the init containers that the sets inject.
-    sidecars: [BTreeSet<String>; 2],
+    sets: &'a [SidecarSet],
     /// The names of the sets whose sidecars get a token.
     owners: BTreeSet<&'a str>,
     /// The parts that sidecars without a token share, and those that sidecars with a token share.
@@ -144,16 +144,10 @@ impl<'a> Own<'a> {
     ///
     /// `volumes` are those that the sets bring. An app may mount them by name, and what they hold counts now: when the
     /// Pod is admitted again, they are among its own (ORDER-3).
-    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
+    pub fn of(pod: Pod<'a>, sets: &'a [SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
-        let mut init_sidecars = BTreeSet::new();
-        for set in sets {
-            for sidecar in set.containers() {
-                sidecars.extend(sidecar::names_in_pod(sidecar, List::Containers));
-            }
-            for sidecar in set.init_containers() {
-                init_sidecars.extend(sidecar::names_in_pod(sidecar, List::Init));
-            }
+        for sidecar in sets.iter().flat_map(SidecarSet::containers) {
+            sidecars.extend(sidecar::names_in_pod(sidecar, List::Containers));
         }
         // Of several volumes with one name, the first counts, which is the Pod's own (INJ-26).
         let all = || pod.volumes().iter().chain(volumes.iter().map(|(_, volume)| *volume));
@@ -165,8 +159,7 @@ impl<'a> Own<'a> {
         let used: Vec<Used<'_>> = sets.iter().filter(|set| owners.contains(set.name())).map(Used::of).collect();
         let of_owners: BTreeSet<&str> = used.iter().flat_map(Used::defined).collect();
         let containers = own.map(|container| Source::of(container, volumes.as_ref(), &of_owners)).collect();
-        let sidecars = [sidecars, init_sidecars];
-        Self { pod, containers, sidecars, owners, offers: Default::default(), variables: OnceCell::new() }
+        Self { pod, containers, sets, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
     /// Returns the parts that a sidecar of this set copies.
@@ -212,7 +205,7 @@ impl Own<'_> {
     /// Returns why no container of this name is a source.
     fn why_not(&self, name: &str) -> Missing {
         let is_it = |container: &&Value| pod::name(container) == name;
-        let is_sidecar = self.sidecars.iter().any(|sidecars| sidecars.contains(name));
+        let is_sidecar = self.sets.iter().flat_map(made::containers).any(|made| made.name == name);
         let init_container = self.pod.init_containers().iter().find(is_it);
         if is_sidecar
             || self.pod.containers().iter().any(|it| is_it(&it))
@@ -505,7 +498,8 @@ mod tests {
         ]);
         let hot = json!({"name": "hot", "upgradeStrategy": {"upgradeType": "HotUpgrade"}});
         let set = json!({"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "tail"}, hot]}});
-        let own = Own::of(Pod::decode(&pod).unwrap(), &[SidecarSet::from_decoded(set)], &[], None);
+        let sets = [SidecarSet::from_decoded(set)];
+        let own = Own::of(Pod::decode(&pod).unwrap(), &sets, &[], None);
         let mut missing = Vec::new();
         let sidecar = json!({"transferEnv": [{"sourceContainerName": name, "envName": "A"}]});
         assert_eq!(transferred(&sidecar, &own, &mut missing).len(), 0);

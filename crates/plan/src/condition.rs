@@ -42,6 +42,12 @@ pub fn step(sidecar_set: &Value, condition: Condition<'_>, now: Timestamp) -> Op
     Some(Step::JsonPatch { object: reference(sidecar_set), subresource: Some(Subresource::Status), operations })
 }
 
+/// Returns the condition of a type in the status of an object.
+pub fn find<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    let mut conditions = json::items(object, &["status", "conditions"]).iter();
+    conditions.find(|condition| json::text(condition, &["type"]) == type_)
+}
+
 /// Returns the operations of a JSON Patch that put these conditions into the status of a SidecarSet, which must exist.
 /// Conditions that it has already cause none.
 pub fn edits(sidecar_set: &Value, wanted: &[Condition<'_>], now: Timestamp) -> Vec<Value> {

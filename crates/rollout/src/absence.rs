@@ -39,12 +39,8 @@ impl Target<'_> {
         is_other.then_some(Absence::Other)
     }
 
-    fn is_newly_unready(&self, pod: &Pod) -> bool {
+    /// Whether a Pod is not ready for a short time as yet.
+    pub(crate) fn is_newly_unready(&self, pod: &Pod) -> bool {
         pod.state.unready_since.is_some_and(|since| !self.has_passed(since.0, PROBED))
-    }
-
-    /// Whether it is so only for a short time as yet.
-    pub(crate) fn is_newly_absent(&self, pod: &Pod) -> bool {
-        self.absence(pod) == Some(Absence::Other) && self.is_newly_unready(pod)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pillion_kubernetes::duration::Duration as Span;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::condition::Condition;
+use pillion_plan::condition::{self, Condition};
 use pillion_plan::failure::Cause;
 use serde_json::Value;
 
@@ -49,20 +49,19 @@ impl Activity {
             Round::Rest(Rest::Done) => settled,
             Round::Reset(_) => Self::Working,
             Round::Upgrade { chosen, .. } if !chosen.is_empty() => Self::Working,
-            Round::Upgrade { .. } => {
+            Round::Upgrade { open, .. } => {
                 let limits = target.strategy.limits;
-                let open = pods.iter().zip(judged).filter(|(pod, judged)| {
-                    !judged.is_updated && target.selects(pod) && target.upgrade_method(pod).is_ok()
+                let absent = pods.iter().zip(judged).filter(|(pod, judged)| {
+                    judged.absence.is_some()
+                        && !judged.is_updated
+                        && target.selects(pod)
+                        && target.upgrade_method(pod).is_ok()
                 });
                 // Pods beyond the partition wait for others to be ready, unless no Pod may be unavailable.
                 let kept = budget::partition(limits.partition, counts.matched);
-                let (open, absent) = open.fold((0_usize, 0_usize), |(open, absent), (_, judged)| {
-                    let is_absent = usize::from(judged.absence.is_some());
-                    (open.saturating_add(1), absent.saturating_add(is_absent))
-                });
-                if open <= kept || limits.max_unavailable.scaled_value(counts.matched) <= 0 {
+                if *open <= kept || limits.max_unavailable.scaled_value(counts.matched) <= 0 {
                     settled
-                } else if open.saturating_sub(absent) <= kept && settled == Self::Satisfied {
+                } else if open.saturating_sub(absent.count()) <= kept && settled == Self::Satisfied {
                     Self::Stopped
                 } else {
                     Self::Working
@@ -132,8 +131,7 @@ impl Clock {
     /// Reads the clock of a revision from the condition of a SidecarSet; `None` if the condition is about another
     /// revision, or is not there.
     pub fn read(sidecar_set: &Value, revision: &str) -> Option<Self> {
-        let mut conditions = json::items(sidecar_set, &["status", "conditions"]).iter();
-        let condition = conditions.find(|condition| json::text(condition, &["type"]) == PROGRESSING)?;
+        let condition = condition::find(sidecar_set, PROGRESSING)?;
         let text = |key| json::text(condition, &[key]);
         let since = Timestamp::parse(text("lastTransitionTime"))?;
         let reason = text("reason");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pillion_plan::failure::{Back, Cause, Failed};
 
+use crate::absence::Absence;
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::deadline::Clock;
@@ -76,7 +77,8 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     let members = judged.get(..observed.members).unwrap_or_default();
     let counts = Counts::count(members);
     let assessment = assess(observed, &round, members);
-    let look_again = pods.iter().any(|pod| depends_on_time(target, pod)).then_some(LATE);
+    let look_again =
+        pods.iter().zip(&judged).any(|(pod, judged)| depends_on_time(target, pod, *judged)).then_some(LATE);
     let name = revision.name();
     let (progress, failure, stopped) = match assessment.verdict {
         Verdict::ChangeRecord(change) => {
@@ -110,8 +112,10 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
 }
 
 /// Whether time alone may change how a Pod counts, or what is told about it.
-fn depends_on_time(target: &Target<'_>, pod: &Pod) -> bool {
-    target.is_newly_absent(pod) || target.is_undecided(pod) || resize::depends_on_time(target, pod)
+fn depends_on_time(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
+    (judged.absence == Some(Absence::Other) && target.is_newly_unready(pod))
+        || (judged.is_in_flight && target.is_undecided(pod))
+        || resize::depends_on_time(target, pod)
 }
 
 /// Names the first Pod whose resize the kubelet does not get done, and what the kubelet says.
@@ -148,7 +152,7 @@ fn behind_bundle(progress: Progress, bundle: BundleState) -> Progress {
         BundleState::Behind => {
             let message =
                 format!("the bundle does not contain this generation yet; of the version before, {}", progress.message);
-            Progress { is_ready: false, is_reconciling: true, is_stalled: false, reason: "WaitingForBundle", message }
+            Progress::reconciling("WaitingForBundle", message)
         }
         BundleState::Refused => {
             let message = format!(

@@ -53,6 +53,6 @@ pub fn back(back: &Back<'_>, round: &Round, normal: Progress, (counts, left): (C
         Round::Rest(Rest::Paused) if left > 0 => Progress { message, ..normal },
         Round::Rest(Rest::NotUpdate | Rest::Paused) => Progress::stalled(ROLLED_BACK, message),
         _ if left == stuck && is_ready => Progress::stalled(ROLLED_BACK, message),
-        _ => Progress { is_ready: false, is_reconciling: true, is_stalled: false, reason: ROLLING_BACK, message },
+        _ => Progress::reconciling(ROLLING_BACK, message),
     }
 }

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::bundle::CONDITION;
+use pillion_plan::condition;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use crate::deadline::Clock;
@@ -56,4 +60,19 @@ pub enum BundleState {
     Behind,
     /// The bundle keeps the version before; condition `InBundle` of the SidecarSet says why.
     Refused,
+}
+
+impl BundleState {
+    /// Returns the state if the bundle contains this version. `object` is the custom resource as it is in the cluster,
+    /// `resource` the same in v1beta1.
+    pub fn of_version(object: &Value, resource: &SidecarSet, version: &SidecarSet) -> Self {
+        if prepared(resource).hash() == version.hash() {
+            return Self::Current;
+        }
+        let is_refused = condition::find(object, CONDITION).is_some_and(|condition| {
+            json::text(condition, &["status"]) == "False"
+                && condition.get("observedGeneration") == json::at(object, &["metadata", "generation"])
+        });
+        if is_refused { Self::Refused } else { Self::Behind }
+    }
 }

@@ -1,5 +1,7 @@
 //! The controllers of Pods, and which of them create a Pod anew after it was evicted (ROLL-66).
 
+use crate::pod::Pod;
+
 /// Whether a controller of this kind creates a Pod anew. Jobs do not count: the work of their Pods would be lost.
 pub fn recreates(api_version: &str, kind: &str) -> bool {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -8,6 +10,13 @@ pub fn recreates(api_version: &str, kind: &str) -> bool {
         "apps" => matches!(kind, "ReplicaSet" | "StatefulSet" | "DaemonSet"),
         "apps.kruise.io" => matches!(kind, "CloneSet" | "StatefulSet" | "DaemonSet"),
         _ => false,
+    }
+}
+
+impl Pod {
+    /// Whether the Pod has a controller that creates it anew.
+    pub fn is_recreated(&self) -> bool {
+        self.metadata.owner.as_deref().is_some_and(|owner| recreates(&owner.api_version, &owner.kind))
     }
 }
 

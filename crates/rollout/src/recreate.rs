@@ -4,7 +4,7 @@ use crate::consistency::Judged;
 use crate::pod::Pod;
 use crate::recreation::SETTLING;
 use crate::round::{Chosen, Round, lacks};
-use crate::status::Progress;
+use crate::status::{Progress, ROLLING_OUT};
 use crate::target::Target;
 
 /// A Pod that waits for a PodDisruptionBudget.
@@ -68,15 +68,18 @@ pub fn progress(
         let uid = |chosen: &Chosen| pods.get(chosen.pod).map(|pod| pod.metadata.uid.as_str());
         let are_tried_again = chosen.iter().all(|chosen| held.iter().any(|held| uid(chosen) == Some(&held.uid)));
         let reason = if are_tried_again { "HeldByBudget" } else { progress.reason };
-        return Progress { is_ready: false, is_reconciling: true, is_stalled: false, reason, message: text };
+        return Progress::reconciling(reason, text);
     }
-    if target.recreation.is_early && chosen.is_empty() && progress.reason != "RollingOut" {
+    if target.recreation.is_early && chosen.is_empty() && progress.reason != ROLLING_OUT {
         let text = format!("Pods are recreated {SETTLING} s after a version came into force; {numbers}");
-        return rolling(text);
+        return Progress::reconciling(ROLLING_OUT, text);
     }
     let lacking = pods.len().saturating_sub(members);
     if progress.reason == "Complete" && lacking > 0 && !chosen.is_empty() {
-        return rolling(format!("{lacking} Pods lack the sidecar and are recreated; {numbers}"));
+        return Progress::reconciling(
+            ROLLING_OUT,
+            format!("{lacking} Pods lack the sidecar and are recreated; {numbers}"),
+        );
     }
     awaiting(with_obstacle(progress, target, round, pods), target)
 }
@@ -97,14 +100,10 @@ fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &
 /// Returns the progress while replacements of evicted Pods do not exist yet.
 fn awaiting(progress: Progress, target: &Target<'_>) -> Progress {
     let missing = target.recreation.missing;
-    if missing == 0 || progress.is_stalled || progress.reason == "RollingOut" {
+    if missing == 0 || progress.is_stalled || progress.reason == ROLLING_OUT {
         return progress;
     }
-    rolling(format!("{missing} evicted Pods are not replaced yet; {}", progress.message))
-}
-
-fn rolling(message: String) -> Progress {
-    Progress { is_ready: false, is_reconciling: true, is_stalled: false, reason: "RollingOut", message }
+    Progress::reconciling(ROLLING_OUT, format!("{missing} evicted Pods are not replaced yet; {}", progress.message))
 }
 
 /// Returns the namespace and the name of a Pod.

@@ -22,7 +22,7 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 
 /// The reasons while Pods are being upgraded.
-const ROLLING_OUT: &str = "RollingOut";
+pub(crate) const ROLLING_OUT: &str = "RollingOut";
 const RESETTING: &str = "ResettingContainers";
 
 /// The latest revision.
@@ -58,7 +58,8 @@ impl Progress {
         Self { is_ready: false, is_reconciling: false, is_stalled: false, reason, message }
     }
 
-    fn reconciling(reason: &'static str, message: String) -> Self {
+    /// Returns the progress of a rollout that goes on.
+    pub(crate) fn reconciling(reason: &'static str, message: String) -> Self {
         Self { is_ready: false, is_reconciling: true, is_stalled: false, reason, message }
     }
 

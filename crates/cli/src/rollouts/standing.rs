@@ -2,6 +2,7 @@
 
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_plan::condition::find;
 use pillion_rollout::counters;
 use pillion_rollout::counts::Counts;
 use pillion_rollout::status::{Progress, READY, RECONCILING, STALLED};
@@ -104,8 +105,7 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
         let observed = json::at(condition, &["observedGeneration"]).and_then(Value::as_i64);
         observed.is_none_or(|observed| observed >= generation)
     };
-    let mut conditions = json::items(object, &["status", "conditions"]).iter();
-    conditions.find(|condition| json::text(condition, &["type"]) == type_ && is_present(condition))
+    find(object, type_).filter(|condition| is_present(condition))
 }
 
 /// Returns `metadata.generation` and `status.observedGeneration`.

@@ -76,7 +76,7 @@ fn seen(annotations: &Value, conditions: &Value, images: &Value, revision_counts
             }
             (key.clone(), significant(&value))
         })
-        // What Pillion remembers beside OpenKruise's records (DIFF-35).
+        // OpenKruise does not have Pillion's own record of containers (DIFF-35).
         .filter(|(key, _)| key != "pillion.dev/sidecarset-inplace-update-state")
         .collect();
     let conditions: Vec<Value> = conditions

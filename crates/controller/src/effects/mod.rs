@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use pillion_kubernetes::json;
-use pillion_plan::Step;
+use pillion_plan::{Step, condition};
 use serde_json::{Value, json};
 
 pub use events::Events;
@@ -117,11 +117,7 @@ impl Effects {
     /// As [`Effects::carry_out`]. [`WriteProblem::Conflict`] if the SidecarSet has changed.
     pub async fn condition(&self, step: &Step, type_: &str) -> Result<bool, WriteError> {
         match self.carry_out(step, "people see it in the status").await {
-            Ok(stored) => {
-                let stored = stored.unwrap_or_default();
-                let conditions = json::items(&stored, &["status", "conditions"]);
-                Ok(conditions.iter().any(|condition| json::text(condition, &["type"]) == type_))
-            }
+            Ok(stored) => Ok(condition::find(&stored.unwrap_or_default(), type_).is_some()),
             Err(WriteError { problem: WriteProblem::Invalid(_), .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pillion_kubernetes::json;
 use pillion_plan::Step;
-use pillion_plan::condition::{Condition, PERMISSION_CEILING_EXCEEDED, step};
+use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED, step};
 use serde_json::Value;
 
 use crate::context::Context;
@@ -116,9 +116,8 @@ impl Ceiling {
 
 /// Whether the status of a SidecarSet says that permissions were not granted.
 fn says_so(object: &Value) -> bool {
-    json::items(object, &["status", "conditions"]).iter().any(|condition| {
-        json::text(condition, &["type"]) == PERMISSION_CEILING_EXCEEDED && json::text(condition, &["status"]) == "True"
-    })
+    let condition = condition::find(object, PERMISSION_CEILING_EXCEEDED);
+    condition.is_some_and(|condition| json::text(condition, &["status"]) == "True")
 }
 
 #[cfg(test)]

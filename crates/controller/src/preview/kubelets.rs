@@ -89,11 +89,12 @@ fn with_statuses(changed: &Changed<'_>) -> Value {
         for status in statuses.into_iter().flatten().filter_map(Value::as_object_mut) {
             let name = status.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             let Some(container) = wanted.get(name.as_str()) else { continue };
-            if changed.restarting.contains(&name.as_str()) {
+            let [restarts, is_resized] =
+                [&changed.restarting, &changed.resized].map(|names| names.contains(&name.as_str()));
+            if restarts {
                 start_anew(status, &name, json::text(container, &["image"]));
             }
-            let is_resized = [&changed.restarting, &changed.resized].iter().any(|list| list.contains(&name.as_str()));
-            if let Some(resources) = container.get("resources").filter(|_| is_resized) {
+            if let Some(resources) = container.get("resources").filter(|_| restarts || is_resized) {
                 status.insert("resources".to_owned(), resources.clone());
             }
         }

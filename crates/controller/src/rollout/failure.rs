@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use pillion_kubernetes::json;
+use pillion_plan::condition;
 use pillion_plan::failure::Failed;
 use pillion_rollout::decide::RevisionFailure;
 use pillion_rollout::failure::RecordChange;
@@ -61,9 +62,8 @@ impl SidecarSetRollout {
         let name = json::text(object, &["metadata", "name"]);
         let RevisionFailure { revision, record: Failed { at, reason, .. } } = failure;
         self.effects.problem(None, format!("SidecarSet \"{name}\": {}", progress.message));
-        let mut conditions = json::items(object, &["status", "conditions"]).iter();
-        let said = conditions.find(|condition| json::text(condition, &["type"]) == READY);
-        let said = said.map(|condition| json::text(condition, &["message"])).unwrap_or_default();
+        let said =
+            condition::find(object, READY).map(|condition| json::text(condition, &["message"])).unwrap_or_default();
         let is_told = [revision, at].into_iter().all(|text| said.contains(text));
         if state.journal.is_news(&format!("{revision} failed at {at}")) && !is_told {
             self.context.events.warning(object, ACTION, reason.as_str(), progress.message.clone()).await;

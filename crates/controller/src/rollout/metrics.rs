@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::condition;
 use pillion_plan::failure::Cause;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
@@ -234,8 +235,7 @@ fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
 
 /// Returns since when the condition `Ready` of a SidecarSet is false.
 fn waiting_since(object: &Value) -> Option<Timestamp> {
-    let mut conditions = json::items(object, &["status", "conditions"]).iter();
-    let ready = conditions.find(|condition| json::text(condition, &["type"]) == READY)?;
+    let ready = condition::find(object, READY)?;
     let is_false = json::text(ready, &["status"]) == "False";
     Timestamp::parse(json::text(ready, &["lastTransitionTime"])).filter(|_| is_false)
 }

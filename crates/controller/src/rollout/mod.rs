@@ -16,6 +16,7 @@ mod register;
 mod resize;
 mod rival;
 mod round;
+mod selection;
 mod sources;
 
 #[cfg(test)]
@@ -28,11 +29,9 @@ use std::time::Duration;
 
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
-use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::bundle::CONDITION as IN_BUNDLE;
-use pillion_plan::condition::Condition;
-use pillion_rollout::consistency::{Judged, has_all_sidecars, is_injected};
+use pillion_plan::condition::{self, Condition};
+use pillion_rollout::consistency::{Judged, has_all_sidecars};
 use pillion_rollout::counts::Counts;
 use pillion_rollout::deadline::Clock;
 use pillion_rollout::decide::{self, Next, decide};
@@ -49,7 +48,6 @@ use pillion_rollout::target::{Surroundings, Target};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
-use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -344,7 +342,11 @@ impl SidecarSetRollout {
             Ok(in_force) => in_force,
             Err(text) => return self.stalled(object, "InvalidRevision", text, state).await,
         };
-        let bundle = if in_force.is_none() { bundle_state(object, &resource, &version) } else { BundleState::Current };
+        let bundle = if in_force.is_none() && sources.has_bundle() {
+            BundleState::of_version(object, &resource, &version)
+        } else {
+            BundleState::Current
+        };
         let version = in_force.as_ref().map_or(&version, |in_force| &in_force.version);
         let surroundings = Surroundings { now: self.context.clock.now(), unready_nodes: self.nodes.unready() };
         let target = Target::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
@@ -523,49 +525,6 @@ impl SidecarSetRollout {
         if is_of_settings { Version::OfSettings } else { sources.version(resource) }
     }
 
-    /// Returns the Pods of a SidecarSet (ROLL-10), and with them those that have other containers of it (ROLL-11).
-    ///
-    /// # Errors
-    /// A selector cannot be read.
-    fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
-        let mut is_selected = self.selection(target.version)?;
-        let mut pods = self.pods.group(target.name());
-        pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));
-        Ok(pods)
-    }
-
-    /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.
-    ///
-    /// # Errors
-    /// A selector cannot be read.
-    fn selection<'a>(&'a self, set: &'a SidecarSet) -> Result<impl FnMut(&Pod) -> bool + 'a, String> {
-        let parsed = |field: &str| {
-            let selector = set.spec(&[field]).map(Selector::parse).transpose();
-            selector.map_err(|errors| {
-                let errors: Vec<_> =
-                    errors.into_iter().map(|error| error.below(format!("spec.{field}").as_str())).collect();
-                joined(&errors)
-            })
-        };
-        let selector = parsed("selector")?;
-        let namespaces = parsed("namespaceSelector")?;
-        let mut selected = BTreeMap::<String, bool>::new();
-        let mut is_selected = move |name: &str| {
-            let Some(namespaces) = &namespaces else { return true };
-            *selected.entry(name.to_owned()).or_insert_with(|| {
-                let namespace = self.context.store.namespaces().get("", name);
-                let labels = |namespace: &Arc<crate::store::Namespace>| {
-                    namespaces.matches_labels(json::object(&namespace.0, &["metadata", "labels"]))
-                };
-                namespace.is_some_and(|namespace| labels(&namespace))
-            })
-        };
-        Ok(move |pod: &Pod| {
-            selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
-                && is_selected(&pod.metadata.namespace)
-        })
-    }
-
     /// Reports that a SidecarSet is not rolled out, and the reason.
     async fn stalled(
         &self,
@@ -608,8 +567,7 @@ impl SidecarSetRollout {
         match self.effects.carry_out(&step, &progress.message).await {
             Ok(stored) => {
                 let stored = stored.unwrap_or_default();
-                let conditions = json::items(&stored, &["status", "conditions"]);
-                let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == READY);
+                let is_kept = condition::find(&stored, READY).is_some();
                 state.drops_conditions |= !report.conditions.is_empty() && !is_kept;
                 if state.drops_conditions && has_deadline {
                     self.say_that_conditions_are_dropped(object, state);
@@ -621,22 +579,6 @@ impl SidecarSetRollout {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Returns whether the version that new Pods get is that of the SidecarSet.
-fn bundle_state(object: &Value, resource: &SidecarSet, version: &SidecarSet) -> BundleState {
-    if prepared(resource).hash() == version.hash() {
-        return BundleState::Current;
-    }
-    let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64);
-    let is_refused = |condition: &&Value| {
-        let observed = json::at(condition, &["observedGeneration"]).and_then(Value::as_i64);
-        json::text(condition, &["type"]) == IN_BUNDLE
-            && json::text(condition, &["status"]) == "False"
-            && observed == generation
-    };
-    let refused = json::items(object, &["status", "conditions"]).iter().find(is_refused);
-    if refused.is_some() { BundleState::Refused } else { BundleState::Behind }
 }
 
 /// Returns the chosen Pods that are upgraded as they run, and those that are evicted.

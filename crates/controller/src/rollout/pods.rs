@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use kube::core::ApiResource;
 use kube::{Api, Client};
 use pillion_kubernetes::time::Timestamp;
-use pillion_rollout::owner::recreates;
 use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
 use pillion_rollout::upgradable;
 
@@ -35,9 +34,7 @@ impl InjectedPod {
     pub(super) fn lacking(object: PodObject, sidecar_set: &str) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
         let pod = Pod::new(read(metadata), spec, status);
-        let is_recreated =
-            pod.metadata.owner.as_deref().is_some_and(|owner| recreates(&owner.api_version, &owner.kind));
-        let is_lacking = is_recreated && pod.is_active() && pod.injected().all(|name| name != sidecar_set);
+        let is_lacking = pod.is_recreated() && pod.is_active() && pod.injected().all(|name| name != sidecar_set);
         is_lacking.then_some(Self(pod))
     }
 }

@@ -11,7 +11,6 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::evicted::{self, Evicted};
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::method::Obstacle;
-use pillion_rollout::owner::recreates;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::recreation::Recreation;
 use serde_json::Value;
@@ -85,7 +84,7 @@ impl SidecarSetRollout {
         let now = self.context.clock.now();
         let mut lacking = lacking.all();
         // A Pod with other containers needs a new one, as a Pod without any does.
-        let (recreated, others) = rollout.reshaped.drain(..).partition(|pod| is_recreated(&pod.0));
+        let (recreated, others) = rollout.reshaped.drain(..).partition(|pod| pod.0.is_recreated());
         rollout.reshaped = others;
         lacking.extend::<Vec<_>>(recreated);
         let known = self.pods.group(rollout.target.name());
@@ -202,11 +201,6 @@ impl SidecarSetRollout {
         rollout.pods.extend(added);
         Ok(is_complete)
     }
-}
-
-/// Whether a controller creates a Pod anew (ROLL-66).
-fn is_recreated(pod: &Pod) -> bool {
-    pod.metadata.owner.as_deref().is_some_and(|owner| recreates(&owner.api_version, &owner.kind))
 }
 
 /// Returns how many Pods of the SidecarSet a workload wants: none if the SidecarSet does not select its Pods any more.

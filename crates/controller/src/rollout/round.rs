@@ -33,7 +33,7 @@ pub(super) enum Part {
     Whole,
     /// The images, while the kubelet carries out the resize (ROLL-65).
     Images,
-    /// What follows when the resize is complete.
+    /// The records, and the images that have not changed yet, when the resize is complete (ROLL-65).
     AfterResize,
 }
 

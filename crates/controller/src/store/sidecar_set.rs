@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
-use pillion_kubernetes::json;
-use pillion_plan::condition::PERMISSION_CEILING_EXCEEDED;
+use pillion_plan::condition::{self, PERMISSION_CEILING_EXCEEDED};
 use serde_json::Value;
 
 use super::change::{Facets, Projection};
@@ -30,10 +29,7 @@ impl Projection for SidecarSetObject {
             let fields = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
             fields.filter(|(key, _)| !COUNTED.contains(&key.as_str()))
         }
-        fn ceiling(object: &Value) -> Option<&Value> {
-            let mut conditions = json::items(object, &["status", "conditions"]).iter();
-            conditions.find(|condition| json::text(condition, &["type"]) == PERMISSION_CEILING_EXCEEDED)
-        }
+        let ceiling = |object| condition::find(object, PERMISSION_CEILING_EXCEEDED);
         let (before, now) = (&*self.0, &*next.0);
         let mut facets = Facets::empty();
         facets.set(Facets::CONTENT, before.get("spec") != now.get("spec") || !metadata(before).eq(metadata(now)));

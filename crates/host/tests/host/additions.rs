@@ -63,7 +63,7 @@ fn val52_halves_are_compared_with_other_sets() {
     assert!(told.starts_with("422 ") && told.contains(expected), "{told}");
 }
 
-/// What would be refused at the Pod is refused at the SidecarSet, and in the settings.
+/// Admission and the settings refuse a SidecarSet whose Pods the policy would refuse.
 #[test]
 fn val52_diff4_an_init_container_clashes_with_a_container_of_another_set() {
     let other = edited(set(&json!([{"name": "unlike", "image": "i:1"}])), |set| {

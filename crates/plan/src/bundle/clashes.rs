@@ -8,8 +8,7 @@ use pillion_sidecarset::made::REMEDY;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::{Claims, Kind};
 
-/// The most pairs of SidecarSets that are compared.
-const COMPARISONS_MAX: usize = 100_000;
+use super::COMPARISONS_MAX;
 
 /// Returns what is to be said of SidecarSets, by name: the first one that has a container of the same name for the same
 /// Pods. `all` are the SidecarSets of the bundle and of the settings.

@@ -36,6 +36,8 @@ const TOUCH: i64 = 120;
 /// The number of renewal intervals in the maximum age of a bundle.
 const TOUCHES: i64 = 3;
 const SECOND: i64 = 1_000_000_000;
+/// The most pairs of SidecarSets that are compared for remarks.
+const COMPARISONS_MAX: usize = 100_000;
 
 /// The observed objects and the limits for a plan.
 #[derive(Clone, Copy)]

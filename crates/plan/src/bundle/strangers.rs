@@ -11,8 +11,7 @@ use pillion_identity::rules::Otherwise;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::validation::conflicts::{Claims, are_related};
 
-/// The most pairs of SidecarSets that are compared.
-const COMPARISONS_MAX: usize = 100_000;
+use super::COMPARISONS_MAX;
 
 /// Returns what is to be said of SidecarSets, by name: the first one with which each of them would have to share an
 /// account, and does not. `all` are the SidecarSets of the bundle and of the settings.

@@ -22,7 +22,7 @@ pub(crate) const BEFORE: &str = "pillion.dev/sidecarset-inplace-update-state";
 #[derive(Clone, Debug)]
 pub(crate) struct InPlace {
     /// OpenKruise's; `None` if it cannot be read.
-    states: Option<BTreeMap<String, Option<State>>>,
+    states: Option<BTreeMap<String, Option<InPlaceState>>>,
     /// Pillion's. One that cannot be read is empty.
     before: BTreeMap<String, BTreeMap<String, Before>>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct InPlace {
 /// whole annotation cannot be read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct State {
+struct InPlaceState {
     #[serde(rename = "revision", deserialize_with = "nullable::or_default")]
     _revision: String,
     update_timestamp: Option<String>,
@@ -75,7 +75,7 @@ impl Before {
 
 /// The last change of a container's image by an upgrade.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Change<'a> {
+pub(crate) struct ImageChange<'a> {
     /// The id of the image before; `None` if the annotation cannot be read.
     pub(crate) image_id: Option<&'a str>,
     /// What else the status said before; `None` if OpenKruise, or an earlier Pillion, made the change.
@@ -94,8 +94,8 @@ pub(crate) fn read(text: &str) -> Option<Object> {
 }
 
 /// Returns the records by SidecarSet; `None` if they cannot be read.
-fn states(text: &str) -> Option<BTreeMap<String, Option<State>>> {
-    let states: BTreeMap<String, Option<State>> = serde_json::from_value(Value::Object(read(text)?)).ok()?;
+fn states(text: &str) -> Option<BTreeMap<String, Option<InPlaceState>>> {
+    let states: BTreeMap<String, Option<InPlaceState>> = serde_json::from_value(Value::Object(read(text)?)).ok()?;
     let mut times = states.values().flatten().filter_map(|state| state.update_timestamp.as_deref());
     times.all(|time| Timestamp::parse(time).is_some()).then_some(states)
 }
@@ -108,13 +108,13 @@ impl InPlace {
     }
 
     /// Returns the last change of a container by upgrades of a SidecarSet; `None` if there was none.
-    pub(crate) fn change(&self, sidecar_set: &str, container: &str) -> Option<Change<'_>> {
+    pub(crate) fn change(&self, sidecar_set: &str, container: &str) -> Option<ImageChange<'_>> {
         let before = self.before(sidecar_set, container);
-        let Some(states) = &self.states else { return Some(Change { image_id: None, before, at: None }) };
+        let Some(states) = &self.states else { return Some(ImageChange { image_id: None, before, at: None }) };
         let state = states.get(sidecar_set)?.as_ref()?;
         let last = state.last_container_statuses.get(container)?;
         let image_id = Some(last.as_ref().map(|last| last.image_id.as_str()).unwrap_or_default());
-        Some(Change { image_id, before, at: state.update_timestamp.as_deref().and_then(Timestamp::parse) })
+        Some(ImageChange { image_id, before, at: state.update_timestamp.as_deref().and_then(Timestamp::parse) })
     }
 
     /// Returns what Pillion recorded about a container before its last change.

@@ -49,7 +49,7 @@ impl Runtime {
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum RunState {
     Running {
         is_ready: bool,
         since: i64,
@@ -66,7 +66,7 @@ struct Container {
     image: String,
     number: usize,
     restarts: usize,
-    state: State,
+    state: RunState,
     /// The images that ran before: their back-off is kept.
     known: BTreeSet<String>,
     /// For how many steps it still backs off.
@@ -94,7 +94,7 @@ impl Kubelet {
             image,
             number: 1,
             restarts: 0,
-            state: State::Running { is_ready: true, since: 0 },
+            state: RunState::Running { is_ready: true, since: 0 },
             backs_off: 0,
         };
         Self { containers: containers(pod).map(|(name, image)| (name, container(image))).collect(), is_away: false }
@@ -104,7 +104,7 @@ impl Kubelet {
     pub(super) fn serves(&self, pod: &Value) -> bool {
         containers(pod).all(|(name, image)| {
             let container = &self.containers[&name];
-            container.image == image && matches!(container.state, State::Running { is_ready: true, .. })
+            container.image == image && matches!(container.state, RunState::Running { is_ready: true, .. })
         })
     }
 
@@ -138,7 +138,7 @@ impl Kubelet {
     /// The kubelet starts again: probes have to succeed anew.
     pub(super) fn restart(&mut self) {
         for container in self.containers.values_mut() {
-            if let State::Running { is_ready, .. } = &mut container.state {
+            if let RunState::Running { is_ready, .. } = &mut container.state {
                 *is_ready = false;
             }
         }
@@ -149,48 +149,48 @@ impl Container {
     fn step(&mut self, image: &str, runtime: &Runtime, now: Timestamp) {
         match self.state {
             // A container that the kubelet stops may end with any code.
-            State::Running { .. } if self.image != image => {
-                self.state = State::Ended(if self.number.is_multiple_of(2) { 0 } else { 137 });
+            RunState::Running { .. } if self.image != image => {
+                self.state = RunState::Ended(if self.number.is_multiple_of(2) { 0 } else { 137 });
                 self.backs_off = if self.known.contains(image) { 3 } else { 0 };
             }
-            State::Running { .. } if runtime.crashing.contains(image) => {
-                self.state = State::Ended(1);
+            RunState::Running { .. } if runtime.crashing.contains(image) => {
+                self.state = RunState::Ended(1);
                 self.backs_off = 2;
             }
-            State::Running { since, .. } => self.state = State::Running { is_ready: true, since },
-            State::Ended(code) | State::Waiting(_, code) => self.start(image, code, runtime, now),
+            RunState::Running { since, .. } => self.state = RunState::Running { is_ready: true, since },
+            RunState::Ended(code) | RunState::Waiting(_, code) => self.start(image, code, runtime, now),
         }
     }
 
     fn start(&mut self, image: &str, code: i64, runtime: &Runtime, now: Timestamp) {
         if runtime.missing.contains(image) {
-            self.state = State::Waiting("ImagePullBackOff", code);
+            self.state = RunState::Waiting("ImagePullBackOff", code);
             return;
         }
-        if self.image != image && matches!(self.state, State::Waiting("CrashLoopBackOff", _)) {
+        if self.image != image && matches!(self.state, RunState::Waiting("CrashLoopBackOff", _)) {
             // The back-off is that of the image.
             self.backs_off = self.backs_off.min(if self.known.contains(image) { 2 } else { 0 });
         }
         if self.backs_off > 0 {
             self.backs_off -= 1;
-            self.state = State::Waiting("CrashLoopBackOff", code);
+            self.state = RunState::Waiting("CrashLoopBackOff", code);
             return;
         }
         self.image = image.to_owned();
         self.known.insert(self.image.clone());
         self.number += 1;
         self.restarts += 1;
-        self.state = State::Running { is_ready: false, since: now.0 };
+        self.state = RunState::Running { is_ready: false, since: now.0 };
     }
 
     fn status(&self, name: &str, runtime: &Runtime) -> Value {
         let terminated = |code: i64| json!({"terminated": {"exitCode": code}});
         let (state, last, is_ready) = match self.state {
-            State::Running { is_ready, since } => {
+            RunState::Running { is_ready, since } => {
                 (json!({"running": {"startedAt": Timestamp(since).to_string()}}), json!({}), is_ready)
             }
-            State::Ended(code) => (terminated(code), json!({}), false),
-            State::Waiting(reason, code) => (json!({"waiting": {"reason": reason}}), terminated(code), false),
+            RunState::Ended(code) => (terminated(code), json!({}), false),
+            RunState::Waiting(reason, code) => (json!({"waiting": {"reason": reason}}), terminated(code), false),
         };
         json!({
             "name": name, "image": runtime.name(&self.image), "imageID": runtime.id(&self.image),

@@ -169,8 +169,9 @@ fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding 
 }
 
 /// Validates a list with the settings' own `SidecarSet`s first, so that a conflict is reported at the later of the two,
-/// and a base may be on either side. A `SidecarSet` in a file replaces one of the same name in the settings. Those that a
-/// cluster has stored come before those that somebody writes. If two of them conflict, they stay (VAL-52), with a warning.
+/// and a base may be on either side. A `SidecarSet` in a file replaces one of the same name in the settings. `SidecarSet`s
+/// that a cluster has stored come before new ones, so that a conflict is reported at the new one. A conflict of two stored
+/// `SidecarSet`s is a warning (VAL-52).
 fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
     let mut sidecar_sets: Vec<_> = others(subjects, context).cloned().collect();
     let count = sidecar_sets.len();

@@ -1,0 +1,60 @@
+//! The Pods that a SidecarSet selects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pillion_kubernetes::field::joined;
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::Selector;
+use pillion_rollout::consistency::is_injected;
+use pillion_rollout::pod::Pod;
+use pillion_rollout::target::Target;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+
+use super::SidecarSetRollout;
+use super::pods::InjectedPod;
+
+impl SidecarSetRollout {
+    /// Returns the Pods of a SidecarSet (ROLL-10), and with them those that have other containers of it (ROLL-11).
+    ///
+    /// # Errors
+    /// A selector cannot be read.
+    pub(super) fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
+        let mut is_selected = self.selection(target.version)?;
+        let mut pods = self.pods.group(target.name());
+        pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));
+        Ok(pods)
+    }
+
+    /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.
+    ///
+    /// # Errors
+    /// A selector cannot be read.
+    pub(super) fn selection<'a>(&'a self, set: &'a SidecarSet) -> Result<impl FnMut(&Pod) -> bool + 'a, String> {
+        let parsed = |field: &str| {
+            let selector = set.spec(&[field]).map(Selector::parse).transpose();
+            selector.map_err(|errors| {
+                let errors: Vec<_> =
+                    errors.into_iter().map(|error| error.below(format!("spec.{field}").as_str())).collect();
+                joined(&errors)
+            })
+        };
+        let selector = parsed("selector")?;
+        let namespaces = parsed("namespaceSelector")?;
+        let mut selected = BTreeMap::<String, bool>::new();
+        let mut is_selected = move |name: &str| {
+            let Some(namespaces) = &namespaces else { return true };
+            *selected.entry(name.to_owned()).or_insert_with(|| {
+                let namespace = self.context.store.namespaces().get("", name);
+                let labels = |namespace: &Arc<crate::store::Namespace>| {
+                    namespaces.matches_labels(json::object(&namespace.0, &["metadata", "labels"]))
+                };
+                namespace.is_some_and(|namespace| labels(&namespace))
+            })
+        };
+        Ok(move |pod: &Pod| {
+            selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+                && is_selected(&pod.metadata.namespace)
+        })
+    }
+}
