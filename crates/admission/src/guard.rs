@@ -61,7 +61,7 @@ pub fn admit(
             } else {
                 Cow::default()
             };
-            managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, &sets, lookup))
+            managed::judge(change, rules, lookup, |account| users(account, &request.namespace, &sets, lookup))
         }
         Target::SecretWrite => {
             let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);

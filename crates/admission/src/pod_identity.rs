@@ -15,7 +15,6 @@ use pillion_identity::sharing::{self, Party, Used};
 pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
@@ -100,7 +99,7 @@ impl Identities {
     /// A version has what no set with an account may have. It may be older than the account, or stored without
     /// validation.
     pub fn fit(self, sets: &[SidecarSet], trusted: &Drivers) -> Result<Self, Vec<Reason>> {
-        let asking = distinct(self.asking.iter().map(|set| set.sidecar_set.as_str()));
+        let asking: BTreeSet<_> = self.asking.iter().map(|set| set.sidecar_set.as_str()).collect();
         let sets = sets.iter().filter(|set| asking.contains(set.name()));
         let reasons: Vec<Reason> =
             sets.flat_map(|set| content::check(set, trusted).into_iter().map(|error| unfit(set, error))).collect();
@@ -161,8 +160,9 @@ impl Identities {
 /// IDC-11: returns reasons to refuse a Pod in which a set with an identity shares a volume with a set that it does not
 /// trust.
 pub fn shared_volumes(identities: &Identities, sets: &[SidecarSet], decision: &Decision) -> Vec<Reason> {
-    let without = distinct(decision.skipped.iter().chain(&decision.kept).map(|(set, _)| set.as_str()));
-    let asking = index(identities.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)));
+    let without: BTreeSet<_> = decision.skipped.iter().chain(&decision.kept).map(|(set, _)| set.as_str()).collect();
+    let asking: BTreeMap<_, _> =
+        identities.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)).collect();
     if sets.len() < 2 || asking.keys().all(|set| without.contains(set)) {
         return Vec::new();
     }
@@ -212,7 +212,7 @@ pub fn owners(sets: &[SidecarSet]) -> Owners {
 /// Whether a Pod has any container of these sets.
 pub fn has_sidecars(pod: &Value, sets: &[SidecarSet]) -> bool {
     let owners = owners(sets);
-    let names = distinct(owners.values().flatten().map(String::as_str));
+    let names: BTreeSet<_> = owners.values().flatten().map(String::as_str).collect();
     tokens::containers(pod).any(|container| names.contains(pod::name(container)))
 }
 
@@ -240,7 +240,7 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
             "spec.{field} lets every container of the Pod read the tokens of its sidecars through /proc"
         ));
     }
-    let owners = distinct(owners.values().flatten().map(String::as_str));
+    let owners: BTreeSet<_> = owners.values().flatten().map(String::as_str).collect();
     for container in tokens::containers(pod) {
         let name = pod::name(container);
         if let Some(power) = sight::power(container).filter(|_| !owners.contains(name)) {

@@ -33,8 +33,8 @@ const VALUES_MAX: usize = 16;
 pub fn write(sets: &[SidecarSet]) -> String {
     let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
     sets.sort_by(|one, other| one.name().cmp(other.name()));
-    let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
-    let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
+    let heads: Vec<String> = sets.iter().map(|set| head(set).to_string()).collect();
+    let bodies: Vec<String> = sets.iter().map(|set| body(set).to_string()).collect();
     let Some(documents) = DICTIONARIES
         .iter()
         .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))

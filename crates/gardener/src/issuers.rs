@@ -28,8 +28,8 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
         if !accepted_kept {
             judge_url(issuer, &at, judgement);
             if is_issuer {
-                let text = ["acceptedIssuers cannot contains the issuer field value: ", &shown(issuer, MESSAGE_SHOWN)]
-                    .concat();
+                let text =
+                    format!("acceptedIssuers cannot contains the issuer field value: {}", shown(issuer, MESSAGE_SHOWN));
                 judgement.invalid.invalid(&at, issuer, &text);
             } else if !seen.insert(issuer) {
                 judgement.invalid.duplicate(&at, issuer);
@@ -39,7 +39,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
         // validation.
         if (accepted_kept && is_issuer) || (change.signer == Signer::Managed && is_managed_url(issuer, change.uid)) {
             if issuers_kept {
-                judgement.warn(&["acceptedIssuers: \"", &shown(issuer, SHOWN), "\" ", TWICE]);
+                judgement.warn(format!("acceptedIssuers: \"{}\" {TWICE}", shown(issuer, SHOWN)));
             } else {
                 judgement.invalid.invalid(&at, issuer, TWICE);
             }

@@ -41,9 +41,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Adds a warning, which consists of the pieces.
-    fn warn(&mut self, pieces: &[&str]) {
-        self.warnings.push(pieces.concat());
+    fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
     }
 }
 
@@ -76,7 +75,7 @@ impl Change<'_> {
         if has_too_many {
             let detail = format!("may have at most {ACCEPTED_MAX} issuers");
             if self.keeps_accepted() && self.signer == self.old_signer && self.new.issuer == self.old.issuer {
-                judgement.warn(&["acceptedIssuers ", &detail, "; these are not checked"]);
+                judgement.warn(format!("acceptedIssuers {detail}; these are not checked"));
             } else {
                 let at = self.at.child("acceptedIssuers");
                 judgement.invalid.add(|| FieldError::new(at, Cause::TooMany, detail));
@@ -129,7 +128,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
         signer_changes |= change.updating && change.signer != change.old_signer;
     }
     if signer_changes {
-        judgement.warn(&[migration::TRUST]);
+        judgement.warn(migration::TRUST);
     }
     if is_shoot {
         let state = managed::State { managed, was_managed, updating: old.is_some(), issuer_is_set };

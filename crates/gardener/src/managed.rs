@@ -58,18 +58,13 @@ pub(super) fn judge(state: &State, annotations: &Value, support: ManagedIssuer, 
     }
     let value = json::text(annotations, &[ANNOTATION]);
     if !managed && !value.is_empty() {
-        judgement.warn(&[
-            "annotation ",
-            ANNOTATION,
-            ": \"",
-            &shown(value, SHOWN),
-            "\" is ignored; only \"managed\" counts",
-        ]);
+        let value = shown(value, SHOWN);
+        judgement.warn(format!("annotation {ANNOTATION}: \"{value}\" is ignored; only \"managed\" counts"));
     }
     if managed && !was_managed {
-        judgement.warn(&[IRREVERSIBLE]);
+        judgement.warn(IRREVERSIBLE);
         if state.updating && json::text(annotations, &[OPERATION]) != "reconcile" {
-            judgement.warn(&[NO_RECONCILE]);
+            judgement.warn(NO_RECONCILE);
         }
     }
 }

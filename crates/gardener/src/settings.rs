@@ -59,7 +59,7 @@ impl Default for ShootSettings {
     fn default() -> Self {
         Self {
             enabled: false,
-            paths: PREFIXES.map(|prefix| [prefix, CONFIG].concat()).into(),
+            paths: PREFIXES.map(|prefix| format!("{prefix}{CONFIG}")).into(),
             migration: Migration::Warn,
             managed_issuer: ManagedIssuer::Supported,
         }
@@ -81,7 +81,7 @@ impl Prefix {
     /// Returns the path of the config. The prefix may already end in it.
     fn config(&self) -> String {
         let path = self.as_str().strip_suffix(CONFIG).unwrap_or(self.as_str());
-        [path, CONFIG].concat()
+        format!("{path}{CONFIG}")
     }
 }
 

@@ -73,7 +73,7 @@ fn errors(judgement: &Judgement) -> Vec<String> {
         let text = error.to_string();
         text.strip_prefix("spec.kubernetes.kubeAPIServer.serviceAccountConfig.").unwrap_or(&text).to_owned()
     };
-    lists.iter().flat_map(|(code, errors)| errors.iter().map(move |error| [code, &*below(error)].concat())).collect()
+    lists.iter().flat_map(|(code, errors)| errors.iter().map(move |error| format!("{code}{}", below(error)))).collect()
 }
 
 /// Returns the paths of values that break rules.
@@ -174,8 +174,8 @@ fn the_other_kinds_hold_the_same_config_elsewhere(#[case] prefix: &str, #[case] 
         object = json!({ key: object });
     }
     let judgement = judge(&object, None, false, &ShootSettings::default());
-    let config = [prefix, ".serviceAccountConfig"].concat();
-    assert_eq!(paths(&judgement), [[&config, ".maxTokenExpiration"].concat(), [&config, ".issuer"].concat()]);
+    let config = format!("{prefix}.serviceAccountConfig");
+    assert_eq!(paths(&judgement), [format!("{config}.maxTokenExpiration"), format!("{config}.issuer")]);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn other_prefixes_replace_the_known_ones() {
 
 #[test]
 fn warnings_are_short_single_lines_however_long_the_values_are() {
-    let long = |letter: &str| ["https://", &letter.repeat(4000), ".example.com"].concat();
+    let long = |letter: &str| format!("https://{}.example.com", letter.repeat(4000));
     let old = shoot(json!({"issuer": long("a"), "acceptedIssuers": [long("b")]}));
     let new = annotated(
         managed(json!({"maxTokenExpiration": "720h"})),

@@ -25,7 +25,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     };
     let (cause, detail) = if max == NONE {
         if change.old.max.is_some_and(|old| Duration::parse(old) == Ok(NONE)) {
-            judgement.warn(&["maxTokenExpiration: ", ZERO]);
+            judgement.warn(format!("maxTokenExpiration: {ZERO}"));
             return;
         }
         (Cause::Invalid, ZERO)
@@ -37,7 +37,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
         (Cause::Forbidden, "must be at most 2160h (90d)")
     } else {
         if change.new.extend != Some(false) {
-            judgement.warn(&[EXTENDED]);
+            judgement.warn(EXTENDED);
         }
         return;
     };
@@ -49,5 +49,5 @@ fn malformed(wrong: &duration::ParseError, text: &str) -> String {
     // Do not repeat a text that is too long for a duration; the error shows its beginning.
     let what = if text.len() > 64 { "time: invalid duration" } else { wrong.as_str() };
     let hours = duration::in_hours(text);
-    [what, "; use ", hours.as_deref().unwrap_or("hours, as in 720h")].concat()
+    format!("{what}; use {}", hours.as_deref().unwrap_or("hours, as in 720h"))
 }

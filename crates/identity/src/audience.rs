@@ -1,7 +1,6 @@
 //! The tokens of a sidecar's account for audiences other than the API server (AUD-1, AUD-2).
 
 use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldPath};
-use pillion_kubernetes::json;
 use pillion_kubernetes::text::LENGTH_MAX;
 use serde_json::{Value, json};
 
@@ -84,7 +83,7 @@ fn read_one(token: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) -> 
                 Some(seconds) if (LIFETIME_MIN..=LIFETIME_MAX).contains(&seconds) => read.expiration_seconds = seconds,
                 _ => {
                     let detail = format!("give whole seconds, from {LIFETIME_MIN} to {LIFETIME_MAX}");
-                    errors.push(FieldError::invalid(at, json::shown(value), detail));
+                    errors.push(FieldError::invalid(at, value.to_string(), detail));
                 }
             },
             _ => errors.push(FieldError::new(at, Cause::Unknown, "a token has audience, path and expirationSeconds")),

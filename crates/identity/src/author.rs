@@ -3,7 +3,7 @@
 //! The controller grants the permissions that the author writes. So the author must hold them (ESC-1), some must not be
 //! granted at all (ESC-4), and the author must be able to use the named account anyway (ESC-5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pillion_kubernetes::authorizer::{Author, Authorizer, Question};
@@ -16,7 +16,6 @@ use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 
 use super::declared::{Declared, FIELDS, PERMISSIONS};
 use super::rules::Rules;
-use pillion_kubernetes::index::distinct;
 
 /// The most questions about granted permissions in one request: permissions times namespaces (ESC-3).
 const QUESTIONS_MAX: usize = 256;
@@ -118,7 +117,7 @@ pub fn check(
     let refuse =
         |field: String, problem: String, remedy: &str| Reason::forbidden(field, problem, remedy).about(set.name());
     let everywhere = vec![""];
-    let namespaces = distinct(closed_list(set).unwrap_or(everywhere));
+    let namespaces: BTreeSet<_> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
     let too_many = || {
         vec![refuse(
             path(),
@@ -273,17 +272,10 @@ fn place(namespace: &str) -> String {
 
 /// Formats a permission: `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
 fn shown(permission: Permission<'_>) -> String {
-    let mut text = format!("{} {}", permission.verb, permission.resource);
-    if !permission.group.is_empty() {
-        text.push('.');
-        text.push_str(permission.group);
-    }
-    if let Some(name) = permission.name {
-        text.push_str(" \"");
-        text.push_str(name);
-        text.push('"');
-    }
-    text
+    let Permission { verb, resource, group, .. } = permission;
+    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let name = permission.name.map(|name| format!(" \"{name}\"")).unwrap_or_default();
+    format!("{verb} {resource}{group}{name}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Decides which identity the sidecars of a Pod get (IDP-7, TOK-0, IDP-8).
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 
@@ -12,7 +14,6 @@ use super::partners;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::target::{Shares, Target, is_for_all};
 use super::tokens::Holder;
-use pillion_kubernetes::index::distinct;
 
 /// The account of a Pod before injection. The API server has already filled in `default`.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +157,7 @@ pub fn resolve<'a>(
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    let skipped = distinct(decision.skipped.iter().map(|(name, _)| name.as_str()));
+    let skipped: BTreeSet<_> = decision.skipped.iter().map(|(name, _)| name.as_str()).collect();
     isolated.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
     shared.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
 

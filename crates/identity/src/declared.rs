@@ -6,7 +6,6 @@ use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, Fiel
 use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::rbac::{self, Oversize, PolicyRule, listed};
-use pillion_kubernetes::strings;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
@@ -210,7 +209,7 @@ pub fn name_error(name: &str) -> Option<String> {
     if names::is_merged(name) {
         return Some(format!("names that start with \"{}\" belong to merged ServiceAccounts", names::MERGED_PREFIX));
     }
-    if strings::has(name, b'/') {
+    if name.contains('/') {
         return Some("an account is one of the Pod's own namespace; give its name without a namespace".to_owned());
     }
     name_validation::dns_subdomain(name).map(Into::into)

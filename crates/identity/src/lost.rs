@@ -45,7 +45,7 @@ pub fn lost(
     (namespace, account): (&str, &str),
     listed: &[PolicyRule],
     bindings: &[Value],
-    rules_of: &dyn Fn(&str, &str) -> Option<Vec<PolicyRule>>,
+    rules_of: impl Fn(&str, &str) -> Option<Vec<PolicyRule>>,
 ) -> Vec<Lost> {
     let listed = permissions(listed);
     let mut all = Vec::new();
@@ -85,9 +85,9 @@ fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
 
 /// Formats a permission: `get deployments/scale of apps`, `list nodes "a"`.
 fn in_words(atom: &Atom) -> String {
-    let group = if atom.group.is_empty() { String::new() } else { [" of ", &atom.group].concat() };
-    let name = atom.name.as_ref().map(|name| [" \"", name, "\""].concat()).unwrap_or_default();
-    [&atom.verb, " ", &atom.resource, &group, &name].concat()
+    let group = if atom.group.is_empty() { String::new() } else { format!(" of {}", atom.group) };
+    let name = atom.name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
+    format!("{} {}{group}{name}", atom.verb, atom.resource)
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn words(bindings: &[Value], permissions: &[PolicyRule], rules: Option<&[PolicyRule]>) -> Vec<Option<Vec<String>>> {
-        let found = lost(("shop", "logs"), permissions, bindings, &|kind, name| {
+        let found = lost(("shop", "logs"), permissions, bindings, |kind, name| {
             assert_eq!((kind, name), ("Role", "r"));
             rules.map(<[PolicyRule]>::to_vec)
         });

@@ -1,6 +1,7 @@
 //! Names of objects and volumes that the policy expects and the controller makes (MRG-1, MRG-7, TOK-1).
 
-use pillion_kubernetes::index::distinct;
+use std::collections::BTreeSet;
+
 use pillion_sidecarset::hash;
 
 /// The prefix of the names of merged ServiceAccounts, Roles and RoleBindings. No other object may use it (E6, IDV-2).
@@ -34,9 +35,7 @@ fn short_hash(text: &str) -> String {
 ///
 /// It depends only on the names of the sets, in any order, so it does not change when their rules are edited.
 pub fn merged(sidecar_sets: &[&str]) -> String {
-    let mut name = MERGED_PREFIX.to_owned();
-    name.push_str(&short_hash(&joined(sidecar_sets, "\n")));
-    name
+    format!("{MERGED_PREFIX}{}", short_hash(&joined(sidecar_sets, "\n")))
 }
 
 /// Returns the value of [`SIDECAR_SETS`] for these SidecarSets (MRG-2).
@@ -50,41 +49,31 @@ pub fn is_merged(name: &str) -> bool {
 }
 
 fn joined(names: &[&str], separator: &str) -> String {
-    Vec::from_iter(distinct(names.iter().copied())).join(separator)
+    let names: BTreeSet<&str> = names.iter().copied().collect();
+    Vec::from_iter(names).join(separator)
 }
 
 /// What the names of a Secret and a volume with tokens are derived from (TOK-1, AUD-4): the name of the ServiceAccount,
 /// and, if the SidecarSet has tokens for other audiences, a line feed and the name of the set. No name contains a line
 /// feed, so no account's own objects have such a name.
 pub fn credential(service_account: &str, sidecar_set: Option<&str>) -> String {
-    let mut text = service_account.to_owned();
-    if let Some(set) = sidecar_set {
-        text.push('\n');
-        text.push_str(set);
-    }
-    text
+    sidecar_set.map_or_else(|| service_account.to_owned(), |set| format!("{service_account}\n{set}"))
 }
 
 /// Returns the name of the Secret with the tokens of isolated sidecars, in the namespace of the Pod (TOK-1), from its
 /// [`credential`].
 pub fn token_secret(credential: &str) -> String {
-    let mut name = TOKEN_SECRET_PREFIX.to_owned();
-    name.push_str(&short_hash(credential));
-    name
+    format!("{TOKEN_SECRET_PREFIX}{}", short_hash(credential))
 }
 
 /// Returns the name of the volume through which sidecars get their tokens (TOK-1), from its [`credential`].
 pub fn token_volume(credential: &str) -> String {
-    let mut name = TOKEN_VOLUME_PREFIX.to_owned();
-    name.push_str(&short_hash(credential));
-    name
+    format!("{TOKEN_VOLUME_PREFIX}{}", short_hash(credential))
 }
 
 /// Returns the finalizer that a SidecarSet keeps on the merged objects that it needs (MRG-7).
 pub fn finalizer(sidecar_set: &str) -> String {
-    let mut name = FINALIZER_PREFIX.to_owned();
-    name.push_str(sidecar_set);
-    name
+    format!("{FINALIZER_PREFIX}{sidecar_set}")
 }
 
 /// Whether a mount path is [`MOUNT_PATH`], in any spelling.

@@ -1,11 +1,10 @@
 //! The setting `serviceAccounts` (SET-5 to SET-8).
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audience::AudienceToken;
 use crate::glob::Glob;
-use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::rbac::{self, Atom};
 use pillion_kubernetes::text::{Name, User, all_checked, checked};
 #[cfg(feature = "schema")]
@@ -299,8 +298,8 @@ impl Rules {
         let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| glob.matches(account));
         let patterns = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces);
         let (globs, names): (Vec<&Glob>, Vec<&Glob>) = patterns.partition(|glob| glob.as_str().contains(['*', '?']));
-        let globs = index(globs.into_iter().map(|glob| (glob.as_str(), glob)));
-        let names = distinct(names.into_iter().map(Glob::as_str));
+        let globs: BTreeMap<_, _> = globs.into_iter().map(|glob| (glob.as_str(), glob)).collect();
+        let names: BTreeSet<_> = names.into_iter().map(Glob::as_str).collect();
         let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
         if bytes.saturating_mul(globs.keys().map(|glob| glob.len()).sum()) > EFFORT_MAX {
             return None;

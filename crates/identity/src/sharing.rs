@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
-use pillion_kubernetes::index::index;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -52,8 +51,8 @@ pub struct Used<'a>(BTreeMap<&'a str, Use<'a>>);
 impl<'a> Used<'a> {
     /// Reads one version of a SidecarSet. Of several definitions with one name, the last counts (INJ-26).
     pub fn of(set: &'a SidecarSet) -> Self {
-        let defined =
-            index(set.volumes().iter().enumerate().map(|(index, volume)| (pod::name(volume), (index, volume))));
+        let defined: BTreeMap<_, _> =
+            set.volumes().iter().enumerate().map(|(index, volume)| (pod::name(volume), (index, volume))).collect();
         let mut used = BTreeMap::new();
         for (at, container) in content::containers(set) {
             for name in volumes::used_by(container) {

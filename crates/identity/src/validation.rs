@@ -1,9 +1,10 @@
 //! Validation of the identity fields (IDV-1, E1, E3, E4), as far as it needs no questions to the cluster.
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::{Op, Possible, Requirement, Selector, Values};
-use pillion_kubernetes::strings;
 use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
@@ -12,7 +13,6 @@ use super::changes;
 use super::content;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode, TOKENS};
 use super::rules::{Objection, Rules};
-use pillion_kubernetes::index::distinct;
 
 /// The name of the feature gate.
 const GATE: &str = "SidecarSetServiceAccountInjection";
@@ -39,7 +39,7 @@ impl Findings {
     pub fn into_errors(self) -> Vec<FieldError> {
         let mut errors = self.invalid;
         for Reason { field, problem, remedy, .. } in self.refused {
-            errors.push(FieldError::forbidden(&field, [problem.as_str(), "; ", &remedy].concat()));
+            errors.push(FieldError::forbidden(&field, format!("{}; {remedy}", problem.as_str())));
         }
         errors
     }
@@ -121,7 +121,7 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         if !may_match.is_empty() {
             findings.warnings.push(format!(
                 "Pods in the protected namespaces {} are refused where this SidecarSet matches them; exclude them in {selector}",
-                strings::joined(&may_match, ", ")
+                may_match.join(", ")
             ));
         }
         if !rules.allows_anywhere(account) {
@@ -129,7 +129,7 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         }
         return;
     };
-    let protected = distinct(rules.protected_namespaces.iter().map(String::as_str));
+    let protected: BTreeSet<_> = rules.protected_namespaces.iter().map(String::as_str).collect();
     let Some(allowed) = rules.allowed_namespaces(account, &namespaces) else {
         let problem = format!("too many namespaces to compare with serviceAccounts.allowed for \"{account}\"");
         let remedy = "select fewer namespaces, or write fewer and shorter globs";

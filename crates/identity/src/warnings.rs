@@ -41,6 +41,6 @@ fn listed(known: &[&str]) -> String {
     let rest = known
         .iter()
         .skip(1)
-        .map(|key| key.strip_prefix(PREFIX).map_or_else(|| (*key).to_owned(), |end| ["-", end].concat()));
+        .map(|key| key.strip_prefix(PREFIX).map_or_else(|| (*key).to_owned(), |end| format!("-{end}")));
     known.first().map(|first| (*first).to_owned()).into_iter().chain(rest).collect::<Vec<_>>().join(", ")
 }

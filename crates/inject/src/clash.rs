@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::field::{FieldPath, shortened};
-use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::made::{self, Made};
 use pillion_sidecarset::pod::{self, Pod};
@@ -93,7 +92,7 @@ struct There<'a> {
 
 impl<'a> There<'a> {
     fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
-        let wanted = distinct(sets.iter().flat_map(made::containers).map(|made| made.name));
+        let wanted: BTreeSet<_> = sets.iter().flat_map(made::containers).map(|made| made.name).collect();
         let by_name = |containers: &'a [Value]| {
             let mut names: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
             for container in containers.iter().filter(|container| wanted.contains(pod::name(container))) {

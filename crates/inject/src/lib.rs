@@ -24,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
 use pillion_kubernetes::field::ERRORS_MAX;
-use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
@@ -272,7 +271,8 @@ impl<'a> Plan<'a> {
         (mut records, mut without_image): (Records, Records),
     ) -> Object {
         let (mut is_new, mut is_new_without_image) = (false, false);
-        let hashes = index(sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))));
+        let hashes: BTreeMap<_, _> =
+            sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))).collect();
         for record in std::mem::take(&mut self.records) {
             let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
             is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
@@ -300,10 +300,10 @@ impl<'a> Plan<'a> {
     fn mark_pair(&mut self, base: &str) {
         for (half, version, alternative) in [("-1", "1", "0"), ("-2", "0", "1")] {
             for (prefix, value) in [(names::VERSION_PREFIX, version), (names::VERSION_ALT_PREFIX, alternative)] {
-                self.annotations.insert([prefix, base, half].concat(), value.to_owned());
+                self.annotations.insert(format!("{prefix}{base}{half}"), value.to_owned());
             }
         }
-        self.working.insert(base.to_owned(), [base, "-1"].concat());
+        self.working.insert(base.to_owned(), format!("{base}-1"));
         self.has_pairs = true;
     }
 }
@@ -313,7 +313,7 @@ impl<'a> Plan<'a> {
 fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
     let mut brought = Vec::new();
     for set in sets {
-        let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
+        let mut volumes: BTreeMap<_, _> = set.volumes().iter().map(|volume| (pod::name(volume), volume)).collect();
         for (_, _, sidecar) in made::sidecars(set) {
             for list in ["volumeMounts", "volumeDevices"] {
                 let named = json::items(sidecar, &[list]).iter().filter_map(|item| volumes.remove(pod::name(item)));

@@ -96,7 +96,7 @@ impl<'a> Write<'a> {
             MergeError::Document => "make the Pod's annotation a JSON object or remove it",
             MergeError::Patch => "make the SidecarSet's value a JSON object",
         };
-        let problem = ["cannot be merged into the Pod's annotation: ", error.as_str()].concat();
+        let problem = format!("cannot be merged into the Pod's annotation: {}", error.as_str());
         Reason::new(Code::Invalid, entry.child("annotations").key(key), problem, remedy).about(self.set)
     }
 }

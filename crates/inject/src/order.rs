@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::made;
@@ -48,7 +47,7 @@ pub(crate) fn record(pod: Pod<'_>, sets: &[SidecarSet]) -> Option<String> {
             record.insert(list.key().to_owned(), own.map(pod::name).collect());
         }
     }
-    (!record.is_empty()).then(|| json::shown(&Value::Object(record)))
+    (!record.is_empty()).then(|| Value::Object(record).to_string())
 }
 
 /// Compares the order of a Pod's containers with that of an injection. Judges only the sidecars that the Pod has.
@@ -103,7 +102,7 @@ impl Listed {
             return Self::default();
         };
         let names = |list: List| {
-            distinct(json::items(&value, &[list.key()]).iter().filter_map(Value::as_str).map(str::to_owned))
+            json::items(&value, &[list.key()]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
         Self { init_containers: names(List::Init), containers: names(List::Containers) }
     }

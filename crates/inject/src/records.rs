@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pillion_kubernetes::field::FieldPath;
-use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::outcome::{Code, Reason};
@@ -157,7 +156,7 @@ impl Records {
         let object = value.as_object()?;
         let read_by = |read: fn(&str, &Value) -> Option<Record>| {
             let records = object.iter().map(|(key, value)| Some((key.clone(), read(key, value)?)));
-            records.collect::<Option<Vec<_>>>().map(|records| Self(index(records)))
+            records.collect::<Option<Vec<_>>>().map(|records| Self(records.into_iter().collect()))
         };
         read_by(|_, value| Record::read(value)).or_else(|| read_by(Record::read_legacy))
     }
@@ -222,7 +221,7 @@ pub(crate) fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iter
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let names = distinct(before.into_iter().flat_map(|list| list.split(',')).chain(sets));
+    let names: BTreeSet<_> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
     Vec::from_iter(names).join(",")
 }
 
@@ -238,7 +237,7 @@ pub(crate) fn working_hot_upgrade(annotations: Option<&Object>) -> Result<BTreeM
         return Err(reason);
     }
     let halves = value.as_object().into_iter().flatten();
-    Ok(index(halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned()))))
+    Ok(halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned())).collect())
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl<'a> Targets<'a> {
         let of_pattern = |problem: String, remedy: &str| vec![reason("targetContainersNameRegex", problem, remedy)];
         let found = self.found(&policy).map_err(|Unmatched { problem, remedy }| of_pattern(problem, remedy))?;
         if !found.is_any && policy.needs_targets() {
-            let problem = ["no containers match the regex pattern \"", &shortened(policy.name_regex()), "\""].concat();
+            let problem = format!("no containers match the regex pattern \"{}\"", shortened(policy.name_regex()));
             return Err(of_pattern(problem, "match a container that the Pod brings itself"));
         }
         let aggregate = found.aggregate.as_ref().map_err(|errors| {

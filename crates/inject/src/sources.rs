@@ -9,10 +9,9 @@ use pillion_identity::drivers::Drivers;
 use pillion_identity::paths::{self, Place};
 use pillion_identity::sharing::Used;
 use pillion_identity::tokens::Volumes;
-use pillion_kubernetes::index::index;
+use pillion_kubernetes::downward_api;
 use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
-use pillion_kubernetes::strings;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
@@ -244,7 +243,7 @@ impl<'a> Offer<'a> {
             }
             // Of several variables with one name, the first counts.
             let env = json::items(container, &["env"]).iter().rev();
-            let env = index(env.map(|variable| (pod::name(variable), variable)));
+            let env: BTreeMap<_, _> = env.map(|variable| (pod::name(variable), variable)).collect();
             let found = wanted.into_iter().filter_map(|name| env.get(name).copied());
             offer.variables.extend(found.filter(|variable| names.insert(pod::name(variable))));
         }
@@ -274,7 +273,7 @@ pub(super) fn shares(sidecar: &Value, policy: &str) -> bool {
 /// and digits may follow. As in the reference implementation, `$$(NAME)` counts as an expansion.
 fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
     let mut left = text;
-    while let Some((_, rest)) = strings::cut(left, "$(") {
+    while let Some((_, rest)) = left.split_once("$(") {
         left = rest;
         let is_outside = |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_');
         let end = rest.bytes().position(is_outside);
@@ -367,7 +366,7 @@ fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing>
         return Some(pod.name()).filter(|name| !name.is_empty()).ok_or(Missing::PodName);
     }
     let unusable = || Missing::Field(path.to_owned());
-    let (field, key) = strings::subscript(path).ok_or_else(unusable)?;
+    let (field, key) = downward_api::subscript(path).ok_or_else(unusable)?;
     let (map, checked) = match field {
         // Check keys of annotations in lower case, as the API server does.
         "metadata.annotations" => (pod.annotations(), key.to_ascii_lowercase()),

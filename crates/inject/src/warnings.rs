@@ -17,23 +17,22 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
     let text = |(set, sidecar, missing): &(&str, String, Missing)| {
         let what = match missing {
             Missing::Container(name) if name.is_empty() => "transferEnv names no source container".to_owned(),
-            Missing::Container(name) => ["transferEnv source container \"", name, "\" is not in the Pod"].concat(),
+            Missing::Container(name) => format!("transferEnv source container \"{name}\" is not in the Pod"),
             Missing::InitContainer(name) => {
-                ["transferEnv source container \"", name, "\" is an init container; only containers are sources"]
-                    .concat()
+                format!("transferEnv source container \"{name}\" is an init container; only containers are sources")
             }
             Missing::Injected(name) => {
                 let why = "\" is injected; only the Pod's own containers are sources";
-                ["transferEnv source container \"", name, why].concat()
+                format!("transferEnv source container \"{name}{why}")
             }
             Missing::Variable { container, variable } => {
-                ["transferEnv variable \"", variable, "\" is not set in container \"", container, "\""].concat()
+                format!("transferEnv variable \"{variable}\" is not set in container \"{container}\"")
             }
             Missing::PodName => "transferEnv names its source by metadata.name, and the Pod has no name yet".to_owned(),
-            Missing::Field(path) => ["transferEnv finds no container name in ", path].concat(),
+            Missing::Field(path) => format!("transferEnv finds no container name in {path}"),
             Missing::More => "transferEnv names more that the Pod does not have".to_owned(),
         };
-        ["SidecarSet ", set, ": ", sidecar, ": ", &what, "; nothing was copied"].concat()
+        format!("SidecarSet {set}: {sidecar}: {what}; nothing was copied")
     };
     // The warnings are almost sorted, so sorting is cheaper than a tree of texts with common prefixes (E18).
     let mut warnings: Vec<String> = missing.iter().map(text).collect();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::{Cause, FieldError, FieldErrors};
 use crate::json;
 use crate::name_validation;
-use crate::node::{Node, lower_case};
+use crate::node::Node;
 
 /// The size limit of all annotations of an object together, keys and values, in bytes. It is that of the API server.
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -28,7 +28,7 @@ pub fn check(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut size = 0_usize;
     for (key, value) in json::string_map(object.value, &["annotations"]) {
         size = size.saturating_add(key.len()).saturating_add(value.len());
-        errors.wrong(&at, key, name_validation::qualified_name(&lower_case(key)));
+        errors.wrong(&at, key, name_validation::qualified_name(&key.to_ascii_lowercase()));
     }
     if size > ANNOTATIONS_MAX {
         errors.too_long(&at, ANNOTATIONS_MAX);

@@ -59,7 +59,7 @@ impl Duration {
     /// }
     /// ```
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        nanoseconds(text.as_bytes()).map(Self).map_err(|problem| ParseError::of(&problem, text))
+        nanoseconds(text.as_bytes()).map(Self).map_err(|problem| ParseError::new(&problem, text))
     }
 
     /// Returns the text that Go prints: hours, minutes and seconds from one second on (`2160h0m0.5s`), else one smaller
@@ -124,19 +124,13 @@ impl ParseError {
         &self.0
     }
 
-    fn of(problem: &Malformation<'_>, text: &str) -> Self {
-        let mut message = "time: ".to_owned();
-        match problem {
-            Malformation::Malformed => message.push_str("invalid duration "),
-            Malformation::NoUnit => message.push_str("missing unit in duration "),
-            Malformation::UnknownUnit(unit) => {
-                message.push_str("unknown unit ");
-                quote(unit, &mut message);
-                message.push_str(" in duration ");
-            }
-        }
-        quote(text.as_bytes(), &mut message);
-        Self(message)
+    fn new(problem: &Malformation<'_>, text: &str) -> Self {
+        let text = quoted(text.as_bytes());
+        Self(match problem {
+            Malformation::Malformed => format!("time: invalid duration {text}"),
+            Malformation::NoUnit => format!("time: missing unit in duration {text}"),
+            Malformation::UnknownUnit(unit) => format!("time: unknown unit {} in duration {text}", quoted(unit)),
+        })
     }
 }
 
@@ -241,23 +235,13 @@ fn fraction(decimals: &[u8], unit: u64) -> u64 {
 }
 
 /// Quotes a text as Go's `time` package does: bytes that are not printable ASCII become `\x` escapes.
-fn quote(text: &[u8], into: &mut String) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let hex = |digit: u8| HEX.get(usize::from(digit)).map_or('0', |digit| char::from(*digit));
-    into.push('"');
-    for byte in text.iter().copied() {
-        if (b' '..0x80).contains(&byte) {
-            if byte == b'"' || byte == b'\\' {
-                into.push('\\');
-            }
-            into.push(char::from(byte));
-        } else {
-            into.push_str("\\x");
-            into.push(hex(byte >> 4));
-            into.push(hex(byte & 0xf));
-        }
-    }
-    into.push('"');
+fn quoted(text: &[u8]) -> String {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..0x80 => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    format!("\"{}\"", text.iter().map(escaped).collect::<String>())
 }
 
 impl fmt::Display for Duration {

@@ -6,9 +6,9 @@
 
 pub mod annotations;
 pub mod authorizer;
+pub mod downward_api;
 pub mod duration;
 pub mod field;
-pub mod index;
 pub mod json;
 pub mod lookup;
 pub mod name_validation;
@@ -20,7 +20,6 @@ pub mod pod_validation;
 pub mod quantity;
 pub mod rbac;
 pub mod selector;
-pub mod strings;
 pub mod text;
 pub mod time;
 pub mod unique;

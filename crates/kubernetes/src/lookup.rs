@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::strings;
-
 /// A reference to one object of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
@@ -93,8 +91,8 @@ impl Lookup for Memo<'_> {
 /// which is cut off first. "Not found" must name the object: a kind that the API server does not serve, or a 404 for
 /// anything but the object, says nothing about the object. Users never see the text itself.
 pub fn classify(error: &str) -> Answer {
-    let message = strings::cut(error, "Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
-    let says = |texts: &[&str]| texts.iter().any(|text| strings::cut(&message, text).is_some());
+    let message = error.split_once("Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if says(&["cannot find "]) && says(&[" named '"]) {
         Ok(None)
     } else if says(&["forbidden", "not been granted access", "unauthorized", "code: 401", "code: 403"]) {

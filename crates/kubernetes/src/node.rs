@@ -3,8 +3,6 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::json;
-use crate::strings;
 
 static NULL: Value = Value::Null;
 
@@ -137,7 +135,7 @@ impl<'v> Node<'v, '_> {
     /// Requires one of the texts `known` in `key`. Reports errors at `place`.
     pub(crate) fn one_of_at(&self, key: &str, place: &FieldPath<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
-            "" => errors.required(place, &[key, " must be one of: ", &strings::joined(known, ", ")].concat()),
+            "" => errors.required(place, &format!("{key} must be one of: {}", known.join(", "))),
             _ if self.is_one_of(key, known) => {}
             value => errors.not_supported(place, value, known),
         }
@@ -210,7 +208,6 @@ impl<'v, 'p> Items<'v, 'p> {
 impl<'v, 'p> Iterator for Items<'v, 'p> {
     type Item = Node<'v, 'p>;
 
-    // Compiled once, not inlined into every loop.
     fn next(&mut self) -> Option<Self::Item> {
         let value = self.left.next()?;
         let place = self.above.item(self.key, self.index);
@@ -223,11 +220,6 @@ impl<'v, 'p> Iterator for Items<'v, 'p> {
 pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => json::shown(other),
+        other => other.to_string(),
     }
-}
-
-/// Converts ASCII letters to lower case. Other letters are invalid in names in either case.
-pub(crate) fn lower_case(text: &str) -> String {
-    text.to_ascii_lowercase()
 }

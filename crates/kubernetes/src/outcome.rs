@@ -6,7 +6,6 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 
 use crate::field::FieldError;
-use crate::index::distinct;
 use crate::lookup::Failure;
 
 /// The audit annotation with the `SidecarSet`s that a refusal names, ascending, joined by commas.
@@ -159,7 +158,7 @@ impl Refusal {
 
     /// Returns the audit annotations with the `SidecarSet`s and the code.
     fn audit(&self) -> BTreeMap<&'static str, String> {
-        let sets = distinct(self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()));
+        let sets: BTreeSet<_> = self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
         let mut annotations = BTreeMap::from([(REFUSED_BECAUSE, self.code().name().to_owned())]);
         if !sets.is_empty() {
             annotations.insert(REFUSED_BY, Vec::from_iter(sets).join(","));
@@ -170,7 +169,7 @@ impl Refusal {
 
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
-        Self(distinct([reason]))
+        Self(BTreeSet::from([reason]))
     }
 }
 

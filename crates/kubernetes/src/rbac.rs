@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::index::{distinct, index};
 use crate::name_validation::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 
 /// The maximum number of combinations. Rules with more are not expanded (ESC-3, E18).
@@ -159,7 +158,7 @@ impl<'h, 'a> Held<'h, 'a> {
     fn of(all: &'h BTreeSet<Permission<'a>>) -> Self {
         let suffixed = all.iter().filter_map(|held| Some((held.resource.strip_prefix("*/")?, held.resource)));
         let wildcards = Wildcards::of(all.iter().copied());
-        Self { all, wildcards, suffixed: index(suffixed) }
+        Self { all, wildcards, suffixed: suffixed.collect() }
     }
 
     /// Returns the held permissions that cover `wanted`, including `wanted` itself if it is held.
@@ -283,7 +282,9 @@ pub fn normalised<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Po
     for ((group, resource, _, verbs), names) in names {
         resources.entry((group, names, verbs)).or_default().push(resource);
     }
-    distinct(resources.into_iter().map(|((group, names, verbs), resources)| (group, resources, names, verbs)))
+    let rules: BTreeSet<_> =
+        resources.into_iter().map(|((group, names, verbs), resources)| (group, resources, names, verbs)).collect();
+    rules
         .into_iter()
         .map(|(group, resources, names, verbs)| {
             let list = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect::<Vec<_>>();

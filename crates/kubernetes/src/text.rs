@@ -6,7 +6,6 @@ use thiserror::Error;
 
 use crate::field::shortened;
 use crate::name_validation;
-use crate::strings;
 
 /// The maximum length of a text, and of a name that a glob matches, in bytes. A namespace, a slash and a name are
 /// shorter.
@@ -126,7 +125,7 @@ checked_text!(
     Name,
     |text| {
         check_length(text)?;
-        of_format(text, |text| strings::has(text, b'*').then_some("is a glob; write each name in full"))
+        of_format(text, |text| text.contains('*').then_some("is a glob; write each name in full"))
     }
 );
 

@@ -144,7 +144,7 @@ impl<'a> Strategy<'a> {
         let mut amount = |key: &str, default: i64| match field(key).map(Amount::try_from) {
             Some(Ok(amount)) => amount,
             Some(Err(error)) => {
-                let shown = field(key).map(json::shown).unwrap_or_default();
+                let shown = field(key).map(Value::to_string).unwrap_or_default();
                 errors.push(FieldError::invalid(path.child(key), shown, error.to_string()));
                 Amount::Number(0)
             }

@@ -3,8 +3,6 @@
 //! The grammar is that of the distribution project's `reference` package, which the API server uses:
 //! `[domain[:port]/]path[:tag][@digest]`, with Docker Hub's short names.
 
-use pillion_kubernetes::strings;
-
 /// The maximum length of the path of a repository, in bytes. For the short names of Docker Hub, `library/` counts too.
 const PATH_MAX: usize = 255;
 /// The path that a short name of Docker Hub implies.
@@ -32,8 +30,7 @@ pub fn tag(image: &str) -> Option<&str> {
         None if digest => (rest, ""),
         None => (rest, "latest"),
     };
-    let implied =
-        if domain.is_none_or(|domain| domain == HUB) && !strings::has(path, b'/') { LIBRARY.len() } else { 0 };
+    let implied = if domain.is_none_or(|domain| domain == HUB) && !path.contains('/') { LIBRARY.len() } else { 0 };
     let domain_is_path = match domain {
         None => false,
         Some(domain) if is_domain(domain) => false,

@@ -47,7 +47,7 @@ pub fn is_pair(sidecar: &Value, list: List) -> bool {
 
 /// Returns the names of the containers of a hot-upgrade pair, by the name in the `SidecarSet` (INJ-21).
 pub fn halves(name: &str) -> [String; 2] {
-    [[name, "-1"].concat(), [name, "-2"].concat()]
+    [format!("{name}-1"), format!("{name}-2")]
 }
 
 /// Returns the names of a sidecar's containers in a Pod: its own name, or those of its hot-upgrade pair.

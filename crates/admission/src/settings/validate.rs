@@ -8,7 +8,6 @@ use pillion_identity::content;
 use pillion_identity::declared::Declared;
 use pillion_identity::validation as identity;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
-use pillion_kubernetes::index::{distinct, index};
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::node::Node;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -33,7 +32,7 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
         bundled(text, &mut sets, &mut errors);
     }
     let own = settings.sidecar_sets.len();
-    let named = index(sets.iter().rev().map(|set| (set.name(), set)));
+    let named: BTreeMap<_, _> = sets.iter().rev().map(|set| (set.name(), set)).collect();
     let claims: Vec<Claims<'_>> = sets.iter().map(Claims::of).collect();
     let stored = Stored::of(settings);
     let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
@@ -198,7 +197,7 @@ fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(path, Cause::Invalid, error.to_string())),
     };
-    let mut names = distinct(sets.iter().map(|set| set.name().to_owned()));
+    let mut names: BTreeSet<_> = sets.iter().map(|set| set.name().to_owned()).collect();
     for set in bundled {
         if !names.insert(set.name().to_owned()) {
             errors.push(FieldError::duplicate(path.key(set.name()), set.name()));

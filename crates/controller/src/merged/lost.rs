@@ -52,7 +52,7 @@ pub(super) async fn told(
         .collect();
     let lost_of = |account: &str, listed: &[PolicyRule], roles: &BTreeMap<String, Vec<PolicyRule>>| {
         let rules_of = |kind: &str, name: &str| (kind == "Role").then(|| roles.get(name).cloned()).flatten();
-        lost((namespace, account), listed, &bindings, &rules_of)
+        lost((namespace, account), listed, &bindings, rules_of)
     };
     let mut roles = BTreeMap::new();
     let api: Api<Role> = Api::namespaced(client.clone(), namespace);

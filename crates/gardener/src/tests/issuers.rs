@@ -66,7 +66,9 @@ fn d7_every_accepted_issuer_is_checked_like_the_issuer() {
 fn d8_the_issuer_is_no_accepted_issuer() {
     let config = json!({"issuer": A, "acceptedIssuers": [B, A, A]});
     let error = |index: &str| {
-        ["422 acceptedIssuers[", index, "]: Invalid value: \"https://a.example.com\": acceptedIssuers cannot contains the issuer field value: https://a.example.com"].concat()
+        format!(
+            "422 acceptedIssuers[{index}]: Invalid value: \"https://a.example.com\": acceptedIssuers cannot contains the issuer field value: https://a.example.com"
+        )
     };
     assert_eq!(errors(&created(&shoot(config))), [error("1"), error("2")]);
 }
@@ -121,7 +123,7 @@ const TWICE: &str = "is the issuer, too, and kube-apiserver does not start with 
 #[test]
 fn d14_an_accepted_issuer_does_not_become_the_issuer_and_stay() {
     let old = json!({"issuer": A, "acceptedIssuers": [C, B]});
-    let error = ["422 acceptedIssuers[1]: Invalid value: \"https://b.example.com\": ", TWICE].concat();
+    let error = format!("422 acceptedIssuers[1]: Invalid value: \"https://b.example.com\": {TWICE}");
     assert_eq!(errors(&changed(old.clone(), json!({"issuer": B, "acceptedIssuers": [C, B]}))), [error]);
     // This is how to migrate back.
     assert_eq!(errors(&changed(old, json!({"issuer": B, "acceptedIssuers": [C, A]}))), nothing());
@@ -132,7 +134,7 @@ fn d14_what_was_there_before_the_policy_is_only_warned_of() {
     let config = json!({"issuer": B, "acceptedIssuers": [B]});
     let judgement = changed(config.clone(), config);
     assert_eq!(errors(&judgement), nothing());
-    assert_eq!(judgement.warnings, [["acceptedIssuers: \"https://b.example.com\" ", TWICE].concat()]);
+    assert_eq!(judgement.warnings, [format!("acceptedIssuers: \"https://b.example.com\" {TWICE}")]);
 }
 
 #[rstest]

@@ -3,7 +3,7 @@ use super::*;
 const AT: &str = "403 metadata.annotations[authentication.gardener.cloud/issuer]: Forbidden: ";
 
 fn forbidden(text: &str) -> Vec<String> {
-    vec![[AT, text].concat()]
+    vec![format!("{AT}{text}")]
 }
 
 fn plain() -> Value {

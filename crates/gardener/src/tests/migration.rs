@@ -18,7 +18,7 @@ fn old() -> Value {
 #[case::the_same_with_a_slash(shoot(json!({"issuer": "https://a.example.com/"})))]
 fn w1_a_custom_issuer_that_goes_has_to_be_accepted(#[case] new: Value) {
     let denied = judge(&new, Some(&old()), true, &denying());
-    assert_eq!(errors(&denied), [["403 acceptedIssuers: Forbidden: ", LOST].concat()]);
+    assert_eq!(errors(&denied), [format!("403 acceptedIssuers: Forbidden: {LOST}")]);
     let warned = updated(&new, &old());
     assert_eq!(errors(&warned), nothing());
     assert_eq!(warned.warnings.first().map(String::as_str), Some(LOST));

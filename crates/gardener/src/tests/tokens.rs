@@ -8,7 +8,7 @@ fn max(text: &str) -> Vec<String> {
 #[case("-1ns", "-1ns")]
 #[case("-720h", "-720h0m0s")]
 fn d1_negative(#[case] text: &str, #[case] shown: &str) {
-    let error = ["422 maxTokenExpiration: Invalid value: \"", shown, "\": can not be negative"].concat();
+    let error = format!("422 maxTokenExpiration: Invalid value: \"{shown}\": can not be negative");
     assert_eq!(max(text), [error]);
 }
 
@@ -17,7 +17,7 @@ fn d1_negative(#[case] text: &str, #[case] shown: &str) {
 #[case("12h", "12h0m0s")]
 #[case("719h59m59.999999999s", "719h59m59.999999999s")]
 fn d2_shorter_than_30_days(#[case] text: &str, #[case] shown: &str) {
-    let error = ["422 maxTokenExpiration: Forbidden: \"", shown, "\": must be at least 720h (30d)"].concat();
+    let error = format!("422 maxTokenExpiration: Forbidden: \"{shown}\": must be at least 720h (30d)");
     assert_eq!(max(text), [error]);
 }
 
@@ -25,7 +25,7 @@ fn d2_shorter_than_30_days(#[case] text: &str, #[case] shown: &str) {
 #[case("2160h0m0.000000001s", "2160h0m0.000000001s")]
 #[case("8760h", "8760h0m0s")]
 fn d3_longer_than_90_days(#[case] text: &str, #[case] shown: &str) {
-    let error = ["422 maxTokenExpiration: Forbidden: \"", shown, "\": must be at most 2160h (90d)"].concat();
+    let error = format!("422 maxTokenExpiration: Forbidden: \"{shown}\": must be at most 2160h (90d)");
     assert_eq!(max(text), [error]);
 }
 
@@ -81,7 +81,7 @@ fn d1_d2_d3_hold_for_what_was_there_before_as_in_gardener() {
 #[case("2592000", "\"2592000\": time: missing unit in duration \"2592000\"; use hours, as in 720h")]
 #[case("720H", "\"720H\": time: unknown unit \"H\" in duration \"720H\"; use hours, as in 720h")]
 fn d12_only_go_durations_are_read(#[case] text: &str, #[case] detail: &str) {
-    assert_eq!(max(text), [["422 maxTokenExpiration: Invalid value: ", detail].concat()]);
+    assert_eq!(max(text), [format!("422 maxTokenExpiration: Invalid value: {detail}")]);
 }
 
 #[test]

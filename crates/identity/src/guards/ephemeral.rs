@@ -1,5 +1,7 @@
 //! Guards running Pods against ephemeral containers (E7).
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
@@ -11,14 +13,13 @@ use crate::tokens::held::shown;
 use crate::tokens::reach::Running;
 use crate::tokens::sight;
 use pillion_kubernetes::field::ERRORS_MAX;
-use pillion_kubernetes::index::distinct;
 
 /// Judges the new ephemeral containers. None may mount the token of a sidecar, or share the processes of a container
 /// that holds one. One that the kernel lets see such a container causes a warning, as at the Pod's admission (TOK-9).
 pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
     let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
-    let known = distinct(json::items(old_object, list).iter().map(pod::name));
+    let known: BTreeSet<_> = json::items(old_object, list).iter().map(pod::name).collect();
     let running = Running::of(object, &rules.trusted_csi_drivers);
     let holders = sight::named(running.holders().iter().copied());
     let fields: Vec<&str> = sight::shared_by(object).collect();

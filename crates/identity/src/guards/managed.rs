@@ -1,16 +1,16 @@
 //! Guards merged ServiceAccounts, Roles and RoleBindings, and ServiceAccounts that are in use or called `default`
 //! (MRG-8, RUN-1).
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::Reason;
-use pillion_kubernetes::strings;
 
 use super::{Change, Objections, goes_with_its_namespace, is_exempt, name, reserved};
 use crate::names;
 use crate::rules::Rules;
-use pillion_kubernetes::index::distinct;
 
 /// Judges a change of a ServiceAccount, a Role or a RoleBinding. `users` returns the SidecarSets that name this
 /// ServiceAccount for this namespace. It is called only if the result depends on it.
@@ -18,7 +18,7 @@ pub fn judge(
     change: Change<'_>,
     rules: &Rules,
     lookup: &dyn Lookup,
-    users: &dyn Fn(&str) -> Vec<String>,
+    users: impl Fn(&str) -> Vec<String>,
 ) -> Objections {
     let mut findings = Objections::default();
     if change.operation == Operation::Create {
@@ -71,7 +71,7 @@ fn deletion(
     change: Change<'_>,
     name: &str,
     rules: &Rules,
-    users: &dyn Fn(&str) -> Vec<String>,
+    users: impl Fn(&str) -> Vec<String>,
 ) -> Option<(String, String)> {
     if name == "default" && rules.protect_default {
         let problem = format!("every Pod of namespace \"{}\" needs the ServiceAccount \"default\"", change.namespace);
@@ -88,7 +88,7 @@ fn deletion(
     for user in &users {
         names.push(user.as_str());
     }
-    let names = strings::joined(&names, "\", \"");
+    let names = names.join("\", \"");
     let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{names}\"");
     Some((problem, "name another account there first".to_owned()))
 }
@@ -97,7 +97,7 @@ fn deletion(
 /// token that does not expire.
 fn added_references(change: Change<'_>, findings: &mut Objections) {
     let list = |object| json::items(object, &["secrets"]).iter().map(|entry| json::text(entry, &["name"]));
-    let before = distinct(list(change.old_object));
+    let before: BTreeSet<_> = list(change.old_object).collect();
     for secret in list(change.object).filter(|secret| !before.contains(secret)) {
         findings.warnings.push(format!(
             "ServiceAccount \"{}\" now refers to the Secret \"{secret}\"; tokens are requested by need, references are \
@@ -176,7 +176,7 @@ mod tests {
         let operation = Operation::Create;
         let change =
             Change { kind, operation, namespace: "web", object: &object, old_object: &Value::Null, author: &author };
-        let findings = judge(change, &rules(), &Phase("unasked"), &|_| panic!("nobody's users are asked for"));
+        let findings = judge(change, &rules(), &Phase("unasked"), |_| panic!("nobody's users are asked for"));
         assert_eq!(findings.warnings, [""; 0]);
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }
@@ -283,7 +283,7 @@ mod tests {
             old_object: &old,
             author: &author,
         };
-        let findings = judge(change, &rules(), &Phase("Active"), &|_| Vec::new());
+        let findings = judge(change, &rules(), &Phase("Active"), |_| Vec::new());
         assert_eq!(findings.reasons, []);
         assert_eq!(
             findings.warnings,

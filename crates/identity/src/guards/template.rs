@@ -1,7 +1,8 @@
 //! Guards against Pod templates that name a merged ServiceAccount (E6).
 
+use std::collections::BTreeMap;
+
 use pillion_kubernetes::field::FieldPath;
-use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
@@ -29,7 +30,8 @@ const FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 /// An update that does not change the name is allowed, so that such a workload can still be scaled down.
 pub fn judge(object: &Value, old_object: &Value) -> Objections {
     let mut findings = Objections::default();
-    let before = index(pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)));
+    let before: BTreeMap<_, _> =
+        pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)).collect();
     for template in pod_specs(object) {
         let before = before.get(&template.identity);
         for field in FIELDS {

@@ -1,5 +1,7 @@
 //! The validating policy (TOK-10, E11): checks a Pod after all mutating webhooks have changed it.
 
+use std::collections::BTreeSet;
+
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
 use serde_json::Value;
@@ -13,7 +15,6 @@ use super::volumes::Volumes;
 use super::{Owners, account_of};
 use crate::decision::{Decision, Token};
 use crate::drivers::Drivers;
-use pillion_kubernetes::index::distinct;
 
 /// The remedy if a Pod differs from the result of the mutating policy.
 const UNDONE: &str = "find the webhook that took it away, or the injecting policy that did not run";
@@ -51,13 +52,12 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
 /// replaced, its volume was changed, or the Pod runs under another account.
 pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let runs_as = account_of(pod);
-    let right = distinct(
-        granted
-            .credentials()
-            .filter(|of| of.token == Token::OfSecret || runs_as == of.account)
-            .filter(|of| volumes.get(&of.volume).is_some_and(|volume| *volume == give::volume_of(of)))
-            .map(|of| of.volume.as_str()),
-    );
+    let right: BTreeSet<_> = granted
+        .credentials()
+        .filter(|of| of.token == Token::OfSecret || runs_as == of.account)
+        .filter(|of| volumes.get(&of.volume).is_some_and(|volume| *volume == give::volume_of(of)))
+        .map(|of| of.volume.as_str())
+        .collect();
     let mut reasons = Vec::new();
     for container in containers(pod) {
         let name = pod::name(container);
@@ -74,7 +74,7 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
 /// E20: returns a reason for each token volume of Pillion whose owners are all missing from the Pod. [`lacking`]
 /// reports an owner that is in the Pod but does not mount its volume.
 fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
-    let there = distinct(containers(pod).map(pod::name));
+    let there: BTreeSet<_> = containers(pod).map(pod::name).collect();
     let stray = |of: &&Credential<'_>| volumes.get(&of.volume).is_some() && of.owners.is_disjoint(&there);
     let refused = |of: &Credential<'_>| {
         let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", of.volume);

@@ -93,7 +93,7 @@ impl Giving<'_> {
         let Some(mounts) = json::list_mut(container, "volumeMounts") else { return Vec::new() };
         let wanted = mount_of(&credential.volume);
         let gives_way = |volume: &str| volume == credential.volume || self.before.is_automounted(volume);
-        let (is_there, foreign) = fit(mounts, &gives_way, &|_| wanted.clone());
+        let (is_there, foreign) = fit(mounts, gives_way, |_| wanted.clone());
         if !is_there && foreign.is_empty() {
             mounts.push(wanted);
         }
@@ -104,7 +104,7 @@ impl Giving<'_> {
     fn fit_automounted(&self, container: &mut Object) -> Vec<String> {
         let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) else { return Vec::new() };
         let gives_way = |volume: &str| self.before.is_automounted(volume) || self.before.is_adopted(volume);
-        fit(mounts, &gives_way, &mount_of).1
+        fit(mounts, gives_way, mount_of).1
     }
 
     /// Returns a reason for each volume through which an isolated owner also gets a token of the Pod's own account.
@@ -135,8 +135,8 @@ impl Giving<'_> {
 /// that volume. Returns whether there is one, and a problem for each other mount at, above or below the directory.
 fn fit(
     mounts: &mut Vec<Value>,
-    gives_way: &dyn Fn(&str) -> bool,
-    write: &dyn Fn(&str) -> Value,
+    gives_way: impl Fn(&str) -> bool,
+    write: impl Fn(&str) -> Value,
 ) -> (bool, Vec<String>) {
     let (mut is_there, mut foreign) = (false, Vec::new());
     mounts.retain_mut(|there| {

@@ -15,7 +15,6 @@ use super::volumes::{self, Volumes};
 use crate::decision::Decision;
 use crate::drivers::Drivers;
 use crate::names;
-use pillion_kubernetes::index::distinct;
 
 /// The name of a sidecar's Secret, volume or container that another container uses. It is formatted only for a message
 /// (E18).
@@ -40,7 +39,7 @@ impl fmt::Display for Reached<'_> {
 }
 
 /// Returns the volumes and Secrets with tokens of sidecars that a container uses and that `owns` does not allow.
-fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
+fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: impl Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
     let mut found = BTreeSet::new();
     for used in volumes::used_by(container) {
         if !volumes::is_called_like_ours(used) {
@@ -81,7 +80,7 @@ impl<'a> Running<'a> {
     /// Describes how a container could get the tokens of sidecars. An ephemeral container can also share the processes
     /// of a sidecar.
     pub(crate) fn reached_for(&self, container: &Value) -> Vec<String> {
-        let mut found = reaches(&self.volumes, container, &|_| false);
+        let mut found = reaches(&self.volumes, container, |_| false);
         if self.is_for_sidecars {
             let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
             found.extend(volumes::used_by(container).filter(gives).map(Reached::Volume));
@@ -109,7 +108,7 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
     for container in containers(pod) {
         let name = pod::name(container);
         used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
-        let reached = reaches(volumes, container, &|volume| granted.owns(name, volume));
+        let reached = reaches(volumes, container, |volume| granted.owns(name, volume));
         for reached in reached.iter().take(ERRORS_MAX) {
             let problem = format!("container {} {reached}, which belongs to a sidecar", shown(name));
             let remedy = "remove it; only the containers of the SidecarSet may hold its token";
@@ -175,10 +174,10 @@ pub(super) fn regained(
     (account, since): (&str, Since),
     with_ours: bool,
 ) -> Vec<Reason> {
-    let ours = distinct(granted.of_account(account).map(|of| of.volume.as_str()));
+    let ours: BTreeSet<_> = granted.of_account(account).map(|of| of.volume.as_str()).collect();
     let is_ours = |volume: &&Value| ours.contains(pod::name(volume));
     let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
-    let ever = distinct(ever);
+    let ever: BTreeSet<_> = ever.into_iter().collect();
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
         let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
@@ -189,7 +188,7 @@ pub(super) fn regained(
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
         Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
-    let owners = distinct(granted.of_account(account).flat_map(|of| of.owners.iter().copied()));
+    let owners: BTreeSet<_> = granted.of_account(account).flat_map(|of| of.owners.iter().copied()).collect();
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);

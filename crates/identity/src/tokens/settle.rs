@@ -1,8 +1,7 @@
 //! Carries out a decision on a Pod (SAP-8, TOK-1, IDP-5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
@@ -104,8 +103,8 @@ fn hide(
 ) -> Vec<String> {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let mut warnings = Vec::new();
-    let set_of =
-        index(owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))));
+    let set_of: BTreeMap<_, _> =
+        owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))).collect();
     let mut left = BTreeSet::new();
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -146,11 +145,11 @@ fn annotate(pod: &mut Value, original: &str, decision: &Decision) {
         let grants = decision.grants.iter().filter(|grant| grant.account == *account);
         let sets: Vec<&str> = grants.map(|grant| grant.sidecar_set.as_str()).collect();
         let record = json!({"original": original, "injected": account, "sidecarSets": sets});
-        texts.push((INJECTED, json::shown(&record)));
+        texts.push((INJECTED, record.to_string()));
     }
     if !decision.skipped.is_empty() {
-        let record = index(decision.skipped.iter().map(|(set, why)| (set.as_str(), why.as_str())));
-        texts.push((SKIPPED, json::shown(&json!(record))));
+        let record: BTreeMap<_, _> = decision.skipped.iter().map(|(set, why)| (set.as_str(), why.as_str())).collect();
+        texts.push((SKIPPED, json!(record).to_string()));
     }
     let metadata = pod.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
     if let Some(annotations) = metadata.filter(|_| !texts.is_empty()).and_then(|m| json::object_mut(m, "annotations")) {

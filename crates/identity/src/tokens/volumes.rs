@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, MAX_DEPTH};
 use pillion_sidecarset::pod;
 use serde_json::Value;
@@ -71,7 +70,7 @@ impl<'a> Volumes<'a> {
         let mut named = list.iter().map(|volume| (pod::name(volume), *volume));
         let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
         Self {
-            by_name: index(list.iter().rev().map(|volume| (pod::name(volume), facts(volume)))),
+            by_name: list.iter().rev().map(|volume| (pod::name(volume), facts(volume))).collect(),
             list,
             adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
         }

@@ -89,11 +89,11 @@ fn check_requests(
     let of = |container: &Value| request(container, resource);
     let (init, plain) = (additions.of(List::Init), additions.of(List::Containers));
     let before = || additions.others(pod, List::Init);
-    let Some(without) = total(before(), additions.others(pod, List::Containers), &of) else { return };
+    let Some(without) = total(before(), additions.others(pod, List::Containers), of) else { return };
     let first = init.iter().filter(|sidecar| sidecar.before).map(|sidecar| &sidecar.container);
     let last = init.iter().filter(|sidecar| !sidecar.before).map(|sidecar| &sidecar.container);
     let all = additions.others(pod, List::Containers).chain(plain.iter().map(|sidecar| &sidecar.container));
-    let Some(with) = total(first.chain(before()).chain(last), all, &of) else { return };
+    let Some(with) = total(first.chain(before()).chain(last), all, of) else { return };
     if with <= *bound || without > *bound {
         return;
     }
@@ -128,7 +128,7 @@ fn request(container: &Value, resource: &str) -> Option<Quantity> {
 fn total<'v>(
     init: impl Iterator<Item = &'v Value>,
     containers: impl Iterator<Item = &'v Value>,
-    request: &dyn Fn(&Value) -> Option<Quantity>,
+    request: impl Fn(&Value) -> Option<Quantity>,
 ) -> Option<Quantity> {
     let (mut native, mut starting) = (Quantity::default(), Quantity::default());
     for container in init {

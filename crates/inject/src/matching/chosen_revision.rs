@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use pillion_identity::declared;
 use pillion_kubernetes::field::{FieldPath, joined};
-use pillion_kubernetes::index::distinct;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
@@ -150,7 +149,7 @@ impl<'a> There<'a> {
             List::Init => (&self.init_containers, self.pod.init_containers()),
             List::Containers => (&self.containers, self.pod.containers()),
         };
-        names.get_or_init(|| distinct(containers.iter().map(pod::name)))
+        names.get_or_init(|| containers.iter().map(pod::name).collect())
     }
 }
 

@@ -149,13 +149,8 @@ impl FieldError {
 }
 
 fn supported_values(supported: &[&str]) -> String {
-    let mut text = String::from("supported values: ");
-    for (index, value) in supported.iter().enumerate() {
-        text.push_str(if index == 0 { "\"" } else { ", \"" });
-        text.push_str(value);
-        text.push('"');
-    }
-    text
+    let quoted: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
+    format!("supported values: {}", quoted.join(", "))
 }
 
 impl fmt::Display for FieldError {
@@ -178,14 +173,7 @@ impl std::error::Error for FieldError {}
 
 /// Joins errors into one line.
 pub fn joined(errors: &[FieldError]) -> String {
-    let mut text = String::new();
-    for error in errors {
-        if !text.is_empty() {
-            text.push_str(", ");
-        }
-        text.push_str(&error.to_string());
-    }
-    text
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -14,18 +14,9 @@ pub use pillion_json::{Bounded, Budget, Object, ParseError, Part, Partial, Parti
 /// The maximum depth of a recursive walk over JSON. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// Returns the JSON of a value: compact, keys sorted, numbers as written.
-pub fn shown(value: &Value) -> String {
-    // `Display` has extra code for each format option. Serializing a value cannot fail.
-    serde_json::to_string(value).unwrap_or_default()
-}
-
 /// Creates an object with these entries.
 pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    let mut object = Object::new();
-    // Inserts the entries one by one, as `index` does.
-    object.extend(entries.map(|(key, value)| (key.to_owned(), value)));
-    object.into()
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Returns the value at `path`, a list of object keys.

@@ -81,7 +81,7 @@ fn name_or_its_beginning(name: &str) -> Option<&'static str> {
     match name.len().checked_sub(2) {
         Some(kept) if name.ends_with('-') => {
             let kept = name.get(..kept).unwrap_or("-");
-            name_validation::dns_subdomain(&[kept, "a"].concat())
+            name_validation::dns_subdomain(&format!("{kept}a"))
         }
         _ => name_validation::dns_subdomain(name),
     }

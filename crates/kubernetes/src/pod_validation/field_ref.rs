@@ -1,10 +1,10 @@
 //! References to Pod fields and container resources, in environment variables and in files.
 
+use crate::downward_api;
 use crate::field::{FieldError, FieldErrors};
 use crate::name_validation;
-use crate::node::{Node, lower_case, shown};
+use crate::node::{Node, shown};
 use crate::quantity::Quantity;
-use crate::strings;
 
 /// The resources that a reference may name.
 const RESOURCES: [&str; 6] = [
@@ -27,13 +27,13 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
     }
     let (version, field_path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version != "v1" {
-        reference.invalid("fieldPath", &["apiVersion \"", version, "\" is not known; use v1"].concat(), errors);
+        reference.invalid("fieldPath", &format!("apiVersion \"{version}\" is not known; use v1"), errors);
         return;
     }
-    match strings::subscript(field_path) {
+    match downward_api::subscript(field_path) {
         None => reference.known("fieldPath", allowed, errors),
         Some(("metadata.annotations", key)) => {
-            errors.wrong(&reference.place, key, name_validation::qualified_name(&lower_case(key)));
+            errors.wrong(&reference.place, key, name_validation::qualified_name(&key.to_ascii_lowercase()));
         }
         Some(("metadata.labels", key)) => errors.wrong(&reference.place, key, name_validation::qualified_name(key)),
         Some(_) => {
@@ -58,7 +58,7 @@ pub(super) fn check_resource(reference: &Node<'_, '_>, in_volume: bool, errors: 
     let Some(divisor) = reference.raw("divisor") else { return };
     let wrong = match Quantity::from_json(divisor) {
         Ok(divisor) if divisor.is_zero() || divisors.contains(&divisor.to_string().as_str()) => return,
-        Ok(_) => ["must be one of: ", &strings::joined(divisors, ", ")].concat(),
+        Ok(_) => format!("must be one of: {}", divisors.join(", ")),
         Err(error) => error.to_string(),
     };
     errors.invalid(&reference.at("divisor"), shown(divisor), &wrong);

@@ -1,13 +1,12 @@
 //! Volume mounts and block devices of containers, checked against the volumes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::paths;
 use super::volumes::Volumes;
 use crate::field::{FieldError, FieldErrors, FieldPath};
-use crate::index::{distinct, index};
 use crate::json;
 use crate::node::Node;
 use crate::unique;
@@ -28,7 +27,7 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
 
 /// Returns the path at which each volume in a list is used. If a volume is used twice, the last path counts.
 fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
-    index(items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))))
+    items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))).collect()
 }
 
 fn check_mounts(
@@ -37,7 +36,7 @@ fn check_mounts(
     devices: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
-    let device_paths = distinct(devices.values().copied());
+    let device_paths: BTreeSet<_> = devices.values().copied().collect();
     // Kubernetes reports errors of these three fields at the list, not at the item.
     let list = container.at("volumeMounts");
     let first = unique::are_first(container.list("volumeMounts").iter().map(|mount| json::text(mount, &["mountPath"])));
@@ -118,7 +117,7 @@ fn check_devices(
     mounts: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mount_paths = distinct(mounts.values().copied());
+    let mount_paths: BTreeSet<_> = mounts.values().copied().collect();
     let devices = container.list("volumeDevices");
     let texts = |key| devices.iter().map(move |device| json::text(device, &[key]));
     let first = unique::are_first(texts("name")).into_iter().zip(unique::are_first(texts("devicePath")));

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::{Items, Node};
-use crate::strings;
 use crate::unique;
 
 const PORT_MAX: i64 = 65535;
@@ -75,7 +74,7 @@ fn port_name(name: &str) -> Option<&'static str> {
         Some("must contain only lower case letters, digits and hyphens")
     } else if !bytes.iter().any(u8::is_ascii_lowercase) {
         Some("must contain at least one letter (a-z)")
-    } else if strings::cut(name, "--").is_some() {
+    } else if name.contains("--") {
         Some("must not contain consecutive hyphens")
     } else if name.starts_with('-') || name.ends_with('-') {
         Some("must not begin or end with a hyphen")

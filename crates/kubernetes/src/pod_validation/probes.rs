@@ -3,7 +3,6 @@
 use super::ports;
 use crate::field::{FieldError, FieldErrors};
 use crate::node::Node;
-use crate::strings;
 
 /// The grace period of the synthetic Pod, in seconds.
 const GRACE: i64 = 30;
@@ -58,7 +57,7 @@ fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<Field
         }
     }
     if !given {
-        errors.required(&handler.place, &["must specify one of: ", &strings::joined(actions, ", ")].concat());
+        errors.required(&handler.place, &format!("must specify one of: {}", actions.join(", ")));
     }
 }
 

@@ -8,7 +8,6 @@ use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::name_validation;
 use crate::node::{Node, shown};
 use crate::quantity::Quantity;
-use crate::strings;
 
 const HUGEPAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
@@ -68,7 +67,7 @@ fn wrong_name(name: &str) -> Option<&'static str> {
     if let Some(wrong) = name_validation::qualified_name(name) {
         return Some(wrong);
     }
-    if !strings::has(name, b'/') {
+    if !name.contains('/') {
         let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name);
         return (!standard).then_some(
             "must be cpu, memory, ephemeral-storage, hugepages-<size>, or a fully qualified name such as example.com/name",
@@ -84,14 +83,14 @@ fn is_hugepages(name: &str) -> bool {
 
 /// Whether Kubernetes itself defines the resource.
 fn is_native(name: &str) -> bool {
-    !strings::has(name, b'/') || strings::cut(name, "kubernetes.io/").is_some()
+    !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// Whether a third party defines the resource.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with(REQUESTS)
-        && name_validation::qualified_name(&[REQUESTS, name].concat()).is_none()
+        && name_validation::qualified_name(&format!("{REQUESTS}{name}")).is_none()
 }
 
 /// Whether amounts of the resource are whole numbers.
@@ -124,7 +123,7 @@ fn check_request(
 ) {
     let Some(limit) = limit else {
         if !may_overcommit(name) {
-            let detail = [name, " cannot be overcommitted; set a limit that equals the request"].concat();
+            let detail = format!("{name} cannot be overcommitted; set a limit that equals the request");
             errors.required(&resources.at("limits"), &detail);
         }
         return;
@@ -136,7 +135,7 @@ fn check_request(
     } else {
         return;
     };
-    let detail = [wrong, name, " limit of ", &limit.to_string()].concat();
+    let detail = format!("{wrong}{name} limit of {limit}");
     errors.invalid(&resources.at("requests"), request.to_string(), &detail);
 }
 

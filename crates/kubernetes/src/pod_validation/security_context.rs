@@ -7,7 +7,6 @@ use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::json;
 use crate::name_validation;
 use crate::node::Node;
-use crate::strings;
 
 const ID_MAX: i64 = i32::MAX as i64;
 /// The maximum length of a profile path, in bytes.
@@ -113,7 +112,7 @@ fn wrong_user_name(name: &str) -> Option<&'static str> {
         Some((domain, user)) => (Some(domain), user),
         None => (None, name),
     };
-    if strings::has(user, b'\\') {
+    if user.contains('\\') {
         Some("must not contain more than one backslash")
     } else if domain.is_some_and(|domain| domain.len() > DOMAIN_MAX) {
         Some("the domain must be shorter than 256 bytes")

@@ -14,8 +14,6 @@ use std::cmp::Ordering;
 use magnitude::Magnitude;
 use serde_json::Value;
 
-use crate::strings;
-
 /// The maximum number of digits of a quantity, and the largest power of ten that may multiply it. Both also apply to
 /// the text that Kubernetes stores.
 pub(crate) const MAX_DIGITS: usize = 4_096;
@@ -123,8 +121,8 @@ impl Quantity {
                 Self::parse(text.trim_matches(|c: char| c == ' ' || (c.is_whitespace() && !c.is_ascii())))
             }
             // serde_json writes every exponent with a sign; users omit the plus.
-            Value::Number(number) => match strings::cut(number.as_str(), "e+") {
-                Some((digits, exponent)) => Self::parse(&[digits, "e", exponent].concat()),
+            Value::Number(number) => match number.as_str().split_once("e+") {
+                Some((digits, exponent)) => Self::parse(&format!("{digits}e{exponent}")),
                 None => Self::parse(number.as_str()),
             },
             Value::Bool(_) => Err(QuantityError::Type("a boolean")),

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::index::index;
 use crate::rbac::{Atom, Permission, Wildcards};
 
 /// An index of denied permissions. A SidecarSet may ask for as many permissions as the list has entries, and comparing
@@ -70,7 +69,7 @@ impl<'a> Denied<'a> {
 
     fn index(&self, shape: Shape) -> BTreeMap<Key<'a>, usize> {
         let entries = self.list.iter().enumerate().rev();
-        index(entries.filter_map(|(place, entry)| Some((shape.key(entry.as_permission())?, place))))
+        entries.filter_map(|(place, entry)| Some((shape.key(entry.as_permission())?, place))).collect()
     }
 }
 

@@ -136,11 +136,7 @@ impl<'a> Selector<'a> {
     /// and the reference refuses the Pod. For a namespace selector use [`Selector::parse_or_nothing`].
     pub fn parse(value: &'a Value) -> Result<Self, Vec<FieldError>> {
         let Some(fields) = value.as_object() else {
-            return Err(vec![FieldError::invalid(
-                FieldPath::default(),
-                json::shown(value),
-                "must be a label selector",
-            )]);
+            return Err(vec![FieldError::invalid(FieldPath::default(), value.to_string(), "must be a label selector")]);
         };
         let mut errors = Vec::new();
         let selector = Self::requirements_of(value, &mut errors);
@@ -148,7 +144,7 @@ impl<'a> Selector<'a> {
             [("matchLabels", Value::is_object as fn(&Value) -> bool), ("matchExpressions", Value::is_array)]
         {
             if fields.get(field).is_some_and(|value| !value.is_null() && !is_shaped(value)) {
-                errors.push(FieldError::invalid(FieldPath::new(field), json::shown(value), "has the wrong type"));
+                errors.push(FieldError::invalid(FieldPath::new(field), value.to_string(), "has the wrong type"));
             }
         }
         if errors.is_empty() { Ok(selector) } else { Err(errors) }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_identity::audience::AudienceToken;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
-use pillion_kubernetes::strings;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::hash;
 use serde_json::{Map, Value, json};
@@ -207,7 +206,7 @@ impl Stated<'_> {
             keys.sort_unstable();
             parts.extend(keys.into_iter().flat_map(|key| [key, text(key)]));
         }
-        hash::sha256(strings::joined(&parts, "\n").as_bytes())
+        hash::sha256(parts.join("\n").as_bytes())
     }
 }
 

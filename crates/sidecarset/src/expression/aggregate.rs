@@ -117,7 +117,7 @@ impl<'a> Amounts<'a> {
     /// Returns the error for an amount that cannot be used.
     fn error(&self, section: Section, slot: Slot, error: &QuantityError) -> FieldError {
         let shown = written(self.container, section, slot)
-            .map(|value| value.as_str().map_or_else(|| json::shown(value), str::to_owned));
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let path = FieldPath::new("containers");
         let container = path.key(json::text(self.container, &["name"]));
         let path = container.child("resources");

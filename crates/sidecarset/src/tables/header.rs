@@ -2,7 +2,6 @@
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
-use pillion_kubernetes::strings;
 use serde_json::Value;
 
 /// Checks that the text at `key` is one of `supported`.
@@ -10,10 +9,10 @@ pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors:
     let path = FieldPath::new(key);
     match json::at(object, &[key]) {
         None | Some(Value::Null) => {
-            errors.push(FieldError::required(path, format!("must be {}", strings::joined(supported, " or "))));
+            errors.push(FieldError::required(path, format!("must be {}", supported.join(" or "))));
         }
         Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
         Some(Value::String(text)) => errors.push(FieldError::not_supported(path, text, supported)),
-        Some(other) => errors.push(FieldError::not_supported(path, json::shown(other), supported)),
+        Some(other) => errors.push(FieldError::not_supported(path, other.to_string(), supported)),
     }
 }

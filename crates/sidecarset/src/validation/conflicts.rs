@@ -120,7 +120,7 @@ impl Use<'_> {
     fn problem(&self, name: &str, other: &Use<'_>, set: &SidecarSet) -> String {
         let is_half = |user: &Use<'_>| user.is_made && user.written != name;
         let (own, which) = if is_half(self) {
-            (["HotUpgrade makes \"", name, "\" of it, and "].concat(), "that")
+            (format!("HotUpgrade makes \"{name}\" of it, and "), "that")
         } else {
             (String::new(), "this")
         };
@@ -128,7 +128,7 @@ impl Use<'_> {
         // An update cannot rename a container (VAL-30).
         let remedy =
             if self.list == other.list { made::REMEDY } else { "rename the init container or change a selector" };
-        let wrong = [has, " ", other.list.noun(), " of ", which, " name", by, " for the same Pods; ", remedy].concat();
+        let wrong = format!("{has} {} of {which} name{by} for the same Pods; {remedy}", other.list.noun());
         own + &about(set, &wrong)
     }
 }
@@ -303,7 +303,7 @@ pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
 }
 
 fn about(other: &SidecarSet, wrong: &str) -> String {
-    ["SidecarSet \"", other.name(), "\" ", wrong].concat()
+    format!("SidecarSet \"{}\" {wrong}", other.name())
 }
 
 /// Whether two definitions of a volume are the same, whatever their order of keys, explicit zero values, and units.

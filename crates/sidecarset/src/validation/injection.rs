@@ -150,8 +150,8 @@ fn check_contents(found: &ControllerRevision, selection: RequestedRevision<'_>, 
             Err(errors) => joined(&errors),
         }
     } else {
-        ["its $patch is \"", patch, "\""].concat()
+        format!("its $patch is \"{patch}\"")
     };
-    let wrong = ["the ControllerRevision cannot be used: ", &problem].concat();
+    let wrong = format!("the ControllerRevision cannot be used: {problem}");
     findings.invalid.invalid(&place(selection), selection.value(), &wrong);
 }

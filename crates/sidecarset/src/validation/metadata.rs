@@ -6,7 +6,6 @@ use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector;
-use pillion_kubernetes::strings;
 
 /// The error of a `SidecarSet` without a name.
 pub(super) const NO_NAME: &str = "a SidecarSet needs a name";
@@ -54,7 +53,7 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for owner in metadata.items("ownerReferences") {
         let api_version = owner.text("apiVersion");
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
-        if version.is_empty() || strings::has(version, b'/') {
+        if version.is_empty() || version.contains('/') {
             owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {

@@ -1,9 +1,9 @@
 //! Validation of `transferEnv[].sourceContainerNameFrom` (VAL-9, DIFF-16, DIFF-17).
 
+use pillion_kubernetes::downward_api;
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::node::Node;
-use pillion_kubernetes::strings;
 
 /// Checks the sources of transferred variables.
 ///
@@ -30,10 +30,10 @@ fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     } else if field.is_empty() {
         errors.required(&reference.at("fieldPath"), "name a label or an annotation of the Pod");
     } else if version != "v1" {
-        let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
+        let detail = format!("apiVersion must be v1, not \"{version}\"");
         reference.invalid("fieldPath", &detail, errors);
     } else if field != "metadata.name" {
-        let wrong = match strings::subscript(field) {
+        let wrong = match downward_api::subscript(field) {
             Some(("metadata.labels", key)) => name_validation::qualified_name(key),
             Some(("metadata.annotations", key)) => name_validation::qualified_name(&key.to_ascii_lowercase()),
             _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']"),

@@ -23,7 +23,7 @@ pub fn check(set: &SidecarSet, old: &SidecarSet, errors: &mut Vec<FieldError>) {
         let was = json::text(before, &["upgradeStrategy", "upgradeType"]);
         let strategy = container.part("upgradeStrategy");
         if !was.is_empty() && was != strategy.text("upgradeType") {
-            strategy.invalid("upgradeType", &["is immutable; it was ", was].concat(), errors);
+            strategy.invalid("upgradeType", &format!("is immutable; it was {was}"), errors);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::node::{Node, shown};
 use pillion_kubernetes::selector;
-use pillion_kubernetes::strings;
 use serde_json::Value;
 
 use crate::sidecar_set::SidecarSet;
@@ -36,8 +35,8 @@ pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<
         let (key, value) = (term.text("key"), term.text("value"));
         if key.is_empty() {
             errors.required(&term.at("key"), NO_KEY);
-        } else if !seen.insert([key, ":", value].concat()) {
-            errors.duplicate(&term.place, &[key, "=", value].concat());
+        } else if !seen.insert(format!("{key}:{value}")) {
+            errors.duplicate(&term.place, &format!("{key}={value}"));
         }
     }
 }
@@ -47,7 +46,7 @@ const NO_KEY: &str = "name a label key";
 /// Checks for a non-negative integer or a percentage. Percentages above 100% are valid.
 fn wrong_amount(value: &Value) -> Option<&'static str> {
     match value {
-        Value::String(text) if strings::is_percent(text) => None,
+        Value::String(text) if is_percent(text) => None,
         Value::String(_) => Some("must be a number of Pods, or a percentage such as '10%'"),
         other if other.as_i64().is_some_and(|number| number < 0) => Some("must not be negative"),
         _ => None,
@@ -69,4 +68,9 @@ fn check_priority(priority: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             errors.required(&term.at("orderedKey"), NO_KEY);
         }
     }
+}
+
+/// Whether the text is a percentage: digits and `%`.
+fn is_percent(text: &str) -> bool {
+    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -16,7 +16,7 @@ pub fn unknown_fields(object: &Value, version: Version, others: &[&str]) -> Vec<
     let unknown = unknown.iter().filter(|unknown| !is_known(unknown));
     unknown
         .map(|unknown| {
-            let message = ["unknown field; ", consequence(&unknown.path)].concat();
+            let message = format!("unknown field; {}", consequence(&unknown.path));
             Warning::new(Rule::UnknownField, unknown.path.as_str(), message, remedy(unknown, version, others))
         })
         .collect()

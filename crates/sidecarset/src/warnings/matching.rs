@@ -19,7 +19,7 @@ pub(super) fn check(written: &Written<'_>, found: &mut Vec<Warning>) {
         found.push(Warning::new(Rule::Paused, path, message, "set it to false to inject"));
     }
     let mut contradicting = |path, nothing| {
-        let message = ["the requirements contradict each other: no ", nothing, " can be selected"].concat();
+        let message = format!("the requirements contradict each other: no {nothing} can be selected");
         found.push(Warning::new(Rule::Contradiction, path, message, "all of them have to hold at once; remove one"));
     };
     if selector(object, "selector").is_some_and(|selector| !overlap(&selector, &selector)) {

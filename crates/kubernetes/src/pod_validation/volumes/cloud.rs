@@ -39,7 +39,7 @@ pub(super) fn check_azure_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldErro
     };
     let uri = source.text("diskURI");
     if !uri.starts_with(prefix) {
-        let detail = ["a disk of this kind has a URI that begins with ", prefix].concat();
+        let detail = format!("a disk of this kind has a URI that begins with {prefix}");
         errors.add(|| FieldError::new(source.at("diskURI"), Cause::NotSupported, detail).showing(uri));
     }
 }

@@ -6,8 +6,7 @@ use super::{check_secret_ref, require_all};
 use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::name_validation;
-use crate::node::{Node, lower_case};
-use crate::strings;
+use crate::node::Node;
 
 /// The maximum length of the tenant of a Quobyte volume, in bytes.
 const TENANT_MAX: usize = 64;
@@ -28,7 +27,7 @@ pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         }
         _ => {}
     }
-    if strings::has(name, b'/') {
+    if name.contains('/') {
         source.invalid("datasetName", "must not contain '/'", errors);
     }
 }
@@ -57,7 +56,7 @@ fn is_host_and_port(pair: &str) -> bool {
             _ => return false,
         },
     };
-    !outside.contains([':', '[', ']']) && !strings::has(inside, b'[') && !port.contains(['[', ']'])
+    !outside.contains([':', '[', ']']) && !inside.contains('[') && !port.contains(['[', ']'])
 }
 
 /// Checks `flexVolume`. Options in Kubernetes' own namespaces are reserved.
@@ -65,7 +64,7 @@ pub(super) fn check_flex_volume(source: &Node<'_, '_>, errors: &mut Vec<FieldErr
     source.require("driver", errors);
     for (key, _) in json::string_map(source.value, &["options"]) {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
-        let namespace = [".", &lower_case(namespace)].concat();
+        let namespace = format!(".{}", namespace.to_ascii_lowercase());
         if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
             let detail = "the namespaces kubernetes.io and k8s.io are reserved; rename the option";
             errors.invalid(&source.at("options").key(key), key, detail);

@@ -16,7 +16,7 @@ use super::images::PULL_POLICIES;
 use super::paths;
 use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::name_validation;
-use crate::node::{Items, Node, lower_case};
+use crate::node::{Items, Node};
 use crate::quantity::Quantity;
 
 /// The name of the synthetic Pod. The claim of an ephemeral volume is named `<Pod>-<volume>`.
@@ -123,7 +123,7 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut
 
 /// Returns the name of the claim that Kubernetes creates for an ephemeral volume.
 fn claim_name(volume: &Node<'_, '_>) -> String {
-    [POD, "-", volume.text("name")].concat()
+    format!("{POD}-{}", volume.text("name"))
 }
 
 fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -171,7 +171,7 @@ fn check_csi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         if driver.len() > DRIVER_MAX {
             errors.too_long(&at, DRIVER_MAX);
         }
-        errors.wrong(&at, driver, name_validation::dns_subdomain(&lower_case(driver)));
+        errors.wrong(&at, driver, name_validation::dns_subdomain(&driver.to_ascii_lowercase()));
     }
     if let Some(secret) = &source.get("nodePublishSecretRef")
         && secret.require("name", errors)

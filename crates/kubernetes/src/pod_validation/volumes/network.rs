@@ -3,7 +3,6 @@
 use super::require_all;
 use crate::field::{FieldError, FieldErrors};
 use crate::node::Node;
-use crate::strings;
 
 /// The maximum length of `<volume>:<portal>` for an iSCSI volume with its own initiator, in bytes.
 const ISCSI_INTERFACE_MAX: usize = 64;
@@ -82,7 +81,7 @@ fn is_iscsi_name(name: &str) -> bool {
     if name.starts_with("iqn") {
         // Any text may precede the qualified name, as long as the whole begins with "iqn".
         let mut left = name;
-        while let Some((_, rest)) = strings::cut(left, "iqn.") {
+        while let Some((_, rest)) = left.split_once("iqn.") {
             if is_qualified(rest) {
                 return true;
             }

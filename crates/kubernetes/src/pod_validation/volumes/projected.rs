@@ -9,7 +9,6 @@ use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::name_validation;
 use crate::node::Node;
 use crate::selector;
-use crate::strings;
 
 /// The minimum and maximum lifetime of a token, in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
@@ -97,7 +96,7 @@ fn wrong_bundle_name(name: &str) -> Option<&'static str> {
     match name.rsplit_once(':') {
         // Kubernetes replaces slashes in the signer's part by colons and then does not find the prefix.
         Some(("", _)) => Some("must not begin with ':'"),
-        Some((signer, _)) if strings::has(signer, b'/') => Some("must not contain '/'; write ':' for it"),
+        Some((signer, _)) if signer.contains('/') => Some("must not contain '/'; write ':' for it"),
         Some((_, own)) => name_validation::dns_subdomain(own),
         None => name_validation::dns_subdomain(name),
     }
@@ -112,7 +111,7 @@ fn wrong_signer_name(name: &str) -> Option<&'static str> {
         + name_validation::DNS_LABEL_MAX;
     let well_formed = name.len() <= NAME_MAX
         && name.split_once('/').is_some_and(|(domain, path)| {
-            strings::has(domain, b'.')
+            domain.contains('.')
                 && domain.len() <= name_validation::DNS_SUBDOMAIN_MAX
                 && domain.split('.').all(|label| name_validation::dns_label(label).is_none())
                 && path.split('.').all(|label| name_validation::dns_subdomain(label).is_none())

@@ -1,6 +1,5 @@
 //! Tokens for audiences other than the API server (AUD-3 to AUD-8).
 
-use pillion_kubernetes::strings;
 use pillion_sidecarset::hash;
 
 use super::*;
@@ -179,7 +178,7 @@ fn tok5_secrets_of_earlier_versions_stay_valid() {
     assert_eq!(annotations.as_object().unwrap().len(), 5, "{annotations}");
     let parts = [ACCOUNT_UID, EXPIRES, RENEW_AFTER].map(|key| annotations[key].as_str().unwrap());
     let lines = [&["secret-1", "logs"][..], &parts, &["dG9rZW4="]].concat();
-    assert_eq!(annotations[CHECKSUM], hash::sha256(strings::joined(&lines, "\n").as_bytes()));
+    assert_eq!(annotations[CHECKSUM], hash::sha256(lines.join("\n").as_bytes()));
     // Nobody mounts other keys of such a Secret, and nobody reads a list there.
     object["data"]["other"] = json!("b3RoZXI=");
     object["metadata"]["annotations"][AUDIENCES] = json!(audiences::stated(&list()));

@@ -41,7 +41,7 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
             };
             known.iter().find(is_it).and_then(|role| rbac::of_role(role).ok())
         };
-        for lost in lost((namespace, &account), &listed, &known, &rules_of) {
+        for lost in lost((namespace, &account), &listed, &known, rules_of) {
             // The permissions of a role outside the files are unknown.
             if lost.atoms.is_some() {
                 let message = format!(

@@ -17,7 +17,7 @@ pub(super) fn of_servers(settings: &[Judged<'_>]) -> Vec<Finding> {
     let mut servers: BTreeMap<&str, Vec<(&Judged<'_>, usize)>> = BTreeMap::new();
     let mut alone = Vec::new();
     for judged in settings {
-        let bytes = json::shown(judged.spot.raw).len();
+        let bytes = judged.spot.raw.to_string().len();
         if judged.spot.base.is_empty() {
             alone.push(vec![(judged, bytes)]);
         } else {
