@@ -1,6 +1,5 @@
 //! Creates authorities, and server certificates signed by them.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use rcgen::{
@@ -66,10 +65,8 @@ pub(crate) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     // If two authorities had the same name, clients would try the wrong one first.
-    let mut name = "pillion authority ".to_owned();
-    for byte in params.key_identifier(&key).iter().take(8) {
-        let _ = write!(name, "{byte:02x}");
-    }
+    let id = params.key_identifier(&key);
+    let name = format!("pillion authority {}", hex::encode(id.get(..8).unwrap_or(&id)));
     params.distinguished_name.push(DnType::CommonName, name);
     let certificate = params.self_signed(&key)?.into();
     Ok(Pair { certificate, key: PrivateKey::from(PrivateKeyDer::Pkcs8(key.serialize_der().into())) })

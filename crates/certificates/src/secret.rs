@@ -152,18 +152,13 @@ pub(crate) fn new(namespace: &str, name: &str) -> Secret {
 fn times(annotation: &str) -> BTreeMap<Id, Time> {
     let entry = |entry: &str| {
         let (id, time) = entry.trim().split_once('=')?;
-        Some((id_of(id)?, Time(time.parse().ok()?)))
+        Some((parse_id(id)?, Time(time.parse().ok()?)))
     };
     annotation.split(',').filter_map(entry).collect()
 }
 
-fn id_of(text: &str) -> Option<Id> {
+fn parse_id(text: &str) -> Option<Id> {
     let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut bytes).ok()?;
     Some(Id(bytes))
 }

@@ -4,8 +4,6 @@
 //! leader, and API servers that drop the conditions of SidecarSets. The controllers `sidecarset-rollout` and `bundle`
 //! read it, so running and new Pods get the same version.
 
-use std::fmt::Write as _;
-
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
@@ -93,11 +91,7 @@ pub fn digest(resource: &SidecarSet) -> String {
         ("spec", resource.spec(&[]).cloned().unwrap_or_default()),
     ]);
     let digest = Sha256::digest(pillion_json::go::to_string_sorted(&content).as_bytes());
-    digest.iter().take(DIGEST).fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(digest.get(..DIGEST).unwrap_or(&digest))
 }
 
 /// Returns the revisions of the SidecarSet `resource`, the newest last (REV-1, REV-5).
