@@ -4,9 +4,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -176,14 +176,14 @@ impl Metrics {
 
     /// Registers metrics of one controller.
     pub fn register<T>(&self, metrics: impl FnOnce(&mut Registry) -> T) -> T {
-        metrics(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+        metrics(&mut self.registry.lock())
     }
 
     /// Returns all metrics as text (`OpenMetrics` 1.0).
     pub fn encoded(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = encode(&mut text, &self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = encode(&mut text, &self.registry.lock());
         text
     }
 }

@@ -1,6 +1,8 @@
 //! Whether a process of the controllers is ready.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::store::{Report, Store};
 
@@ -12,12 +14,12 @@ pub struct Readiness(Arc<RwLock<Option<Arc<Store>>>>);
 impl Readiness {
     /// Records that the process works from now on, with this view of the cluster.
     pub fn works(&self, store: Arc<Store>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(store);
+        *self.0.write() = Some(store);
     }
 
     /// Returns the reasons why the process is not ready, and remarks.
     pub fn report(&self) -> Report {
-        let store = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let store = self.0.read().clone();
         store.map(|store| store.report()).unwrap_or_default()
     }
 }

@@ -2,8 +2,9 @@
 //! keeps a bundle, those of the bundle.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 use pillion_plan::demand::Prepared;
@@ -145,7 +146,7 @@ pub struct Cached(Mutex<Option<(Sources, Arc<Sets>)>>);
 impl Cached {
     /// Returns the SidecarSets of these sources. `resources` returns the custom resources.
     pub fn get(&self, sources: Sources, resources: impl FnOnce() -> Vec<Arc<SidecarSetObject>>) -> Arc<Sets> {
-        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.0.lock();
         if let Some((_, sets)) = read.as_ref().filter(|(before, _)| sources.are(before)) {
             return Arc::clone(sets);
         }

@@ -1,8 +1,9 @@
 //! Which changes wake a controller: each controller names the facets of the objects that concern it. Nothing else wakes
 //! it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -66,7 +67,7 @@ impl<K: Send + 'static> Wakes<K> {
     pub fn follow<T: Send + Sync + 'static>(&self, mut value: watch::Receiver<T>) {
         value.mark_unchanged();
         let queue = self.queue.downgrade();
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner).spawn(async move {
+        self.followers.lock().spawn(async move {
             while value.changed().await.is_ok() {
                 let Some(queue) = queue.upgrade() else { return };
                 wake(&queue, Keys::All);

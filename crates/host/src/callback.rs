@@ -125,8 +125,9 @@ fn refusal(
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -281,11 +282,11 @@ mod tests {
     fn what_a_policy_logs_is_passed_on() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&lines);
-        let log: Box<Log> = Box::new(move |line| seen.lock().unwrap().push((line.level, line.message)));
+        let log: Box<Log> = Box::new(move |line| seen.lock().push((line.level, line.message)));
         let host = Host { cluster: &NoCluster, grants: &Grants::default(), log: Some(log.as_ref()) };
         let payload = br#"{"level": "info", "message": "hello"}"#;
         assert_eq!(host.answer("kubewarden", "tracing", "log", payload).unwrap(), b"");
         assert_eq!(host.answer("kubewarden", "tracing", "log", b"hello").unwrap(), b"", "no line, no failure");
-        assert_eq!(*lines.lock().unwrap(), [(LogLevel::Info, "hello".to_owned())]);
+        assert_eq!(*lines.lock(), [(LogLevel::Info, "hello".to_owned())]);
     }
 }

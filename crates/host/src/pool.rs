@@ -5,8 +5,9 @@
 //! store, so nothing of a request is left for the next one.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use wapc::{ModuleState, WebAssemblyEngineProvider};
 use wasmtime_provider::{EpochDeadlines, WasmtimeEngineProvider, WasmtimeEngineProviderPre};
 
@@ -43,7 +44,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<WasmtimeEngineProvider>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
+use parking_lot::Mutex;
 use tracing::Level;
 
 use crate::outside::Outside;
@@ -49,14 +50,14 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn lines(&self) -> Vec<String> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).lines().map(|line| format!("mdBook: {}", line.trim())).collect()
     }
 }
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Method, Request};
 use kube::client::{Body, ClientBuilder};
 use kube::core::Status;
 use kube::{Client, Config};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
@@ -101,7 +102,7 @@ impl Faults {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// Counts a request, and returns its fault.

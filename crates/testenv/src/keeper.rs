@@ -6,10 +6,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -90,7 +91,7 @@ impl Keeper {
         if self.is_there(server) {
             return Err(Error::Start { server: server.to_owned(), reason: "it is running already".to_owned() });
         }
-        lock(&self.told).servers.insert(server.to_owned(), Server::Asked);
+        self.told.lock().servers.insert(server.to_owned(), Server::Asked);
         self.ask(&json!({ "start": server, "program": program, "arguments": arguments }))?;
         match self.told(server, PATIENCE, |told| !matches!(told, Server::Asked)).await? {
             Server::Failed(reason) => Err(Error::Start { server: server.to_owned(), reason }),
@@ -110,12 +111,12 @@ impl Keeper {
     }
 
     fn is_there(&self, server: &str) -> bool {
-        matches!(lock(&self.told).servers.get(server), Some(Server::Asked | Server::Running))
+        matches!(self.told.lock().servers.get(server), Some(Server::Asked | Server::Running))
     }
 
     /// Checks that a server has not ended.
     pub(crate) fn still_runs(&self, server: &str) -> Result<(), Error> {
-        let told = lock(&self.told);
+        let told = self.told.lock();
         match told.servers.get(server) {
             _ if told.gone => Err(gone()),
             Some(Server::Ended(reason) | Server::Failed(reason)) => {
@@ -135,7 +136,7 @@ impl Keeper {
     }
 
     fn ask(&self, request: &Value) -> Result<(), Error> {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.lock();
         let written = requests.as_mut().map(|pipe| writeln!(pipe, "{request}").and_then(|()| pipe.flush()));
         if matches!(written, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
     }
@@ -144,7 +145,7 @@ impl Keeper {
         let asked = Instant::now();
         loop {
             {
-                let told = lock(&self.told);
+                let told = self.told.lock();
                 if let Some(server) = told.servers.get(server).filter(|server| enough(server)) {
                     return Ok(server.clone());
                 }
@@ -163,7 +164,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         // The end of its input makes the keeper clean up.
-        self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.requests.get_mut().take();
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
             if !matches!(self.process.try_wait(), Ok(None)) {
@@ -182,18 +183,14 @@ fn gone() -> Error {
     Error::Keeper("is gone".to_owned())
 }
 
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Records the keeper's messages until its output closes.
 fn listen(lines: BufReader<ChildStdout>, told: &Mutex<Told>) {
     for line in lines.lines().map_while(Result::ok) {
         if let Some((name, server)) = serde_json::from_str(&line).ok().and_then(|said| understand(&said)) {
-            lock(told).servers.insert(name, server);
+            told.lock().servers.insert(name, server);
         }
     }
-    lock(told).gone = true;
+    told.lock().gone = true;
 }
 
 fn understand(said: &Value) -> Option<(String, Server)> {

@@ -8,11 +8,12 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::Error;
@@ -67,7 +68,7 @@ impl Proxy {
 
     /// Replaces all routes.
     pub(crate) fn route(&self, routes: Routes) {
-        *self.routes.lock().unwrap_or_else(PoisonError::into_inner) = routes;
+        *self.routes.lock() = routes;
     }
 }
 
@@ -114,7 +115,7 @@ fn head(client: &mut UnixStream) -> io::Result<String> {
 fn reach(address: &str, routes: &Mutex<Routes>) -> Option<TcpStream> {
     let started = Instant::now();
     loop {
-        let port = routes.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied();
+        let port = routes.lock().get(address).copied();
         let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         if let Some(stream) = local.and_then(|local| TcpStream::connect(local).ok()) {
             return Some(stream);

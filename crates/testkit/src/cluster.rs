@@ -1,8 +1,8 @@
 //! A cluster in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
 use serde_json::Value;
@@ -37,7 +37,7 @@ impl FakeCluster {
 
     /// Returns the look-ups so far, in order, as `apiVersion/kind namespace/name`.
     pub fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.lock();
         let shown = |request: &ResourceRequest| {
             let namespace = request.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             format!("{}/{} {namespace}{}", request.api_version, request.kind, request.name)
@@ -48,7 +48,7 @@ impl FakeCluster {
 
 impl Cluster for FakeCluster {
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(resource.clone());
+        self.asked.lock().push(resource.clone());
         let key = (
             resource.api_version.clone(),
             resource.kind.clone(),

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::Input;
 use super::grow::{Differs, Growth, How, Order};
@@ -274,7 +275,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Ve
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(index) else { return };
             let result = of(item);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+            results.lock().push((index, result));
         }
     };
     thread::scope(|scope| {
@@ -282,7 +283,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Ve
             scope.spawn(work);
         }
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut results = results.into_inner();
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
 }

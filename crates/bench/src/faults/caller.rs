@@ -2,9 +2,10 @@
 //! that a server has not begun to process, as it says, is sent again.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pillion_host::server::client::{Answer, Client, ClientError, Protocol, Target};
 use tokio::time::{sleep, timeout};
 
@@ -97,8 +98,8 @@ impl Caller {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

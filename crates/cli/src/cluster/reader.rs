@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Config};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -60,7 +60,7 @@ impl Reader {
 
     /// Leaves out the message that reading takes long.
     pub fn be_quiet(&self) {
-        *lock(&self.spent) = None;
+        *self.spent.lock() = None;
     }
 
     /// Returns an object, or `None` if the cluster has none of this name. `namespace` is that of a namespaced kind.
@@ -69,11 +69,11 @@ impl Reader {
     /// [`Trouble`] if the cluster does not answer, or does not allow the request.
     pub fn get(&self, kind: Kind<'_>, namespace: Option<&str>, name: &str) -> Found {
         let key = (kind.0.to_owned(), kind.1.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
-        if let Some(found) = lock(&self.found).get(&key) {
+        if let Some(found) = self.found.lock().get(&key) {
             return found.clone();
         }
         let found = self.try_get(kind, namespace, name).map_err(|trouble| self.note(trouble));
-        lock(&self.found).insert(key, found.clone());
+        self.found.lock().insert(key, found.clone());
         found
     }
 
@@ -139,11 +139,11 @@ impl Reader {
     /// # Errors
     /// That read's [`Trouble`].
     pub fn check(&self) -> Result<(), Trouble> {
-        lock(&self.trouble).clone().map_or(Ok(()), Err)
+        self.trouble.lock().clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn note(&self, trouble: Trouble) -> Trouble {
-        lock(&self.trouble).get_or_insert(trouble.clone());
+        self.trouble.lock().get_or_insert(trouble.clone());
         trouble
     }
 
@@ -157,17 +157,17 @@ impl Reader {
     /// Waits for an answer. Says on `stderr`, once, that reading takes long.
     fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         let started = Instant::now();
-        let left = lock(&self.spent).map(|spent| PATIENCE.saturating_sub(spent));
+        let left = self.spent.lock().map(|spent| PATIENCE.saturating_sub(spent));
         self.runtime.block_on(async {
             tokio::pin!(answer);
             if let Some(left) = left {
                 if let Ok(answer) = timeout(left, &mut answer).await {
-                    if let Some(spent) = lock(&self.spent).as_mut() {
+                    if let Some(spent) = self.spent.lock().as_mut() {
                         *spent += started.elapsed();
                     }
                     return answer;
                 }
-                *lock(&self.spent) = None;
+                *self.spent.lock() = None;
                 terminal::progress("looking at the cluster");
             }
             answer.await
@@ -185,8 +185,4 @@ fn plural(kind: Kind<'_>) -> String {
 pub(super) fn plain(mut object: DynamicObject) -> Option<Value> {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).ok()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

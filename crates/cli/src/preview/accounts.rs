@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pillion_admission::request::{Request, Target};
 use pillion_admission::settings::Settings;
 use pillion_explain::identity::{Merging, merging};
@@ -97,20 +98,20 @@ impl Accounts {
         for object in merged::objects(&sets.iter().collect::<Vec<_>>(), &namespace) {
             let text = |path: &[&str]| json::text(&object, path).to_owned();
             let key = (text(&["kind"]), namespace.clone(), text(&["metadata", "name"]));
-            lock(&self.made).insert(key, object);
+            self.made.lock().insert(key, object);
         }
     }
 
     /// Returns the notes since the last call, each only once.
     pub fn notes(&self) -> Vec<Note> {
-        let mut notes = lock(&self.notes);
+        let mut notes = self.notes.lock();
         let new = std::mem::take(&mut notes.new);
         new.into_iter().filter(|note| notes.told.insert(note.clone())).collect()
     }
 
     fn note(&self, resource: &ResourceRequest, is_assumed: bool) {
         let namespace = resource.namespace.clone().unwrap_or_default();
-        lock(&self.notes).new.insert(Note {
+        self.notes.lock().new.insert(Note {
             namespace,
             name: resource.name.clone(),
             is_assumed,
@@ -123,7 +124,7 @@ impl Accounts {
         let ResourceRequest { kind, name, namespace, .. } = resource;
         if names::is_merged(name) {
             let key = (kind.clone(), namespace.clone().unwrap_or_default(), name.clone());
-            return lock(&self.made).get(&key).cloned();
+            return self.made.lock().get(&key).cloned();
         }
         (kind == "ServiceAccount").then(|| {
             json!({
@@ -147,10 +148,6 @@ impl Cluster for Aside<'_> {
 
 fn is_ours(resource: &ResourceRequest) -> bool {
     KINDS.contains(&(resource.api_version.as_str(), resource.kind.as_str()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cluster for Accounts {

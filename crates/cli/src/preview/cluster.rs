@@ -1,8 +1,9 @@
 //! A cluster made of manifests, with a real one behind them if the user asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pillion_documents::objects::{self, Objects};
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
@@ -79,8 +80,8 @@ impl Manifests {
 
     /// Returns the Namespaces that were looked up and do not exist, each only once.
     pub fn assumed(&self) -> Vec<String> {
-        let assumed = std::mem::take(&mut *self.assumed.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let assumed = std::mem::take(&mut *self.assumed.lock());
+        let mut told = self.told.lock();
         assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
     }
 
@@ -94,7 +95,7 @@ impl Manifests {
     fn namespace(&self, name: &str, is_asked_for: bool) -> Value {
         let mut object = self.object("v1", "Namespace", None, name).unwrap_or_else(|| {
             if is_asked_for {
-                self.assumed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+                self.assumed.lock().insert(name.to_owned());
             }
             objects::assumed_namespace(name, &self.namespace_labels)
         });

@@ -1,8 +1,9 @@
 //! `pillion uninstall` and `pillion probe` in front of an API server that has one definition of SidecarSets.
 //! `cluster::uninstall` runs them on a real one.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pillion::rendering::crd::{self, Conversion};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ impl ApiServer {
     fn start(state: State) -> Self {
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        let address = http::start(move |request, body| answer(&mut shared.lock().unwrap(), request, body));
+        let address = http::start(move |request, body| answer(&mut shared.lock(), request, body));
         let folder = tempfile::tempdir().unwrap();
         write_kubeconfig(folder.path(), &address);
         Self { state, folder }
@@ -50,7 +51,7 @@ impl ApiServer {
     }
 
     fn patches(&self) -> usize {
-        self.state.lock().unwrap().requests.iter().filter(|request| request.starts_with("PATCH")).count()
+        self.state.lock().requests.iter().filter(|request| request.starts_with("PATCH")).count()
     }
 }
 
@@ -114,7 +115,7 @@ fn the_conversion_of_an_own_server_ends_and_the_command_owns_nothing() {
     let (code, out, err) = server.uninstall();
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("no longer calls the Service pillion-system/pillion for conversion"), "{out}");
-    let after = server.state.lock().unwrap().definition.clone().unwrap();
+    let after = server.state.lock().definition.clone().unwrap();
     let wanted = crd::document("pillion", &Conversion::None, &Value::Null).object;
     assert_eq!(json_patch::diff(&after["spec"], &wanted["spec"]).to_string(), "[]");
     assert_eq!(after["metadata"]["managedFields"], json!([{"manager": "helm", "operation": "Apply"}]));
@@ -140,7 +141,7 @@ fn the_definition_of_openkruise_stays() {
     let (code, out, _) = server.uninstall();
     let said = "left as it is: its conversion webhook calls the Service kruise-system/kruise-webhook-service, not the Service pillion-system/pillion";
     assert!(code == 0 && out.contains(said), "{out}");
-    assert_eq!(server.state.lock().unwrap().definition, Some(definition));
+    assert_eq!(server.state.lock().definition, Some(definition));
     assert_eq!(server.patches(), 0);
 }
 

@@ -1,9 +1,10 @@
 //! The metrics of the bundle, among them how long it takes until an edit of a SidecarSet takes effect.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{Place, Verdict};
@@ -149,6 +150,6 @@ impl BundleMetrics {
     }
 
     fn edits(&self) -> MutexGuard<'_, Edits> {
-        self.edits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.edits.lock()
     }
 }

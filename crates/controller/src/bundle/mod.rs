@@ -8,9 +8,10 @@ mod say;
 mod sources;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
@@ -197,7 +198,7 @@ impl Controller for BundleKeeper {
 impl BundleKeeper {
     /// Returns the watches of the bundle that the settings name, if they name one.
     fn sources(&self) -> Option<Arc<Sources>> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.sources.lock();
         let place = Place::of(&self.context.settings());
         if sources.as_ref().map(|sources| &sources.place) != place.as_ref() {
             *sources = None;

@@ -1,8 +1,8 @@
 //! `PermissionCeilingExceeded`: the controller cannot grant permissions that its own role does not hold (ESC-6).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED, step};
@@ -110,7 +110,7 @@ impl Ceiling {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

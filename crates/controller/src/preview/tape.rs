@@ -1,9 +1,10 @@
 //! Records what the controllers do in a simulation.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ impl Tape {
     }
 
     fn lock(&self) -> MutexGuard<'_, Wave> {
-        self.wave.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wave.lock()
     }
 }
 

@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -44,30 +44,30 @@ impl Controller for Counting {
     }
 
     fn wakes(&self, wakes: &Wakes<u8>) {
-        *self.wakes.lock().unwrap() = Some(wakes.clone());
+        *self.wakes.lock() = Some(wakes.clone());
     }
 
     fn keys(&self) -> Vec<u8> {
-        self.board.lock().unwrap().keys.iter().copied().collect()
+        self.board.lock().keys.iter().copied().collect()
     }
 
     fn exists(&self, key: &u8) -> bool {
-        self.board.lock().unwrap().keys.contains(key)
+        self.board.lock().keys.contains(key)
     }
 
     async fn reconcile(&self, key: &u8, state: &mut u32) -> Result<Done, Failure> {
-        assert!(self.board.lock().unwrap().running.insert(*key), "{key} is reconciled twice at a time");
+        assert!(self.board.lock().running.insert(*key), "{key} is reconciled twice at a time");
         let seconds = self.started.elapsed().as_secs();
-        self.board.lock().unwrap().seen.push((*key, *state, seconds));
+        self.board.lock().seen.push((*key, *state, seconds));
         *state += 1;
         sleep(Duration::from_millis(300)).await;
-        let mut board = self.board.lock().unwrap();
+        let mut board = self.board.lock();
         board.running.remove(key);
         board.results.get_mut(key).and_then(Vec::pop).unwrap_or(Ok(Done::Settled))
     }
 
     fn forget(&self, key: &u8) {
-        self.board.lock().unwrap().forgotten.push(*key);
+        self.board.lock().forgotten.push(*key);
     }
 
     fn rights(_: &Situation) -> Vec<Right> {
@@ -94,7 +94,7 @@ impl Running {
     }
 
     fn wake(&self, keys: Keys<u8>) {
-        self.wakes.lock().unwrap().as_ref().expect("a start").wake(keys);
+        self.wakes.lock().as_ref().expect("a start").wake(keys);
     }
 
     /// The number of keys that fail, as metrics tell it.
@@ -107,7 +107,7 @@ impl Running {
     }
 
     fn seen(&self) -> Vec<(u8, u32, u64)> {
-        self.board.lock().unwrap().seen.clone()
+        self.board.lock().seen.clone()
     }
 }
 
@@ -137,11 +137,11 @@ async fn every_key_is_reconciled_at_the_start_and_then_those_that_are_woken() {
 async fn a_key_that_goes_takes_its_state_with_it() {
     let running = Running::start(board(&[1]));
     wait(5).await;
-    running.board.lock().unwrap().keys.clear();
+    running.board.lock().keys.clear();
     running.wake(Keys::One(1));
     wait(5).await;
-    assert_eq!(running.board.lock().unwrap().forgotten, [1]);
-    running.board.lock().unwrap().keys.insert(1);
+    assert_eq!(running.board.lock().forgotten, [1]);
+    running.board.lock().keys.insert(1);
     running.wake(Keys::All);
     wait(5).await;
     assert_eq!(running.seen(), [(1, 0, 0), (1, 0, 10)], "it has a new state");
@@ -152,11 +152,11 @@ async fn a_key_that_goes_while_it_is_reconciled_is_forgotten() {
     let running = Running::start(board(&[1]));
     sleep(Duration::from_millis(250)).await;
     assert_eq!(running.seen().len(), 1);
-    running.board.lock().unwrap().results = BTreeMap::from([(1, vec![Err(Failure::new("no"))])]);
-    running.board.lock().unwrap().keys.clear();
+    running.board.lock().results = BTreeMap::from([(1, vec![Err(Failure::new("no"))])]);
+    running.board.lock().keys.clear();
     wait(1).await;
     assert_eq!(running.failing().as_deref(), Some("0"), "it fails no longer");
-    assert_eq!(running.board.lock().unwrap().forgotten, [1]);
+    assert_eq!(running.board.lock().forgotten, [1]);
 }
 
 #[tokio::test(start_paused = true)]

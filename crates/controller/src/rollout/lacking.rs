@@ -4,7 +4,7 @@
 //! for evictions has a watch of its own, which the API server restricts to the labels that the SidecarSet selects. It keeps
 //! only Pods that lack the sidecar and that their controllers create anew, so in most clusters none.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -41,7 +41,7 @@ impl SidecarSetRollout {
     /// called. Starts to watch them if they are not watched yet.
     pub(super) fn lacking(&self, set: &SidecarSet) -> Option<Arc<Watched<InjectedPod>>> {
         let (name, terms) = (set.name().to_owned(), terms(set));
-        let mut all = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.lacking.lock();
         if let Some(known) = all.get(&name).filter(|known| known.terms == terms) {
             return Some(Arc::clone(&known.pods));
         }
@@ -60,6 +60,6 @@ impl SidecarSetRollout {
 
     /// Ends the watch of the Pods that lack the sidecar of a SidecarSet.
     pub(super) fn without_lacking(&self, sidecar_set: &str) {
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).remove(sidecar_set);
+        self.lacking.lock().remove(sidecar_set);
     }
 }

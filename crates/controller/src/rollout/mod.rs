@@ -24,9 +24,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -299,7 +300,7 @@ impl SidecarSetRollout {
 
     /// Returns the watches that the settings ask for; `None` before [`Controller::wakes`] was called.
     fn sources(&self) -> Option<Arc<Sources>> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.sources.lock();
         let place = Place::of(&self.context.settings());
         if sources.as_ref().is_none_or(|sources| sources.place != place) {
             *sources = None;

@@ -1,12 +1,13 @@
 //! Pods as rollouts see them, and their writes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::Pod as PodKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time as ApiTime};
 use kube::core::ApiResource;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
 use pillion_rollout::upgradable;
@@ -111,7 +112,7 @@ const OWNERS_KEPT: usize = 1024;
 fn shared(reference: OwnerReference) -> Arc<Owner> {
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     let owner = Owner { api_version, kind, name, uid, is_controller: true };
-    let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owners = OWNERS.lock();
     if let Some(known) = owners.get(&owner.uid).and_then(Weak::upgrade).filter(|known| **known == owner) {
         return known;
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
+use parking_lot::Mutex;
 use pillion_kubernetes::time::Timestamp;
 
 use super::SidecarSetRollout;
@@ -104,7 +105,7 @@ impl Rival {
         let (seeing, clock) = (Arc::clone(&seen), context.clock.clone());
         let see = move |lease: Lease| {
             let renewed = Timestamp(lease.spec?.renew_time?.0.as_second());
-            let mut seen = seeing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = seeing.lock();
             *seen = Some(Seen::next(*seen, renewed, clock.now()));
             Some(Renewed(renewed))
         };
@@ -121,7 +122,7 @@ impl Rival {
 
     /// Returns for how many seconds rollouts must still wait, if OpenKruise's manager is at work.
     pub(super) fn is_at_work(&self) -> Option<u64> {
-        let seen = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let seen = (*self.seen.lock())?;
         let left = seen.at.0.saturating_add(GONE_AFTER).saturating_sub(self.clock.now().0);
         u64::try_from(left).ok().filter(|left| *left > 0)
     }

@@ -1,13 +1,14 @@
 //! What rollouts depend on besides SidecarSets and Pods: the bundle, and the stored revisions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use k8s_openapi::api::core::v1::ConfigMap as ConfigMapObject;
 use kube::Api;
 use kube::api::ObjectMeta;
+use parking_lot::Mutex;
 use pillion_admission::settings::Settings;
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
@@ -162,7 +163,7 @@ impl Sources {
         maps.get(&at.namespace, &at.name)?;
         // The count first: a change in between is then seen as one more.
         let count = maps.count(Facets::CONTENT);
-        let mut read = self.bundled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.bundled.lock();
         if let Some((_, sets)) = read.as_ref().filter(|(known, _)| *known == count) {
             return Some(Arc::clone(sets));
         }

@@ -20,12 +20,13 @@ mod tests;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Resource};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -197,7 +198,7 @@ impl Store {
     {
         let absorbing: Absorbing<K, T, See> =
             Absorbing { table: Arc::downgrade(table), selection: watch.selection(), see, kind: PhantomData };
-        self.absorbing.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(absorbing));
+        self.absorbing.lock().push(Arc::new(absorbing));
     }
 
     /// Takes an object as it is after a write of this process.
@@ -213,10 +214,10 @@ impl Store {
 
     /// Calls a function with every table. Drops those for which it returns false.
     fn each(&self, is_there: impl Fn(&dyn Absorb) -> bool) {
-        let all = self.absorbing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.absorbing.lock().clone();
         let gone = all.iter().filter(|table| !is_there(&***table)).count();
         if gone > 0 {
-            let mut kept = self.absorbing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.absorbing.lock();
             kept.retain(|table| table.is_there());
         }
     }

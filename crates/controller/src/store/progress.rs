@@ -1,8 +1,9 @@
 //! The progress of watches, for code that waits for one and for readiness.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -74,7 +75,7 @@ impl Progress {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<WatchFailure>> {
-        self.0.problem.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.problem.lock()
     }
 }
 
@@ -134,7 +135,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The objects of one kind, in their newest known versions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::change::{Change, Facets, Projection};
 use super::progress::Progress;
@@ -176,11 +177,11 @@ impl<T> Table<T> {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<T>> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 }
 
@@ -191,7 +192,7 @@ fn objects<T>(entries: &BTreeMap<String, Entry<T>>) -> impl Iterator<Item = Arc<
 impl<T: Projection> Table<T> {
     /// Calls this function with every later change.
     pub fn subscribe(&self, subscriber: impl Fn(&Change<T>) + Send + Sync + 'static) {
-        self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(subscriber));
+        self.subscribers.write().push(Arc::new(subscriber));
     }
 
     pub(super) fn start_list(&self) {
@@ -284,7 +285,7 @@ impl<T: Projection> Table<T> {
     }
 
     fn tell(&self, change: &Change<T>) {
-        let subscribers = self.subscribers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let subscribers = self.subscribers.read().clone();
         for subscriber in &subscribers {
             subscriber(change);
         }
@@ -366,8 +367,7 @@ impl<T: Projection> State<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
+    use parking_lot::Mutex;
     use rstest::rstest;
 
     use super::*;
@@ -393,7 +393,7 @@ mod tests {
         let telling = Arc::clone(&told);
         table.subscribe(move |change| {
             let of = |object: &Option<Arc<u32>>| object.as_deref().copied();
-            telling.lock().unwrap().push((change.name.clone(), of(&change.before), of(&change.after)));
+            telling.lock().push((change.name.clone(), of(&change.before), of(&change.after)));
         });
         told
     }
@@ -467,7 +467,7 @@ mod tests {
         );
         let expected = [("gone", Some(1), None), ("other", Some(3), Some(30)), ("new", None, Some(5))];
         let expected: Vec<_> = expected.into_iter().map(|(name, one, two)| (name.to_owned(), one, two)).collect();
-        assert_eq!(*told.lock().unwrap(), expected);
+        assert_eq!(*told.lock(), expected);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The watch of token Secrets.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
+use parking_lot::Mutex;
 use pillion_plan::token_controller::{ACCOUNT, ACCOUNT_UID, Gone, Secret, TOKEN_TYPE};
 
 use super::{TokenController, claims};
@@ -39,7 +40,7 @@ impl Deleted {
                 && change.after.is_none()
             {
                 let gone = Gone { secret: name.clone(), account: account.clone(), account_uid: account_uid.clone() };
-                let mut deleted = deleted.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut deleted = deleted.lock();
                 deleted.entry(change.namespace.clone()).or_default().push(gone);
             }
         });
@@ -47,7 +48,7 @@ impl Deleted {
 
     /// Returns those of a namespace, each once.
     pub(super) fn take(&self, namespace: &str) -> Vec<Gone> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace).unwrap_or_default()
+        self.0.lock().remove(namespace).unwrap_or_default()
     }
 }
 

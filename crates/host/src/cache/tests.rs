@@ -1,8 +1,9 @@
 //! The cache with a stand-in API server. The live cluster fails with "live".
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use pillion_testkit::api_server::{ApiServer, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ struct Behind(Mutex<usize>);
 
 impl Behind {
     fn answer(&self) -> Result<Vec<u8>, ClusterError> {
-        *self.0.lock().unwrap() += 1;
+        *self.0.lock() += 1;
         Err(ClusterError::Failed("live".to_owned()))
     }
 }

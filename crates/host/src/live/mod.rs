@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{self as authorization, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectList, PostParams, TypeMeta};
 use kube::{Api, Client, Config, ResourceExt as _};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
@@ -113,11 +113,11 @@ impl Live {
     /// Returns the resource that the API server serves for a kind, from memory after the first request.
     async fn served(&self, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
         let key = (api_version.to_owned(), kind.to_owned());
-        if let Some(known) = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self.served.lock().get(&key) {
             return Ok(known.clone());
         }
         let served = discover(&self.client, api_version, kind).await?;
-        self.served.lock().unwrap_or_else(PoisonError::into_inner).insert(key, served.clone());
+        self.served.lock().insert(key, served.clone());
         Ok(served)
     }
 

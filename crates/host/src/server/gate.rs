@@ -5,8 +5,9 @@
 //! from its beginning to its end: a thread and an instance. An evaluation holds a *core* while it computes; while it
 //! waits for the API server, it lends the core to another evaluation.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The bounds and what is left of them.
@@ -86,7 +87,7 @@ struct Cores {
 
 impl Cores {
     fn give_back(&self) {
-        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owed = self.owed.lock();
         match owed.checked_sub(1) {
             Some(less) => *owed = less,
             None => self.free.add_permits(1),
@@ -95,7 +96,7 @@ impl Cores {
 
     /// Takes a core even if none is free: an evaluation that has begun does not queue behind those that have not.
     fn take_at_once(&self) {
-        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owed = self.owed.lock();
         if self.free.forget_permits(1) == 0 {
             *owed += 1;
         }

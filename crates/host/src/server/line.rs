@@ -2,8 +2,9 @@
 //! a request. If nothing is left for a new client, the one that has been in the line for the longest time gives way.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// A line of clients. Each holds a `T`.
@@ -31,7 +32,7 @@ impl<T> Default for Line<T> {
 
 impl<T> Line<T> {
     fn with<R>(&self, act: impl FnOnce(&mut Held<T>) -> R) -> R {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 
     /// Adds a client that holds this.

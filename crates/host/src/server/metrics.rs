@@ -4,10 +4,11 @@
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -252,12 +253,12 @@ impl Metrics {
 
     /// Adds metrics of other parts of the program.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.registry.lock());
     }
 
     /// Calls `update` before each output of the metrics, for values that are measured rather than counted.
     pub fn before_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
-        self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
+        self.before_scrape.lock().push(Box::new(update));
     }
 
     /// Sets the maximum age of the cached objects of this kind.
@@ -323,7 +324,7 @@ impl Metrics {
 
     /// Returns all metrics in the text format of Prometheus (`OpenMetrics` 1.0).
     pub fn text(&self) -> String {
-        for update in self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for update in self.before_scrape.lock().iter() {
             update(self);
         }
         if let Some((now, peak)) = memory() {
@@ -331,7 +332,7 @@ impl Metrics {
             self.peak_memory.set(peak);
         }
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         match text::encode(&mut text, &registry) {
             Ok(()) => text,
             // Writing to a String cannot fail.

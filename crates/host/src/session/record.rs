@@ -1,6 +1,8 @@
 //! Recording sessions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{Exchange, Question, Response};
 use crate::callback;
@@ -20,7 +22,7 @@ impl Recorder {
 
     /// Returns the exchanges so far, in order.
     pub fn exchanges(&self) -> Vec<Exchange> {
-        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.exchanges.lock().clone()
     }
 
     fn record(&self, question: Question, answer: &Result<Vec<u8>, ClusterError>, not_found: impl Fn() -> String) {
@@ -31,7 +33,7 @@ impl Recorder {
             // The question was refused before it reached the cluster.
             Err(ClusterError::NotGranted) => return,
         };
-        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(Exchange { question, response });
+        self.exchanges.lock().push(Exchange { question, response });
     }
 }
 

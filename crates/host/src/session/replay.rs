@@ -1,7 +1,8 @@
 //! Replaying sessions.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::{Exchange, Question, Response};
 use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
@@ -19,11 +20,11 @@ impl Replay {
 
     /// Returns the exchanges that were not used.
     pub fn left_over(&self) -> Vec<Exchange> {
-        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.exchanges.lock().iter().cloned().collect()
     }
 
     fn answer(&self, question: &Question) -> Result<Vec<u8>, ClusterError> {
-        let next = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let next = self.exchanges.lock().pop_front();
         let Some(Exchange { question: expected, response }) = next else {
             return Err(ClusterError::Failed("the list of recorded responses is empty".to_owned()));
         };

@@ -78,11 +78,11 @@ const SESSION: &str = r#"- type: Exchange
 "#;
 
 /// Returns answers from a list, in order, for any question.
-struct Scripted(std::sync::Mutex<Vec<Result<Vec<u8>, ClusterError>>>);
+struct Scripted(parking_lot::Mutex<Vec<Result<Vec<u8>, ClusterError>>>);
 
 impl Scripted {
     fn next(&self) -> Result<Vec<u8>, ClusterError> {
-        self.0.lock().unwrap().remove(0)
+        self.0.lock().remove(0)
     }
 }
 
@@ -165,7 +165,7 @@ fn what_is_recorded_is_replayed() {
         Err(failed("ApiError: no: Forbidden (Status { message: \"no\" })")),
         Ok(br#"{"allowed":true,"reason":"because it's so"}"#.to_vec()),
     ];
-    let recorder = Recorder::new(Arc::new(Scripted(std::sync::Mutex::new(answers.clone()))));
+    let recorder = Recorder::new(Arc::new(Scripted(parking_lot::Mutex::new(answers.clone()))));
     assert_eq!(ask_all(&recorder), answers);
     assert_eq!(to_text(&recorder.exchanges()), SESSION);
 
@@ -185,7 +185,7 @@ fn what_is_recorded_is_replayed() {
 
 #[test]
 fn what_was_not_let_through_is_not_recorded() {
-    let recorder = Recorder::new(Arc::new(Scripted(std::sync::Mutex::new(vec![Err(ClusterError::NotGranted)]))));
+    let recorder = Recorder::new(Arc::new(Scripted(parking_lot::Mutex::new(vec![Err(ClusterError::NotGranted)]))));
     assert_eq!(recorder.can_i(&can_i()), Err(ClusterError::NotGranted));
     assert_eq!(to_text(&recorder.exchanges()), "[]\n");
 }

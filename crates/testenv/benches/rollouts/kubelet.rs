@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
@@ -11,6 +11,7 @@ use http::Request;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::core::WatchEvent;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -97,14 +98,14 @@ impl Kubelet {
 
     /// Returns the number of restarts of each Pod since the last call, and when the last one was complete.
     pub fn take(&self) -> (BTreeMap<String, usize>, Option<Instant>) {
-        let mut restarts = self.work.restarts.lock().unwrap();
+        let mut restarts = self.work.restarts.lock();
         (std::mem::take(&mut restarts.counts), restarts.last.take())
     }
 
     /// Returns what completes when this Pod has restarted. To be called before its image is changed.
     pub fn next(&self, path: &str) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.work.restarts.lock().unwrap().waiting.insert(path.to_owned(), sender);
+        self.work.restarts.lock().waiting.insert(path.to_owned(), sender);
         receiver
     }
 }
@@ -140,7 +141,7 @@ impl Work {
         }
         let path = path(&pod.metadata.namespace, &pod.metadata.name);
         let images: Vec<String> = changed.iter().map(|container| container.image.clone()).collect();
-        let mut restarts = self.restarts.lock().unwrap();
+        let mut restarts = self.restarts.lock();
         // The status that says so may not have arrived yet.
         if restarts.images.insert(path.clone(), images.clone()).as_ref() == Some(&images) {
             return;
@@ -161,7 +162,7 @@ impl Work {
                 tokio::time::sleep(self.restart).await;
             }
         }
-        let mut restarts = self.restarts.lock().unwrap();
+        let mut restarts = self.restarts.lock();
         restarts.last = Some(Instant::now());
         if let Some(waiting) = restarts.waiting.remove(&path) {
             // Nobody waits any longer.

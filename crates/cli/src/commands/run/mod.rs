@@ -7,10 +7,11 @@ mod session;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use parking_lot::Mutex;
 use pillion_host::admission::AdmissionResponse;
 use pillion_host::{
     CapabilityPattern, Cluster, CodeCache, LogLevel, LogLine, Module, Operation, SettingsResponse, metadata,
@@ -214,7 +215,7 @@ fn evaluate(
 ) -> anyhow::Result<AdmissionResponse> {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&lines);
-    let module = module.clone().logging_to(move |line| seen.lock().unwrap_or_else(PoisonError::into_inner).push(line));
+    let module = module.clone().logging_to(move |line| seen.lock().push(line));
     let verdict = validate_settings(&module, &policy.settings, cluster);
     let response = verdict.map(|()| {
         let decision = module.validate(&request.payload, &policy.settings, Arc::clone(cluster));
@@ -224,7 +225,7 @@ fn evaluate(
         };
         response.handled(&policy.handling)
     });
-    show(&lines.lock().unwrap_or_else(PoisonError::into_inner), terminal);
+    show(&lines.lock(), terminal);
     response
 }
 

@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// What the server serves.
@@ -55,7 +56,7 @@ impl ApiServer {
 
     /// Returns the requests so far, as `GET /path?query`.
     pub fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
+        self.requests.lock().clone()
     }
 }
 
@@ -83,7 +84,7 @@ fn serve(stream: &TcpStream, contents: &Contents, log: &Mutex<Vec<String>>) -> O
             header.clear();
         }
         let request = first.trim_end().trim_end_matches(" HTTP/1.1");
-        log.lock().unwrap().push(request.to_owned());
+        log.lock().push(request.to_owned());
         let path = request.strip_prefix("GET ")?.split('?').next()?;
         if contents.late.is_some_and(|late| path.contains(late)) {
             std::thread::sleep(Duration::from_millis(1300));

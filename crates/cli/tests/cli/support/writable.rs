@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// The time of the server's clock.
@@ -49,7 +50,7 @@ impl ApiServer {
         let shared = Arc::clone(&state);
         let address = super::http::start(move |request, body| {
             let body: Value = serde_json::from_slice(body).unwrap_or_default();
-            shared.lock().unwrap().answer(request, &body)
+            shared.lock().answer(request, &body)
         });
         Self { address, state }
     }
@@ -59,12 +60,12 @@ impl ApiServer {
     }
 
     pub fn object(&self, path: &str) -> Value {
-        self.state.lock().unwrap().objects.get(path).cloned().unwrap_or_default()
+        self.state.lock().objects.get(path).cloned().unwrap_or_default()
     }
 
     /// Returns the requests that write.
     pub fn writes(&self) -> Vec<String> {
-        let state = self.state.lock().unwrap();
+        let state = self.state.lock();
         state.requests.iter().filter(|request| !request.starts_with("GET ")).cloned().collect()
     }
 }

@@ -303,7 +303,7 @@ fn labels_restrict_a_restart() {
     let server = shop(1, &[], |_| {});
     let run = run(&server, &["rollout", "restart", "log-agent", "-l", "tier in (a,b)", "--dry-run=client"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    let requests = server.state.lock().unwrap().requests.clone();
+    let requests = server.state.lock().requests.clone();
     assert!(
         requests.iter().any(|request| request.contains("labelSelector=app%3Dweb%2Ctier+in+%28a%2Cb%29")),
         "{requests:?}"

@@ -1,8 +1,7 @@
 //! Evictions: what the controller sends, and how it takes refusals.
 
-use std::sync::Mutex;
-
 use http::{Response, StatusCode};
+use parking_lot::Mutex;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::{Step, Subresource};
 use rstest::rstest;
@@ -29,16 +28,16 @@ struct Script {
 impl Script {
     fn injecting(set: &SidecarSet) -> Self {
         let script = Self::default();
-        *script.injects.lock().expect("a lock") = Some(json!({"logs": {"hash": set.hash()}}).to_string());
+        *script.injects.lock() = Some(json!({"logs": {"hash": set.hash()}}).to_string());
         script
     }
 
     fn refuse(&self, pod: &str, refusal: Refusal) {
-        self.refuses.lock().expect("a lock").insert(pod.to_owned(), refusal);
+        self.refuses.lock().insert(pod.to_owned(), refusal);
     }
 
     fn sent(&self) -> Vec<String> {
-        std::mem::take(&mut *self.sent.lock().expect("a lock"))
+        std::mem::take(&mut *self.sent.lock())
     }
 
     /// Returns the answer to a request; `None` leaves it to the simulation.
@@ -53,8 +52,8 @@ impl Script {
         };
         if is_dry_run {
             let mut pod: Value = serde_json::from_slice(body).expect("a Pod");
-            self.sent.lock().expect("a lock").push(format!("try {}", pod["metadata"]["generateName"]));
-            return Some(match &*self.injects.lock().expect("a lock") {
+            self.sent.lock().push(format!("try {}", pod["metadata"]["generateName"]));
+            return Some(match &*self.injects.lock() {
                 None => refusal(403, "", "pods is forbidden"),
                 Some(record) => {
                     pod["metadata"]["annotations"] = json!({
@@ -65,8 +64,8 @@ impl Script {
             });
         }
         let pod = path.strip_suffix("/eviction")?.rsplit('/').next()?;
-        self.sent.lock().expect("a lock").push(format!("evict {pod}"));
-        let (code, cause, message) = *self.refuses.lock().expect("a lock").get(pod)?;
+        self.sent.lock().push(format!("evict {pod}"));
+        let (code, cause, message) = *self.refuses.lock().get(pod)?;
         Some(refusal(code, cause, message))
     }
 
@@ -204,7 +203,7 @@ async fn roll66_people_see_what_a_rollout_waits_for_and_it_tries_again() {
     let writes = running.simulation.take_writes();
     assert_eq!(readiness(&writes), ready("HeldByBudget", "False"));
     assert_eq!(script.sent(), [""; 0]);
-    script.refuses.lock().expect("a lock").clear();
+    script.refuses.lock().clear();
     running.after(3).await.expect("it is reconciled");
     assert_eq!(script.sent(), ["evict web-0"], "five seconds have passed");
 }
@@ -280,7 +279,7 @@ async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(
 ) {
     let set = recreating(&json!({"maxUnavailable": "100%"}));
     let script = Script::default();
-    *script.injects.lock().expect("a lock") = injects.map(str::to_owned);
+    *script.injects.lock() = injects.map(str::to_owned);
     let mut running = running(&set, vec![outdated(&set, 0), outdated(&set, 1)], &script).await;
     let first = running.writes().await;
     let told_events = told(&first).iter().filter(|line| *line == "Event").count();
@@ -346,7 +345,7 @@ async fn roll66_an_eviction_without_an_answer_counts_and_is_tried_first() {
     let mut running = running(&set, vec![outdated(&set, 0), outdated(&set, 1)], &script).await;
     let failure = running.reconcile().await.expect_err("the eviction failed");
     assert!(failure.text.contains("could not evict Pod \"shop/web-0\""), "{failure}");
-    script.refuses.lock().expect("a lock").clear();
+    script.refuses.lock().clear();
     script.sent();
     running.reconcile().await.expect("it is reconciled");
     assert_eq!(evicted(&script.sent()), ["web-0"]);
@@ -372,5 +371,5 @@ async fn roll60_without_the_policy_nothing_of_this_is_sent() {
     assert_eq!(script.sent(), [""; 0]);
     let revision = writes.first().and_then(|write| write.after.clone()).expect("a revision").to_string();
     assert!(!revision.contains("pillion.dev/"), "{revision}");
-    assert!(running.controller.lacking.lock().expect("a lock").is_empty());
+    assert!(running.controller.lacking.lock().is_empty());
 }

@@ -1,7 +1,8 @@
 //! Texts that were made for some SidecarSets of a bundle.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The most bytes of texts to keep. Pods of one workload match the same SidecarSets, so a cluster needs few texts.
 const KEPT: usize = 4 * 1024 * 1024;
@@ -39,7 +40,7 @@ impl<T: Clone + AsRef<[u8]>> Known<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Texts<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,8 +4,9 @@
 //! fits its index. The server only shortens the bundle in the answer. It reads each version of a ConfigMap once.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pillion_bundle::catalog::Catalog;
 use pillion_bundle::config_map::{self, BUNDLE};
 use pillion_bundle::source::ConfigMapName;
@@ -75,7 +76,7 @@ impl Maps {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Map>>> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Limits on what a request, a Pod or a module can use.
 
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use pillion_host::paths;
 use pillion_host::server::Limits;
 use pillion_host::server::client::{Client, Protocol};
@@ -71,24 +72,24 @@ impl Silent {
 
     /// Waits for the first question.
     async fn is_asked(&self) {
-        while *self.asked.lock().unwrap() == 0 {
+        while *self.asked.lock() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     /// Answers everything from now on.
     fn speak(&self) {
-        *self.asked.lock().unwrap() = usize::MAX;
+        *self.asked.lock() = usize::MAX;
         self.changed.notify_all();
     }
 }
 
 impl Cluster for Silent {
     fn get(&self, _: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
-        let mut asked = self.asked.lock().unwrap();
+        let mut asked = self.asked.lock();
         *asked = asked.saturating_add(1);
         self.changed.notify_all();
-        let (asked, waited) = self.changed.wait_timeout_while(asked, PATIENCE, |asked| *asked < self.enough).unwrap();
+        let waited = self.changed.wait_while_for(&mut asked, |asked| *asked < self.enough, PATIENCE);
         drop(asked);
         if waited.timed_out() {
             return Err(ClusterError::Failed("nobody let the cluster answer".to_owned()));

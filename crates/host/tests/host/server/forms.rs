@@ -1,9 +1,10 @@
 //! A server compiles its settings when it loads them. Every form of the settings gives the answers that the module gives
 //! to the settings as they are written.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use pillion_bundle::config_map;
 use pillion_bundle::source::ConfigMapName;
 use pillion_host::admission::AdmissionResponse;
@@ -27,7 +28,7 @@ struct Exchanged(Mutex<Option<Arc<FakeCluster>>>);
 
 impl Exchanged {
     fn now(&self) -> Arc<dyn Cluster> {
-        self.0.lock().unwrap().clone().map_or_else(|| Arc::new(NoCluster) as _, |cluster| cluster as _)
+        self.0.lock().clone().map_or_else(|| Arc::new(NoCluster) as _, |cluster| cluster as _)
     }
 }
 
@@ -61,7 +62,7 @@ impl Compared {
 
     /// Uses settings and a cluster; returns whether the policy accepts the settings.
     fn load(&self, settings: &Value, cluster: FakeCluster) -> bool {
-        *self.cluster.0.lock().unwrap() = Some(Arc::new(cluster));
+        *self.cluster.0.lock() = Some(Arc::new(cluster));
         let Ok(checked) = ServedSettings::check(&policy(), settings.clone()) else { return false };
         self.server.settings.send_replace(Arc::new(checked));
         true
@@ -155,7 +156,7 @@ fn any_pods_and_sets_get_the_same_answers_in_every_form() {
         .run(&(pod(), sidecar_sets(), 0_usize..4), |(pod, sets, split)| {
             let (some, others) = sets.split_at(split.min(sets.len()));
             let as_written = json!({ "sidecarSets": sets });
-            let mut compared = compared.lock().unwrap();
+            let mut compared = compared.lock();
             for settings in [as_written.clone(), json!({"bundle": bundle(some), "sidecarSets": others})] {
                 if !compared.load(&settings, FakeCluster::default()) {
                     continue;
@@ -255,7 +256,7 @@ async fn config_maps_that_cannot_be_used_are_told_apart(#[case] at: &str, #[case
     assert!(compared.load(&settings, FakeCluster::with(maps.iter().cloned())));
     compared.ask(&request, &settings).await;
     *maps.last_mut().unwrap().pointer_mut(at).unwrap() = value;
-    *compared.cluster.0.lock().unwrap() = Some(Arc::new(FakeCluster::with(maps)));
+    *compared.cluster.0.lock() = Some(Arc::new(FakeCluster::with(maps)));
     let (answer, expected) = compared.ask(&request, &settings).await;
     assert_eq!(answer, expected);
     assert!(answer["status"]["message"].as_str().unwrap().contains(problem), "{answer}");

@@ -1,9 +1,10 @@
 //! A cluster that answers access reviews, and requests about identities.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pillion_host::{AccessRequest, Cluster, ClusterError, ResourceRequest, ValidationResponse};
 use pillion_kubernetes::rbac::{Atom, atoms};
 use pillion_testkit::{FakeCluster, module};
@@ -57,7 +58,7 @@ impl Court {
 
     /// Returns the access reviews so far, as `user: verb group/resource "name" in namespace`.
     pub fn questions(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().clone()
     }
 
     /// Returns the look-ups so far.
@@ -97,7 +98,7 @@ impl Cluster for Court {
             wanted.name.as_deref().unwrap_or_default(),
             namespace
         );
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(shown);
+        self.asked.lock().push(shown);
         let is_meant = |subject: &str| subject == review.user || review.groups.iter().flatten().any(|g| g == subject);
         let allowed = self.held.iter().any(|(subject, place, atom)| {
             is_meant(subject) && (place.is_empty() || *place == namespace) && atom.covers(&wanted)

@@ -142,15 +142,15 @@ impl Stage<'_> {
     /// Waits until a Pod gets containers with these images.
     pub async fn injects(&self, images: &[&str]) {
         let what = format!("a Pod getting {images:?}");
-        let last = std::sync::Mutex::new(Vec::new());
+        let last = parking_lot::Mutex::new(Vec::new());
         let gets = async || {
             let (found, _) = self.inject().await;
             let is_it = found == images;
-            *last.lock().unwrap() = found;
+            *last.lock() = found;
             is_it.then_some(())
         };
         if let Err(error) = until(&what, SOON, gets).await {
-            panic!("{error}; it gets {:?}", last.lock().unwrap());
+            panic!("{error}; it gets {:?}", last.lock());
         }
     }
 

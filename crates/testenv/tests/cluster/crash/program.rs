@@ -3,8 +3,8 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
 
+use parking_lot::{Mutex, MutexGuard};
 use pillion_testenv::{Cluster, free_port};
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Program {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Child>> {
-        self.child.lock().unwrap()
+        self.child.lock()
     }
 
     /// Asks the process to end (SIGTERM), and waits for it. Returns whether it reports success.

@@ -1,7 +1,7 @@
 //! A proxy between a program and the API server, which applies faults to requests.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use pillion_testenv::Cluster;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -98,13 +99,13 @@ impl Proxy {
 
     /// Returns the requests of the run.
     pub fn record(&self) -> MutexGuard<'_, Record> {
-        self.shared.record.lock().unwrap()
+        self.shared.record.lock()
     }
 }
 
 impl Shared {
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap()
+        self.record.lock()
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Answer>, io::Error> {

@@ -4,11 +4,11 @@
 mod compare;
 
 use std::fs;
-use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
 use kube::api::PostParams;
+use parking_lot::Mutex;
 use pillion_documents::manifest;
 use pillion_testenv::{Cluster, Hook, Options, apply, until};
 use pillion_workload::{Template, admission, pod, request, templates};
@@ -24,13 +24,13 @@ const WORKLOADS: &str = include_str!("workloads.yaml");
 static ASKED: Mutex<Vec<Value>> = Mutex::new(Vec::new());
 
 fn record(request: &Value) -> Value {
-    ASKED.lock().unwrap().push(request.clone());
+    ASKED.lock().push(request.clone());
     json!({"allowed": true})
 }
 
 /// Returns the first request about a Pod with this label `app`.
 fn asked_about(app: &str) -> Option<Value> {
-    let asked = ASKED.lock().unwrap();
+    let asked = ASKED.lock();
     asked.iter().find(|request| request["object"]["metadata"]["labels"]["app"] == app).cloned()
 }
 
