@@ -34,6 +34,8 @@ pub struct Webhooks(Vec<Webhook>);
 /// A webhook that asks Pillion about new Pods.
 #[derive(Debug)]
 struct Webhook {
+    /// The webhook, as in `webhook pods.pillion.dev`, or the policy of which Kubewarden made it, as in `policy logs`.
+    name: String,
     /// The configuration and the webhook, as in `MutatingWebhookConfiguration pillion (webhook pods.pillion.dev)`.
     label: String,
     /// The position in the configuration.
@@ -54,8 +56,7 @@ pub struct NotAsked {
 }
 
 impl Webhooks {
-    /// Reads the webhooks of a cluster; a configuration among the manifests replaces the cluster's of the same name.
-    /// Says on `stderr` if the cluster does not allow to read them, and if it has none. Without a reader there are none.
+    /// [Finds](Self::find) the webhooks of a cluster. Says on `stderr` if the cluster does not allow to read them, and if it has none. Without a reader there are none.
     ///
     /// # Errors
     /// [`Trouble`] if the cluster does not answer.
@@ -65,7 +66,7 @@ impl Webhooks {
         terminal: &mut Terminal,
     ) -> Result<Self, Trouble> {
         let Some(reader) = reader else { return Ok(Self::default()) };
-        let found = match Self::found(given, reader) {
+        let found = match Self::find(given, reader) {
             Ok(found) => found,
             Err(forbidden @ Trouble::Forbidden { .. }) => {
                 note(terminal, &format!("whether the API server asks Pillion about a Pod is not known: {forbidden}"));
@@ -79,7 +80,11 @@ impl Webhooks {
         Ok(found)
     }
 
-    fn found<'a>(given: impl IntoIterator<Item = &'a Manifest>, reader: &Reader) -> Result<Self, Trouble> {
+    /// Reads the webhooks of a cluster; a configuration among the manifests replaces the cluster's of the same name.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow it.
+    pub fn find<'a>(given: impl IntoIterator<Item = &'a Manifest>, reader: &Reader) -> Result<Self, Trouble> {
         let is_one = |object: &&Value| {
             json::text(object, &["apiVersion"]) == REGISTRATION && json::text(object, &["kind"]) == CONFIGURATION
         };
@@ -95,7 +100,7 @@ impl Webhooks {
     }
 
     /// Returns the webhooks of Pillion among configurations: its own, and those that Kubewarden makes of its policies.
-    fn among(configurations: &[Value], policies: &[Value]) -> Self {
+    pub fn among(configurations: &[Value], policies: &[Value]) -> Self {
         let of_configuration = |configuration: &Value| {
             let policy = policies.iter().find(|policy| unique_name(policy) == name(configuration));
             let is_own = json::text(configuration, &["metadata", "labels", PART_OF]) == PILLION;
@@ -106,6 +111,10 @@ impl Webhooks {
             let logging = policy.filter(|policy| json::text(policy, &["spec", "mode"]) == "monitor");
             let webhooks = json::items(configuration, &["webhooks"]).iter().enumerate();
             let ours = webhooks.filter(|(_, webhook)| is_ours(webhook)).map(|(index, webhook)| Webhook {
+                name: match policy {
+                    Some(policy) => format!("policy {}", name(policy)),
+                    None => format!("webhook {}", json::text(webhook, &["name"])),
+                },
                 label: format!("{CONFIGURATION} {} (webhook {})", name(configuration), json::text(webhook, &["name"])),
                 index,
                 value: webhook.clone(),
@@ -114,6 +123,20 @@ impl Webhooks {
             ours.collect::<Vec<_>>()
         };
         Self(configurations.iter().flat_map(of_configuration).collect())
+    }
+
+    /// Whether nothing asks Pillion about new Pods.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the names of the webhooks if none of them is for a Namespace with these labels; `None` if one is, or if
+    /// there is none.
+    pub fn that_exclude(&self, labels: Option<&Object>) -> Option<Vec<&str>> {
+        let is_excluded = |webhook: &Webhook| {
+            !webhook.selector("namespaceSelector").map(Selector::parse_known).unwrap_or_default().matches_labels(labels)
+        };
+        (!self.is_empty() && self.0.iter().all(is_excluded)).then(|| self.0.iter().map(|it| it.name.as_str()).collect())
     }
 
     /// Returns why none of the webhooks asks Pillion about a Pod of `namespace`, or heeds its answer; `None` if one does,

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation::Installation;
-use crate::preview;
-use crate::rendering::document::{PART_OF, PILLION};
+use crate::preview::Webhooks;
 use crate::rollouts::sets;
 
 /// What the cluster says about a Pod that lacks a container. What may not be read is `None`.
@@ -22,8 +21,8 @@ pub struct Facts {
     has_no_definition: bool,
     /// The SidecarSets of the settings, and the object with the settings.
     installed: Option<Installed>,
-    /// The webhooks and policies that inject.
-    callers: Option<Vec<Caller>>,
+    /// The webhooks that ask about new Pods.
+    webhooks: Option<Webhooks>,
     /// The namespace of the Pod.
     namespace: Option<Value>,
     /// What could not be read.
@@ -36,14 +35,6 @@ struct Installed {
     source: String,
     sets: Vec<Value>,
     reads_bundle: bool,
-}
-
-/// What the API server asks about new Pods.
-#[derive(Debug)]
-struct Caller {
-    /// As in `webhook pods.pillion.dev`.
-    name: String,
-    namespaces: Value,
 }
 
 /// The Pod that lacks the container.
@@ -71,8 +62,8 @@ impl Facts {
             Ok(installed) => facts.installed = installed,
             Err(error) => facts.unknown.push(error.to_string()),
         }
-        match callers(reader) {
-            Ok(callers) => facts.callers = Some(callers),
+        match Webhooks::find([], reader) {
+            Ok(webhooks) => facts.webhooks = Some(webhooks),
             Err(trouble) => facts.unknown.push(trouble.to_string()),
         }
         match reader.try_get(Kind("v1", "Namespace"), None, namespace) {
@@ -84,7 +75,7 @@ impl Facts {
 
     /// Returns the reasons, and what is not known. Never nothing.
     pub fn reasons(&self, lack: Lack<'_>) -> Vec<String> {
-        let mut reasons = self.of_callers(lack.namespace);
+        let mut reasons = self.of_webhooks(lack.namespace);
         reasons.extend(self.of_sets(lack));
         if reasons.is_empty() && self.unknown.is_empty() {
             reasons.push(
@@ -101,19 +92,19 @@ impl Facts {
         self.namespace.as_ref().and_then(|namespace| json::object(namespace, &["metadata", "labels"]))
     }
 
-    fn of_callers(&self, namespace: &str) -> Vec<String> {
-        let Some(callers) = &self.callers else { return Vec::new() };
-        if callers.is_empty() {
+    fn of_webhooks(&self, namespace: &str) -> Vec<String> {
+        let Some(webhooks) = &self.webhooks else { return Vec::new() };
+        if webhooks.is_empty() {
             return vec!["no webhook and no policy of Pillion is asked about new Pods: it is not installed".to_owned()];
         }
-        if self.namespace.is_none() || callers.iter().any(|caller| selects(&caller.namespaces, self.labels())) {
-            return Vec::new();
-        }
-        let names: Vec<&str> = callers.iter().map(|caller| caller.name.as_str()).collect();
-        vec![format!(
-            "Pillion is not asked about Pods of namespace {namespace}: the namespaceSelector of {} leaves it out",
-            names.join(" and ")
-        )]
+        let excluding = self.namespace.as_ref().and_then(|_| webhooks.that_exclude(self.labels()));
+        let reason = excluding.map(|names| {
+            format!(
+                "Pillion is not asked about Pods of namespace {namespace}: the namespaceSelector of {} leaves it out",
+                names.join(" and ")
+            )
+        });
+        reason.into_iter().collect()
     }
 
     fn of_sets(&self, lack: Lack<'_>) -> Vec<String> {
@@ -197,34 +188,6 @@ fn of_settings(found: &Installation) -> Result<Option<Installed>, crate::install
     }))
 }
 
-/// Returns the webhooks and policies of Pillion that may change new Pods.
-fn callers(reader: &Reader) -> Result<Vec<Caller>, Trouble> {
-    const WEBHOOKS: Kind<'_> = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration");
-    const POLICIES: Kind<'_> = Kind("policies.kubewarden.io/v1", "ClusterAdmissionPolicy");
-    let label = format!("{PART_OF}={PILLION}");
-    let list = |kind| reader.try_list(kind, None, Some(&label)).map(Option::unwrap_or_default);
-    let configurations = list(WEBHOOKS)?;
-    let webhooks = configurations.iter().flat_map(|configuration| json::items(configuration, &["webhooks"]));
-    let webhooks = webhooks.filter(|webhook| is_about_pods(json::items(webhook, &["rules"]))).map(|webhook| Caller {
-        name: format!("webhook {}", json::text(webhook, &["name"])),
-        namespaces: json::at(webhook, &["namespaceSelector"]).cloned().unwrap_or_default(),
-    });
-    let policies = list(POLICIES)?;
-    let policies = preview::injecting(policies.iter().collect(), |policy| policy);
-    let policies = policies.into_iter().filter(|policy| is_about_pods(json::items(policy, &["spec", "rules"])));
-    let policies = policies.map(|policy| Caller {
-        name: format!("policy {}", json::text(policy, &["metadata", "name"])),
-        namespaces: json::at(policy, &["spec", "namespaceSelector"]).cloned().unwrap_or_default(),
-    });
-    Ok(webhooks.chain(policies).collect())
-}
-
-fn is_about_pods(rules: &[Value]) -> bool {
-    let has =
-        |rule: &Value, key: &str, names: [&str; 2]| json::texts(rule, &[key]).iter().any(|name| names.contains(name));
-    rules.iter().any(|rule| has(rule, "resources", ["pods", "*"]) && has(rule, "operations", ["CREATE", "*"]))
-}
-
 /// Whether a selector of namespaces selects one with these labels. An absent one, and one that cannot be read, does.
 fn selects(selector: &Value, labels: Option<&json::Object>) -> bool {
     selector.is_null() || Selector::parse(selector).map_or(true, |selector| selector.matches_labels(labels))
@@ -259,8 +222,14 @@ mod tests {
         json!({"metadata": {"name": "other"}, "spec": {"containers": [{"name": "tracer"}]}})
     }
 
-    fn everywhere() -> Value {
-        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]})
+    /// Webhooks for every namespace but kube-system.
+    fn webhooks() -> Value {
+        let others = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]});
+        json!({"metadata": {"name": "pillion"}, "webhooks": [{
+            "name": "pods.pillion.dev",
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+            "namespaceSelector": {"matchExpressions": [others]},
+        }]})
     }
 
     fn not_in_bundle() -> Value {
@@ -304,7 +273,7 @@ mod tests {
         Facts {
             sets: Some(sets),
             installed: Some(Installed { source: "ConfigMap p/s".to_owned(), sets: Vec::new(), reads_bundle }),
-            callers: Some(vec![Caller { name: "webhook pods.pillion.dev".to_owned(), namespaces: everywhere() }]),
+            webhooks: Some(Webhooks::among(&[webhooks()], &[])),
             namespace: Some(json!({"metadata": {"name": "shop", "labels": labels}})),
             ..Facts::default()
         }
@@ -322,7 +291,7 @@ mod tests {
         let excluded = "Pillion is not asked about Pods of namespace kube-system: the namespaceSelector of webhook \
                         pods.pillion.dev leaves it out";
         assert_eq!(reasons(&facts, "kube-system"), [excluded]);
-        facts.callers = Some(Vec::new());
+        facts.webhooks = Some(Webhooks::default());
         let missing = "no webhook and no policy of Pillion is asked about new Pods: it is not installed";
         assert_eq!(reasons(&facts, "kube-system"), [missing]);
         let bare = Facts { sets: Some(Vec::new()), has_no_definition: true, ..Facts::default() };
@@ -333,14 +302,5 @@ mod tests {
     fn what_may_not_be_read_is_told() {
         let facts = Facts { unknown: vec!["no right".to_owned()], ..Facts::default() };
         assert_eq!(reasons(&facts, "shop"), ["not all is known: no right"]);
-    }
-
-    #[rstest]
-    #[case::creation(json!([{"resources": ["pods"], "operations": ["CREATE"]}]), true)]
-    #[case::all(json!([{"resources": ["*"], "operations": ["*"]}]), true)]
-    #[case::another_operation(json!([{"resources": ["pods"], "operations": ["UPDATE"]}]), false)]
-    #[case::another_resource(json!([{"resources": ["sidecarsets"], "operations": ["CREATE"]}]), false)]
-    fn webhooks_for_new_pods_are_found(#[case] rules: Value, #[case] expected: bool) {
-        assert_eq!(is_about_pods(rules.as_array().unwrap()), expected);
     }
 }

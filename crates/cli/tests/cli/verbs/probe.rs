@@ -7,7 +7,7 @@ use crate::support::writable::ApiServer;
 
 /// The webhooks of an installation.
 fn webhooks() -> Value {
-    let rules = json!([{"resources": ["pods"], "operations": ["CREATE"]}]);
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]);
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "pillion", "labels": {"app.kubernetes.io/part-of": "pillion"}},
