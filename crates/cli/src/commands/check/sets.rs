@@ -187,17 +187,19 @@ fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Fin
     let mut findings: Vec<Finding> = kept.iter().map(|(spot, error)| spot.warning_of(error, words)).collect();
     findings.extend(errors.iter().filter_map(|error| {
         let (index, path) = super::item_of(&error.path)?;
-        let spot = &subjects.get(index.checked_sub(count)?)?.spot;
+        let subject = subjects.get(index.checked_sub(count)?)?;
+        let spot = &subject.spot;
         let error = FieldError { path, ..error.clone() };
         // `kubectl create` has the API server make a name.
         if error.path == "metadata.name" && error.cause == Cause::Required && has_prefix(spot.raw) {
             return None;
         }
         // The settings name the SidecarSet after the detail.
-        let is_kept = |(of, kept): &(&Spot<'_>, FieldError)| {
-            std::ptr::eq(*of, spot) && kept.path == error.path && error.detail.starts_with(&kept.detail)
-        };
-        (!kept.iter().any(is_kept)).then(|| spot.error(&error))
+        let name = format!(" (SidecarSet \"{}\")", subject.set.name());
+        let detail = error.detail.strip_suffix(&name).unwrap_or(&error.detail).to_owned();
+        let unnamed = FieldError { detail, ..error.clone() };
+        let is_kept = kept.iter().any(|(of, kept)| std::ptr::eq(*of, spot) && *kept == unnamed);
+        (!is_kept).then(|| spot.error(&error))
     }));
     findings
 }

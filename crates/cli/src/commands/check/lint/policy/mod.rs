@@ -8,7 +8,7 @@ mod reach;
 mod twin;
 
 use pillion_admission::settings::{Role, Settings};
-use pillion_identity::declared::{Declared, Mode, OnConflict};
+use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::validation::conflicts::{are_related, may_meet};
 use serde_json::Value;
@@ -78,8 +78,7 @@ impl<'a> Policy<'a> {
 
     /// Returns two `SidecarSet`s whose accounts are merged in Pods that get both.
     fn merging(&self) -> Option<(&'a Subject<'a>, &'a Subject<'a>)> {
-        let merge = |declared: &Declared| declared.on_conflict == OnConflict::Merge && declared.mode != Mode::Isolate;
-        let merging: Vec<_> = self.identities.iter().filter(|(_, declared)| merge(declared)).collect();
+        let merging: Vec<_> = self.identities.iter().filter(|(_, declared)| declared.merges()).collect();
         merging.iter().enumerate().find_map(|(index, (one, declared))| {
             let other = merging.iter().take(index).find(|(other, theirs)| {
                 declared.service_account != theirs.service_account
