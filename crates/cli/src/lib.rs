@@ -19,6 +19,7 @@ pub mod daemon;
 pub mod files;
 pub mod installation;
 pub mod module;
+pub mod output;
 mod policy_fields;
 pub mod preview;
 pub mod rendering;

@@ -1,15 +1,14 @@
 //! What the commands that change a SidecarSet have in common: kubectl's flags, its lines, and its exit codes.
 
-use std::io;
-
 use clap::ValueEnum;
 use pillion_kubernetes::json;
-use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use super::git_ops;
 use super::writer::{WriteError, Writer};
 use super::{Kind, Kubeconfig};
+use crate::output::DataFormat;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -28,9 +27,9 @@ pub enum DryRun {
     Server,
 }
 
-/// How a command prints the object.
+/// How a command prints the object that it changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum ObjectFormat {
     /// As `sidecarset.apps.kruise.io/log-agent`.
     Name,
     /// The whole object.
@@ -50,7 +49,7 @@ pub struct Writing {
     pub dry_run: DryRun,
     /// Print the SidecarSet instead of a sentence.
     #[arg(short, long, value_enum, value_name = "name|json|yaml", hide_possible_values = true)]
-    pub output: Option<Output>,
+    pub output: Option<ObjectFormat>,
     /// The name under which the cluster records who set which field.
     #[arg(long, value_name = "NAME", default_value = "kubectl-pillion")]
     pub field_manager: String,
@@ -151,6 +150,14 @@ impl<'a> Change<'a> {
 }
 
 impl Writing {
+    /// Returns an event loop, and a writer that the user named on the command line.
+    ///
+    /// # Errors
+    /// If there is no cluster.
+    pub fn writer(&self) -> anyhow::Result<(Runtime, Writer)> {
+        Writer::new(&self.kubeconfig, &self.field_manager)
+    }
+
     /// Prints what was done to a SidecarSet, as kubectl does: `done` is a text such as `paused`.
     ///
     /// # Errors
@@ -160,12 +167,9 @@ impl Writing {
         let out = terminal.out();
         match self.output {
             None => writeln!(out, "{SIDECAR_SET}/{name} {done}{}", self.suffix())?,
-            Some(Output::Name) => writeln!(out, "{SIDECAR_SET}/{name}")?,
-            Some(Output::Json) => {
-                serde_json::to_writer_pretty(&mut *out, &shown(set)).map_err(io::Error::from)?;
-                writeln!(out)?;
-            }
-            Some(Output::Yaml) => out.write_all(yaml::print(&Tree::conventional(&shown(set))).as_bytes())?,
+            Some(ObjectFormat::Name) => writeln!(out, "{SIDECAR_SET}/{name}")?,
+            Some(ObjectFormat::Json) => write!(out, "{}", DataFormat::Json.print(shown(set))?)?,
+            Some(ObjectFormat::Yaml) => write!(out, "{}", DataFormat::Yaml.print(shown(set))?)?,
         }
         Ok(())
     }

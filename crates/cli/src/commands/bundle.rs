@@ -2,23 +2,20 @@
 
 mod inspect;
 
-use std::io;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
-use clap::ValueEnum;
+use anyhow::bail;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
-use pillion_documents::manifest;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_yaml as yaml;
 use serde_json::{Value, json};
 
 use crate::bundling::{Bundled, bundled};
 use crate::commands::check;
 use crate::files;
+use crate::output::{DataFormat, Output};
 use crate::preview::{self, Inputs};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -43,9 +40,12 @@ Examples:
   pillion bundle examples/log-agent | pillion bundle --inspect -
   pillion bundle --config-map pillion-system/sidecarsets examples/log-agent";
 
+const OUTPUT: &str = "\
+How to print it; text: the bundle alone, with --inspect a table; yaml and json: settings, with --inspect the SidecarSets";
+
 /// The arguments of `pillion bundle`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = EXAMPLES, mut_arg("output", |arg| arg.help(OUTPUT)))]
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
@@ -63,23 +63,11 @@ pub struct Args {
     /// The time of the ConfigMap, as in 2026-01-02T03:04:05Z, instead of the clock's.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "config_map")]
     time: Option<Timestamp>,
-    /// How to print it.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
+    #[command(flatten)]
+    output: Output,
     /// Write it to this file instead of stdout.
     #[arg(long, value_name = "PATH")]
     output_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// The bundle alone; with --inspect, a table.
-    #[default]
-    Text,
-    /// Settings; with --inspect, the SidecarSets.
-    Yaml,
-    /// The same as JSON.
-    Json,
 }
 
 /// Runs `pillion bundle`.
@@ -97,26 +85,18 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
-    let nothing = || Ok((String::new(), Status::Failed));
     let preview::Given { value: base, origin, .. } =
         args.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let paths = if args.settings.is_some() && args.inputs.is_empty() { Vec::new() } else { args.inputs.paths()? };
-    let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
-        return nothing();
+    let Some(manifests) = preview::manifests(&paths, args.inputs.recursive, terminal)? else {
+        return Ok((String::new(), Status::Failed));
     };
-    if !preview::is_understood(&[], &manifests, terminal) {
-        return nothing();
-    }
     let unknown = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     for warning in unknown.into_iter().chain(manifests.iter().flat_map(check::unknown_fields)) {
         terminal.warn(warning);
     }
     let assembled = preview::assemble(base, &manifests);
-    let problems = assembled.problems();
-    if !problems.is_empty() {
-        for problem in problems {
-            terminal.error(&anyhow!("{problem}"));
-        }
+    if !assembled.is_valid(terminal) {
         return Ok((String::new(), Status::Refused));
     }
     let Some(Bundled { settings, text, sets, notes }) = bundled(assembled.value)? else {
@@ -130,9 +110,9 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     }
     let length: usize = sets.iter().map(|set| set.clone().for_settings().as_value().to_string().len()).sum();
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
-    let printed = match args.output {
-        Format::Text => format!("{text}\n"),
-        format => shown(&settings, format)?,
+    let printed = match args.output.data() {
+        None => format!("{text}\n"),
+        Some(format) => format.print(&settings)?,
     };
     Ok((printed, Status::Done))
 }
@@ -146,13 +126,9 @@ fn config_maps(
     let objects = config_map::write(at, sets, args.time.unwrap_or_else(preview::now), TEXT_MAX)?;
     let parts = if objects.len() > 1 { format!(", {} ConfigMaps", objects.len()) } else { String::new() };
     let _ = writeln!(terminal.err(), "{}{parts}", count(sets.len()));
-    let printed = match (args.output, objects.as_slice()) {
-        (Format::Json, [object]) => shown(object, Format::Json)?,
-        (Format::Json, several) => shown(&json!({"apiVersion": "v1", "kind": "List", "items": several}), Format::Json)?,
-        (Format::Text | Format::Yaml, several) => {
-            let documents: Result<Vec<String>, _> = several.iter().map(|object| shown(object, Format::Yaml)).collect();
-            documents?.join("---\n")
-        }
+    let printed = match (args.output.data().unwrap_or_default(), objects.as_slice()) {
+        (DataFormat::Json, [object]) => DataFormat::Json.print(object)?,
+        (format, several) => all(several, format)?,
     };
     Ok((printed, Status::Done))
 }
@@ -173,11 +149,15 @@ fn count(sets: usize) -> String {
     format!("{sets} SidecarSet{}", if sets == 1 { "" } else { "s" })
 }
 
-fn shown(value: &Value, format: Format) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Json => serde_json::to_string_pretty(value).map_err(io::Error::from)? + "\n",
-        Format::Text | Format::Yaml => yaml::print(&yaml::Tree::conventional(value)),
-    })
+/// Returns objects as documents of YAML, or as a List in JSON.
+fn all(objects: &[Value], format: DataFormat) -> serde_json::Result<String> {
+    match format {
+        DataFormat::Yaml => {
+            let documents: Result<Vec<String>, _> = objects.iter().map(|object| format.print(object)).collect();
+            Ok(documents?.join("---\n"))
+        }
+        DataFormat::Json => format.print(json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+    }
 }
 
 /// Returns a table whose columns are as wide as their widest cell.

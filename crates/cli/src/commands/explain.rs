@@ -6,25 +6,20 @@ mod structured;
 mod subject;
 mod text;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use anyhow::bail;
-use clap::ValueEnum;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
 use pillion_bundle::source::OnUnavailable;
-use pillion_documents::manifest;
+use pillion_documents::manifest::Manifest;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_workload::shape;
-use pillion_yaml as yaml;
 
 use self::groups::Group;
 use self::subject::Told;
 use self::text::Page;
-use crate::commands::check;
-use crate::installation;
-use crate::preview::{self, Inputs, Preview, Situation, Webhooks};
+use crate::commands::prepared::Prepared;
+use crate::output::Output;
+use crate::preview::{self, Inputs, Situation};
 use crate::report::locate;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -70,9 +65,11 @@ Examples:
   # what would this Deployment get there, and why?
   pillion explain examples/log-agent/app.yaml --cluster";
 
+const OUTPUT: &str = "The format of the explanation; yaml and json: a list with an object for each Pod";
+
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, long_about = ABOUT)]
+#[command(after_help = EXAMPLES, long_about = ABOUT, mut_arg("output", |arg| arg.help(OUTPUT)))]
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
@@ -84,21 +81,8 @@ pub struct Args {
     /// Print only the Pods of this outcome; several are separated by commas.
     #[arg(long, value_enum, value_name = "OUTCOME", value_delimiter = ',')]
     only: Vec<Group>,
-    /// The format of the explanation.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
-}
-
-/// The formats of explanations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// A list with an object for each Pod.
-    Yaml,
-    /// The same.
-    Json,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs `pillion explain`.
@@ -106,44 +90,10 @@ enum Format {
 /// # Errors
 /// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let preview::Given { mut value, policy, origin } =
-        args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
-    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
-    let read = |paths: &[PathBuf], terminal: &mut Terminal| {
-        preview::read(paths, args.inputs.recursive, terminal, manifest::parse)
-    };
-    let Some(beside) = read(&args.situation.sidecar_sets, terminal)? else {
+    let prepared = Prepared::<Manifest>::read(&args.inputs, &args.situation, terminal)?;
+    let Some(Prepared { given, settings: assembled, cluster, preview, doubts }) = prepared else {
         return Ok(Status::Failed);
     };
-    let Some(given) = read(&args.inputs.paths()?, terminal)? else {
-        return Ok(Status::Failed);
-    };
-    if !preview::is_understood(&beside, &given, terminal) {
-        return Ok(Status::Failed);
-    }
-    let all = || beside.iter().chain(&given);
-    let reader = args.situation.connection.reader()?;
-    if let (Some(reader), None) = (&reader, &args.situation.settings) {
-        value = installation::for_new_pods(reader, terminal)?.map(|part| part.settings).unwrap_or_default();
-    }
-    let mut assembled = preview::assemble_beside(value, all()).read_from(origin);
-    let cluster = preview::cluster_of(all(), &args.situation, reader.clone());
-    if let Some(reader) = &reader {
-        assembled = preview::with_cluster(assembled, &cluster, reader, terminal)?;
-    }
-    let module = preview::module(terminal)?;
-    // The policy that the user gives stands for the one of the cluster, its selectors included.
-    let webhooks = Webhooks::read(all(), reader.as_deref().filter(|_| policy.is_none()), terminal)?;
-    let doubts: Vec<String> = policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
-    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation)
-        .under(policy)
-        .asked_by(webhooks);
-    for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
-        terminal.warn(warning);
-    }
-    if !preview.is_valid(&assembled, terminal)? {
-        return Ok(Status::Failed);
-    }
     // Decode the SidecarSets of the bundle, too, even those that this Pod would not open: the explanation covers all.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
     let Some(settings) = decoded else { bail!("the settings cannot be decoded") };
@@ -220,27 +170,21 @@ fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
 fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {
     let is_chosen = |told: &&Told| args.only.is_empty() || args.only.contains(&Group::from_told(told));
     let chosen: Vec<&Told> = told.iter().filter(is_chosen).collect();
-    match args.output {
-        Format::Text => {
-            let columns = terminal.columns();
-            let mut page = Page::new(terminal.out(), columns);
-            let has_summary = told.len() > 1 || chosen.is_empty();
-            if has_summary {
-                page.line("", 2, &groups::summary(told))?;
-            }
-            for (index, told) in chosen.into_iter().enumerate() {
-                if has_summary || index > 0 {
-                    page.line("", 0, "")?;
-                }
-                text::write(&mut page, told, !args.names.is_empty())?;
-            }
+    if let Some(format) = args.output.data() {
+        write!(terminal.out(), "{}", format.print_tree(&structured::list(&chosen))?)?;
+        return Ok(());
+    }
+    let columns = terminal.columns();
+    let mut page = Page::new(terminal.out(), columns);
+    let has_summary = told.len() > 1 || chosen.is_empty();
+    if has_summary {
+        page.line("", 2, &groups::summary(told))?;
+    }
+    for (index, told) in chosen.into_iter().enumerate() {
+        if has_summary || index > 0 {
+            page.line("", 0, "")?;
         }
-        Format::Yaml => terminal.out().write_all(yaml::print(&structured::list(&chosen)).as_bytes())?,
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::list(&chosen))
-                .map_err(std::io::Error::from)?;
-            writeln!(terminal.out())?;
-        }
+        text::write(&mut page, told, !args.names.is_empty())?;
     }
     Ok(())
 }

@@ -10,19 +10,16 @@ mod timestamp;
 use std::fmt;
 
 use anyhow::anyhow;
-use clap::ValueEnum;
-use pillion_documents::manifest::{self, Manifest};
+use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use serde_json::Value;
 
 use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
-use crate::cluster::Reader;
-use crate::commands::check;
-use crate::installation;
-use crate::preview::{self, Assembled, Inputs, Preview, Situation, Webhooks};
+use crate::commands::prepared::Prepared;
+use crate::output::DataFormat;
+use crate::preview::{Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -37,9 +34,10 @@ pub struct Args {
     /// Print only the changes of injection, as a diff.
     #[arg(long, conflicts_with = "output")]
     diff: bool,
-    /// The format of the manifests.
+    /// The format of the manifests. Documents of YAML keep their comments, order and quotes, and change only where
+    /// injection changes them. JSON is one object, or a List of several.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
+    output: DataFormat,
     /// Print only Pods: in place of each workload, the Pods that it creates.
     #[arg(long)]
     as_pods: bool,
@@ -50,16 +48,6 @@ pub struct Args {
     /// Print only warnings and refusals on stderr.
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// The formats of manifests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// YAML; documents of YAML keep their comments, order and quotes, and change only where injection changes them.
-    #[default]
-    Yaml,
-    /// One object, or a List of several.
-    Json,
 }
 
 const ABOUT: &str = "\
@@ -111,93 +99,31 @@ Examples:
 /// # Errors
 /// If something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let reader = args.situation.connection.reader()?;
-    let Some(mut given) = read(args, reader.as_deref(), terminal)? else { return Ok(Status::Failed) };
-    let cluster = preview::cluster_of(given.manifests(), &args.situation, reader.clone());
-    if let Some(reader) = &reader {
-        given.settings = preview::with_cluster(given.settings, &cluster, reader, terminal)?;
-    }
-    // The policy that the user gives stands for the one of the cluster, its selectors included.
-    let asking = reader.as_deref().filter(|_| given.policy.is_none());
-    let webhooks = Webhooks::read(given.manifests(), asking, terminal)?;
-    let doubts: Vec<String> = given.policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
-    let preview = Preview::new(preview::module(terminal)?, given.settings.value.clone(), cluster, &args.situation)
-        .under(given.policy.clone())
-        .asked_by(webhooks);
-    // Warn first: a misspelt field may explain the errors that follow.
-    let misspelt = given.manifests().flat_map(check::unknown_fields);
-    for warning in given.misspelt.iter().cloned().chain(misspelt) {
-        terminal.warn(warning);
-    }
-    if !preview.is_valid(&given.settings, terminal)? {
-        return Ok(Status::Failed);
-    }
-    if !given.settings.has_sidecar_sets() {
+    let prepared = Prepared::<Chunk>::read(&args.inputs, &args.situation, terminal)?;
+    let Some(Prepared { given, settings, preview, doubts, .. }) = prepared else { return Ok(Status::Failed) };
+    if !settings.has_sidecar_sets() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
     for doubt in doubts {
         terminal.warn(doubt);
     }
-    if json::text(&given.settings.value, &["role"]) == "Assert" {
+    if json::text(&settings.value, &["role"]) == "Assert" {
         terminal
             .warn("the settings have the role Assert: such a policy judges Pods after injection, and injects nothing");
     }
     inject(args, &given, &preview, terminal)
 }
 
-/// The files named on the command line, parsed.
-struct Given {
-    /// The manifest of the Kubewarden policy that has the settings.
-    policy: Option<Value>,
-    /// Warnings about fields of the settings' SidecarSets that nothing reads.
-    misspelt: Vec<String>,
-    chunks: Vec<Chunk>,
-    beside: Vec<Manifest>,
-    settings: Assembled,
-}
-
-impl Given {
-    /// Returns all objects. Objects of the input come last: they win over objects of the same name beside the input.
-    fn manifests(&self) -> impl Iterator<Item = &Manifest> {
-        self.beside.iter().chain(objects(&self.chunks))
-    }
-}
-
-/// Reads all files, and without a file of settings those of the cluster. Returns `None` if a file is no manifest; the
-/// errors are printed before.
-fn read(args: &Args, cluster: Option<&Reader>, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
-    let paths = args.inputs.paths()?;
-    let preview::Given { mut value, policy, origin } =
-        args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
-    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
-    let recursive = args.inputs.recursive;
-    let chunks = preview::read(&paths, recursive, terminal, documents::chunks)?;
-    let beside = preview::read(&args.situation.sidecar_sets, recursive, terminal, manifest::parse)?;
-    let (Some(chunks), Some(beside)) = (chunks, beside) else { return Ok(None) };
-    if !preview::is_understood(&beside, objects(&chunks), terminal) {
-        return Ok(None);
-    }
-    if let (Some(reader), None) = (cluster, &args.situation.settings) {
-        value = installation::for_new_pods(reader, terminal)?.map(|part| part.settings).unwrap_or_default();
-    }
-    let settings = preview::assemble_beside(value, beside.iter().chain(objects(&chunks))).read_from(origin);
-    Ok(Some(Given { policy, misspelt, chunks, beside, settings }))
-}
-
-fn objects(chunks: &[Chunk]) -> impl Iterator<Item = &Manifest> {
-    chunks.iter().flat_map(|chunk| &chunk.documents).flat_map(|document| &document.objects)
-}
-
-fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal) -> anyhow::Result<Status> {
+fn inject(args: &Args, given: &[Chunk], preview: &Preview, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let form = match (args.diff, args.output) {
         (true, _) => Form::Diff,
-        (false, Format::Yaml) => Form::Yaml,
-        (false, Format::Json) => Form::Json,
+        (false, DataFormat::Yaml) => Form::Yaml,
+        (false, DataFormat::Json) => Form::Json,
     };
     let shape = if args.as_pods { Shape::Pods } else { Shape::Objects };
     let mut printer = Printer::new(form, shape == Shape::Objects);
     let mut counts = Counts::default();
-    for chunk in &given.chunks {
+    for chunk in given {
         let mut outcomes = Vec::new();
         for document in &chunk.documents {
             let mut of_document = Vec::new();

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use self::output::{Installation, Output};
+use self::output::{Destination, Installation};
 use crate::preview;
 use crate::rendering::crd::{self, Conversion};
 use crate::rendering::document::PILLION;
@@ -93,7 +93,7 @@ struct ForKubewarden {
     #[command(flatten)]
     options: Kubewarden,
     #[command(flatten)]
-    output: Output,
+    destination: Destination,
 }
 
 #[derive(Debug, clap::Args)]
@@ -107,7 +107,7 @@ struct ForServer {
     #[arg(long, value_name = "PATH")]
     ca_bundle: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    destination: Destination,
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,14 +118,14 @@ struct ForController {
     #[command(flatten)]
     options: Controller,
     #[command(flatten)]
-    output: Output,
+    destination: Destination,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = CRD_EXAMPLES)]
 struct ForDefinition {
     #[command(flatten)]
-    output: Output,
+    destination: Destination,
 }
 
 #[derive(Debug, clap::Args)]
@@ -148,24 +148,24 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
                 args.options.module.clone().map_or_else(|| module_of(policy.as_ref()), |named| Ok(Some(named)));
             let options = Kubewarden { module: module?, ..args.options.clone() };
             let own = Installation { name: &options.common.name, has_file: is_for_kubewarden };
-            args.output.write(&kubewarden::render(&settings, &options)?, own, terminal)
+            args.destination.write(&kubewarden::render(&settings, &options)?, own, terminal)
         }
         What::Standalone(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
             let ca_bundle = args.ca_bundle.as_deref().map(read_ca).transpose()?;
             let options = Standalone { ca_bundle, ..args.options.clone() };
             let own = Installation { name: &options.common.name, has_file: is_of_process };
-            args.output.write(&standalone::render(&settings, &options)?, own, terminal)
+            args.destination.write(&standalone::render(&settings, &options)?, own, terminal)
         }
         What::Controller(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
             let own = Installation { name: &args.options.name, has_file: is_of_process };
-            args.output.write(&controller::render(&settings, &args.options)?, own, terminal)
+            args.destination.write(&controller::render(&settings, &args.options)?, own, terminal)
         }
         What::Crd(args) => {
             let definition = crd::document(PILLION, &Conversion::None, &Value::Null);
             let own = Installation { name: PILLION, has_file: |_| false };
-            args.output.write(&Rendered { documents: vec![definition], notes: Vec::new() }, own, terminal)
+            args.destination.write(&Rendered { documents: vec![definition], notes: Vec::new() }, own, terminal)
         }
     }
 }
@@ -181,11 +181,7 @@ impl Settings {
         let preview::Given { value, policy, .. } = preview::with_policy(&self.path)?;
         let value = if value.is_null() { json!({}) } else { value };
         let assembled = preview::assemble(value, &[]);
-        let problems = assembled.problems();
-        for problem in &problems {
-            terminal.error(&anyhow!("{problem}"));
-        }
-        Ok(problems.is_empty().then_some((assembled.value, policy)))
+        Ok(assembled.is_valid(terminal).then_some((assembled.value, policy)))
     }
 }
 

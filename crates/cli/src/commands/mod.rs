@@ -11,6 +11,7 @@ pub mod inject;
 pub mod man;
 pub mod manifest;
 pub mod plan;
+mod prepared;
 pub mod probe;
 pub mod rollout;
 pub mod run;

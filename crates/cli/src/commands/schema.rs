@@ -1,10 +1,9 @@
 //! `pillion schema`: the JSON Schemas of the files that people write, for editors and CI.
 
-use std::io;
-
 use anyhow::bail;
 use clap::ValueEnum;
 
+use crate::output;
 use crate::schema;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -30,7 +29,7 @@ pub struct Args {
     sidecar_set: bool,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
+    output: SchemaFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -45,7 +44,7 @@ enum Subject {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Format {
+enum SchemaFormat {
     /// JSON Schema, draft 2020-12.
     #[default]
     Json,
@@ -57,22 +56,20 @@ enum Format {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let subject = if args.sidecar_set { Subject::Sidecarset } else { args.subject };
     match (args.output, subject) {
-        (Format::Markdown, Subject::Sidecarset) => write!(terminal.out(), "{}", schema::markdown::sidecar_set())?,
-        (Format::Markdown, Subject::Settings) => write!(terminal.out(), "{}", schema::markdown::reference())?,
-        (Format::Markdown, Subject::Policy) => {
+        (SchemaFormat::Markdown, Subject::Sidecarset) => write!(terminal.out(), "{}", schema::markdown::sidecar_set())?,
+        (SchemaFormat::Markdown, Subject::Settings) => write!(terminal.out(), "{}", schema::markdown::reference())?,
+        (SchemaFormat::Markdown, Subject::Policy) => {
             bail!(
                 "there are no tables of a policy, since Kubewarden documents its fields; use -o json, or print the tables of its settings: pillion schema settings -o markdown"
             )
         }
-        (Format::Json, subject) => {
+        (SchemaFormat::Json, subject) => {
             let schema = match subject {
                 Subject::Settings => schema::of_settings(),
                 Subject::Policy => schema::of_policy(),
                 Subject::Sidecarset => schema::of_sidecar_set(),
             };
-            // Convert to an I/O error, so that callers recognise a closed pipe.
-            serde_json::to_writer_pretty(terminal.out(), &schema).map_err(io::Error::from)?;
-            writeln!(terminal.out())?;
+            write!(terminal.out(), "{}", output::json(&schema)?)?;
         }
     }
     Ok(Status::Done)

@@ -28,7 +28,7 @@ pub enum Level {
 /// The log format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum LogFormat {
     /// Text on a terminal, otherwise JSON.
     #[default]
     Auto,
@@ -41,7 +41,7 @@ pub enum Format {
 /// Starts the log of this process. Later calls have no effect.
 ///
 /// Libraries log warnings and errors only: below that, clients of the API server log what they send and receive.
-pub fn start(level: Level, format: Format) {
+pub fn start(level: Level, format: LogFormat) {
     let own = match level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -55,9 +55,9 @@ pub fn start(level: Level, format: Format) {
         .with_target("pillion_host", own)
         .with_target("pillion_controller", own);
     let is_text = match format {
-        Format::Auto => io::stderr().is_terminal(),
-        Format::Text => true,
-        Format::Json => false,
+        LogFormat::Auto => io::stderr().is_terminal(),
+        LogFormat::Text => true,
+        LogFormat::Json => false,
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry();

@@ -10,11 +10,12 @@ mod policy;
 mod settings;
 mod webhooks;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_documents::kinds;
-use pillion_documents::manifest::Manifest;
+use pillion_documents::manifest::{self, Manifest};
 use pillion_host::{Module, ValidationResponse};
 use pillion_kubernetes::json;
 use pillion_workload::{Template, admission, pod, request, shape};
@@ -117,10 +118,8 @@ impl Preview {
         if verdict.valid {
             return Ok(true);
         }
-        let problems = settings.problems();
-        let message = problems.is_empty().then(|| verdict.message.unwrap_or_default());
-        for problem in problems.into_iter().chain(message) {
-            terminal.error(&anyhow::anyhow!("{problem}"));
+        if settings.is_valid(terminal) {
+            terminal.error(&anyhow::anyhow!(verdict.message.unwrap_or_default()));
         }
         Ok(false)
     }
@@ -240,6 +239,15 @@ pub fn is_understood<'a>(
         }
     }
     is_understood
+}
+
+/// Reads manifests. Returns `None` if some cannot be parsed or understood; the errors are printed before.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn manifests(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
+    let manifests = read(paths, recursive, terminal, manifest::parse)?;
+    Ok(manifests.filter(|manifests| is_understood(&[], manifests, terminal)))
 }
 
 /// Returns the cluster that manifests describe, with the cluster `behind` them for objects that are in no manifest.

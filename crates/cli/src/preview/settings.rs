@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use pillion_admission::settings::Settings;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::field::FieldError;
@@ -13,8 +13,9 @@ use pillion_sidecarset::sidecar_set::origin::Origin as SetOrigin;
 use pillion_workload::settings as list;
 use serde_json::{Value, json};
 
-use crate::rendering::process;
+use crate::rendering::{has_own_sets, process};
 use crate::report::locate;
+use crate::terminal::Terminal;
 
 /// Settings and the origins of their SidecarSets.
 #[derive(Debug)]
@@ -223,10 +224,18 @@ impl Assembled {
         Self { origin, ..self }
     }
 
-    /// Whether the settings have any `SidecarSet`, or a bundle.
+    /// Whether the settings have any `SidecarSet`, or the name of a bundle.
     pub fn has_sidecar_sets(&self) -> bool {
-        let has = |path: &[&str]| !json::text(&self.value, path).is_empty();
-        !json::items(&self.value, &["sidecarSets"]).is_empty() || has(&["bundle"]) || has(&["bundleRef", "name"])
+        has_own_sets(&self.value) || !json::text(&self.value, &["bundleRef", "name"]).is_empty()
+    }
+
+    /// Whether the settings are valid. Prints all problems.
+    pub fn is_valid(&self, terminal: &mut Terminal) -> bool {
+        let problems = self.problems();
+        for problem in &problems {
+            terminal.error(&anyhow!("{problem}"));
+        }
+        problems.is_empty()
     }
 
     /// Returns all errors of the settings, one line each. Each names the file and the line of the field, if known.

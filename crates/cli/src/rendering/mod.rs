@@ -239,7 +239,7 @@ fn controllers_namespace(settings: &Value, home: Option<&str>) -> String {
 }
 
 /// Whether settings have SidecarSets, compiled or not.
-fn has_own_sets(settings: &Value) -> bool {
+pub fn has_own_sets(settings: &Value) -> bool {
     OWN_SETS.iter().any(|key| match settings.get(key) {
         Some(Value::Array(sets)) => !sets.is_empty(),
         Some(Value::String(bundle)) => !bundle.is_empty(),

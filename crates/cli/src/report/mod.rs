@@ -57,7 +57,7 @@ pub struct Finding {
 
 /// How findings are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum FindingFormat {
     /// For people: the line with a caret under what is wrong.
     #[default]
     Text,
@@ -73,12 +73,12 @@ pub enum Format {
 ///
 /// # Errors
 /// If `out` takes no more.
-pub fn write(findings: &[Finding], format: Format, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(findings: &[Finding], format: FindingFormat, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Text => text::write(findings, out),
-        Format::Json => json::write(findings, out),
-        Format::Github => github::write(findings, out),
-        Format::Sarif => sarif::write(findings, out),
+        FindingFormat::Text => text::write(findings, out),
+        FindingFormat::Json => json::write(findings, out),
+        FindingFormat::Github => github::write(findings, out),
+        FindingFormat::Sarif => sarif::write(findings, out),
     }
 }
 

@@ -21,7 +21,7 @@ fn finding(text: &str, needle: &str) -> Finding {
     }
 }
 
-fn written(findings: &[Finding], format: Format) -> String {
+fn written(findings: &[Finding], format: FindingFormat) -> String {
     let mut out = anstream::StripStream::new(Vec::new());
     write(findings, format, &mut out).unwrap();
     String::from_utf8(out.into_inner()).unwrap()
@@ -30,7 +30,7 @@ fn written(findings: &[Finding], format: Format) -> String {
 #[test]
 fn people_see_the_line_and_a_caret() {
     let text = "spec:\n  containers:\n  - name: ä\n    image: \"\" # none\n";
-    insta::assert_snapshot!(written(&[finding(text, "\"\"")], Format::Text), @r#"
+    insta::assert_snapshot!(written(&[finding(text, "\"\"")], FindingFormat::Text), @r#"
 error: Required value: image is required
  --> sets/a.yaml:4:12
   |
@@ -45,7 +45,7 @@ error: Required value: image is required
 #[test]
 fn long_lines_are_cut_around_the_place() {
     let text = format!("{{\"a\": \"{}\", \"image\": 5, \"b\": \"{}\"}}", "x".repeat(3000), "y".repeat(3000));
-    let report = written(&[finding(&text, "5,")], Format::Text);
+    let report = written(&[finding(&text, "5,")], FindingFormat::Text);
     assert!(report.lines().all(|line| line.chars().count() <= 130), "{report}");
     assert!(report.contains("\"image\": 5"), "{report}");
 }
@@ -55,7 +55,7 @@ fn values_cannot_reach_the_terminal_as_escape_sequences() {
     let mut finding = finding("a: b\n", "b");
     finding.message = "Invalid value: \u{1b}[31mred\u{7}".to_owned();
     let mut out = Vec::new();
-    write(&[finding], Format::Text, &mut out).unwrap();
+    write(&[finding], FindingFormat::Text, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains("\u{1b}[31mred") && !out.contains('\u{7}'), "{out:?}");
 }
@@ -66,7 +66,7 @@ fn editors_get_positions_in_characters() {
     let mut finding = finding(text, "[1,\n  ü]");
     finding.sidecar_set.clear();
     finding.remedy.clear();
-    insta::assert_snapshot!(written(&[finding], Format::Json), @r#"
+    insta::assert_snapshot!(written(&[finding], FindingFormat::Json), @r#"
 [
   {
     "file": "sets/a.yaml",
@@ -88,7 +88,7 @@ fn editors_get_positions_in_characters() {
 fn github_gets_one_command_a_finding() {
     let mut finding = finding("a: b\n", "b");
     finding.message = "50% of: a,\nb".to_owned();
-    insta::assert_snapshot!(written(&[finding], Format::Github), @r#"::error file=sets/a.yaml,line=1,endLine=1,col=4,endColumn=5,title=spec.containers[0].image::SidecarSet "log-agent": 50%25 of: a,%0Ab; name an image"#);
+    insta::assert_snapshot!(written(&[finding], FindingFormat::Github), @r#"::error file=sets/a.yaml,line=1,endLine=1,col=4,endColumn=5,title=spec.containers[0].image::SidecarSet "log-agent": 50%25 of: a,%0Ab; name an image"#);
 }
 
 #[rstest]

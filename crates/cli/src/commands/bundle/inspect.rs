@@ -7,24 +7,21 @@ use pillion_bundle::{Bundle, BundleError, FORMAT};
 use pillion_documents::manifest::{self, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use serde_json::json;
 
-use super::{Args, Format, count, selector, shown, table};
+use super::{Args, all, count, selector, table};
 use crate::preview;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
 /// Describes all bundles given on the command line.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
-    let (mut text, mut all, mut status) = (String::new(), Vec::new(), Status::Done);
+    let (mut text, mut found, mut status) = (String::new(), Vec::new(), Status::Done);
     for source in manifest::sources(&args.inputs.paths()?, args.inputs.recursive)? {
         let bundle = find(&source)?;
         match read(&bundle) {
             Ok(sets) => {
-                if args.output == Format::Text {
-                    text.push_str(&described(&source.name, &bundle, &sets));
-                }
-                all.extend(sets.into_iter().map(SidecarSet::into_value));
+                text.push_str(&described(&source.name, &bundle, &sets));
+                found.extend(sets.into_iter().map(SidecarSet::into_value));
             }
             Err(error) => {
                 terminal.error(&anyhow!("{}: {error}", source.name));
@@ -32,15 +29,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
             }
         }
     }
-    let text = match args.output {
-        Format::Text => text,
-        Format::Yaml => {
-            let documents: anyhow::Result<Vec<String>> = all.iter().map(|set| shown(set, Format::Yaml)).collect();
-            documents?.join("---\n")
-        }
-        Format::Json => shown(&json!({"apiVersion": "v1", "kind": "List", "items": all}), Format::Json)?,
+    let printed = match args.output.data() {
+        None => text,
+        Some(format) => all(&found, format)?,
     };
-    Ok((text, status))
+    Ok((printed, status))
 }
 
 /// Returns the bundle in a file: the whole text, or `bundle` of the settings in it.

@@ -34,7 +34,7 @@ use self::settings::Judged;
 use self::subject::{Spot, Subject};
 use crate::cluster::Connection;
 use crate::preview;
-use crate::report::{self, Finding, Format, Severity, locate};
+use crate::report::{self, Finding, FindingFormat, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -93,7 +93,7 @@ pub struct Args {
     connection: Connection,
     /// How to print the findings.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
+    output: FindingFormat,
     /// Exit with 1 also if there are only warnings.
     #[arg(long, visible_alias = "strict")]
     warnings_as_errors: bool,
@@ -130,7 +130,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     findings.append(&mut input.findings);
     report::sort(&mut findings, &input.files);
     // Text output prints unreadable files as errors above; machine-readable output has only one list.
-    let unreadable = if args.output == Format::Text { &[][..] } else { input.unreadable.as_slice() };
+    let unreadable = if args.output == FindingFormat::Text { &[][..] } else { input.unreadable.as_slice() };
     let reported: Vec<Finding> = unreadable.iter().chain(&findings).cloned().collect();
     report::write(&reported, args.output, terminal.out())?;
     terminal.finish()?;

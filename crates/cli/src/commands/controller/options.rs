@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::daemon::logging::{Format, Level};
+use crate::daemon::logging::{Level, LogFormat};
 use crate::tuning::{Choice, Tuning};
 
 /// The options of the controllers.
@@ -50,5 +50,5 @@ pub struct Options {
     /// How to log.
     #[arg(long, value_enum, value_name = "FORMAT", env = "PILLION_LOG_FORMAT", hide_env_values = true)]
     #[arg(default_value = "auto")]
-    pub log_format: Format,
+    pub log_format: LogFormat,
 }

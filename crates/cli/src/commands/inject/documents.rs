@@ -5,6 +5,8 @@ use std::sync::Arc;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_yaml::{Part, Tree, is_marker};
 
+use crate::commands::prepared::Parsed;
+
 /// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]
 pub struct Chunk {
@@ -28,28 +30,30 @@ pub struct Document {
     pub objects: Vec<Manifest>,
 }
 
-/// Splits a text into its documents.
-///
-/// # Errors
-/// If the text is neither YAML nor JSON.
-pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
-    let documents = manifest::documents(source)?;
-    let mut chunks: Vec<Chunk> =
-        pillion_yaml::parts(&source.text).iter().map(|part| Chunk::new(&source.text, part)).collect();
-    for document in documents {
-        let start = document.value_at("").map_or(0, |range| range.start);
-        let before = chunks.partition_point(|chunk| chunk.start <= start);
-        if let Some(chunk) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
-            let document = document.requested();
-            // Of a request, print only the object.
-            if !document.pointer().is_empty() {
-                chunk.text = format!("{:#}\n", document.value);
-                chunk.is_json = true;
+impl Parsed for Chunk {
+    fn parse(source: &Arc<Source>) -> Result<Vec<Self>, manifest::Error> {
+        let documents = manifest::documents(source)?;
+        let mut chunks: Vec<Self> =
+            pillion_yaml::parts(&source.text).iter().map(|part| Self::new(&source.text, part)).collect();
+        for document in documents {
+            let start = document.value_at("").map_or(0, |range| range.start);
+            let before = chunks.partition_point(|chunk| chunk.start <= start);
+            if let Some(chunk) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
+                let document = document.requested();
+                // Of a request, print only the object.
+                if !document.pointer().is_empty() {
+                    chunk.text = format!("{:#}\n", document.value);
+                    chunk.is_json = true;
+                }
+                chunk.documents.push(Document { objects: document.objects()?, whole: document });
             }
-            chunk.documents.push(Document { objects: document.objects()?, whole: document });
         }
+        Ok(chunks.into_iter().filter(Self::says_something).collect())
     }
-    Ok(chunks.into_iter().filter(Chunk::says_something).collect())
+
+    fn objects(&self) -> impl Iterator<Item = &Manifest> {
+        self.documents.iter().flat_map(|document| &document.objects)
+    }
 }
 
 impl Chunk {
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<Chunk> {
-        chunks(&Arc::new(Source::new("t", text))).unwrap()
+        Chunk::parse(&Arc::new(Source::new("t", text))).unwrap()
     }
 
     #[rstest]

@@ -153,8 +153,7 @@ impl Printer {
             (Some(only), true) => only,
             (last, _) => object::list(held.into_iter().chain(last).collect()),
         };
-        serde_json::to_writer_pretty(&mut *terminal.out(), &tree).map_err(io::Error::from)?;
-        writeln!(terminal.out())?;
+        write!(terminal.out(), "{}", crate::output::json(&tree)?)?;
         Ok(())
     }
 }

@@ -6,36 +6,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use clap::ValueEnum;
 use pillion_documents::manifest::{self, Source};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::files;
+use crate::output::DataFormat;
 use crate::rendering::Rendered;
 use crate::rendering::controller::rollout_name;
 use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
+/// Where the manifests go, and how.
 #[derive(Debug, clap::Args)]
-pub(super) struct Output {
-    /// How to print it.
+pub(super) struct Destination {
+    /// How to print it; yaml: with comments that say what each part is for; json: one List.
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    format: DataFormat,
     /// Write files into this folder instead of stdout; created if missing. Files of an earlier run for the same
     /// installation that are no longer needed are removed, and stderr lists them. Other files stay.
     #[arg(long = "output-dir", value_name = "DIR")]
     folder: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// With comments that say what each part is for.
-    #[default]
-    Yaml,
-    /// One List.
-    Json,
 }
 
 /// The installation whose objects are written.
@@ -54,7 +46,7 @@ impl Installation<'_> {
     }
 }
 
-impl Output {
+impl Destination {
     /// Prints rendered objects or writes them into files, and says on stderr what they are.
     pub(super) fn write(
         &self,
@@ -152,10 +144,10 @@ fn by_file(documents: &[Document]) -> anyhow::Result<Vec<(&'static str, Vec<&Doc
 fn write_files(
     documents: &[Document],
     folder: &Path,
-    format: Format,
+    format: DataFormat,
     own: Installation<'_>,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let extension = if format == Format::Json { "json" } else { "yaml" };
+    let extension = if format == DataFormat::Json { "json" } else { "yaml" };
     // Render all texts first, so that little can fail between writing the first file and the last.
     let texts: Vec<(PathBuf, String)> = by_file(documents)?
         .into_iter()
@@ -178,9 +170,9 @@ fn write_files(
     Ok(texts.into_iter().map(|(path, _)| path).collect())
 }
 
-fn shown<'a>(documents: impl IntoIterator<Item = &'a Document>, format: Format) -> anyhow::Result<String> {
+fn shown<'a>(documents: impl IntoIterator<Item = &'a Document>, format: DataFormat) -> anyhow::Result<String> {
     match format {
-        Format::Yaml => document::to_yaml(documents),
-        Format::Json => document::to_json(documents),
+        DataFormat::Yaml => document::to_yaml(documents),
+        DataFormat::Json => document::to_json(documents),
     }
 }

@@ -7,27 +7,27 @@ mod text;
 mod words;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use clap::ValueEnum;
 use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
 use pillion_controller::registry::Name;
 use pillion_controller::simulation::{self, Simulation, Situation};
-use pillion_documents::manifest::{self, Manifest};
+use pillion_documents::manifest::Manifest;
+use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
-use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use self::subject::Subject;
 use crate::cluster::{Connection, NO_DEFINITION, Trouble};
+use crate::output::Output;
 use crate::preview::{self, Assembled, Inputs, key_value};
+use crate::rendering::has_own_sets;
 use crate::rollouts::sets;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -66,12 +66,16 @@ Examples:
   # what would this SidecarSet bring about?
   pillion plan examples/log-agent --cluster --settings examples/identity-merge/settings.yaml";
 
+const OUTPUT: &str = "\
+The format of the plan; yaml and json: one object with changes, events, problems, what comes later and waves; with the \
+objects as they will be";
+
 /// Time without output before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The arguments of `pillion plan`.
 #[derive(Debug, clap::Args)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
+#[command(long_about = ABOUT, after_help = EXAMPLES, mut_arg("output", |arg| arg.help(OUTPUT)))]
 pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
@@ -99,21 +103,8 @@ pub struct Args {
     diff: bool,
     #[command(flatten)]
     tuning: Tuning,
-    /// The format of the plan.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Format,
-}
-
-/// The formats of plans.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// One object with changes, events, problems, what comes later and waves; with the objects as they will be.
-    Yaml,
-    /// The same.
-    Json,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs `pillion plan`.
@@ -128,7 +119,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let are_of_cluster = json::at(&settings, &["bundleRef"]).is_some();
     let joining = manifests.iter().filter(|_| !are_of_cluster);
     let assembled = preview::assemble(settings, joining);
-    let Some(settings) = valid(&assembled, terminal) else { return Ok(Status::Failed) };
+    if !assembled.is_valid(terminal) {
+        return Ok(Status::Failed);
+    }
+    let settings = Settings::decode(assembled.value.clone()).map_err(|errors| anyhow!(joined(&errors)))?;
     let of_cluster = manifests.into_iter().map(|manifest| manifest.value);
     let of_cluster = of_cluster.filter(|object| are_of_cluster || json::text(object, &["kind"]) != "SidecarSet");
     let of_cluster: Vec<Value> = of_cluster.collect();
@@ -193,9 +187,7 @@ fn tell_of_definition(
     if sets::are_served(&reader)? {
         return Ok(());
     }
-    let has_own = !json::items(&assembled.value, &["sidecarSets"]).is_empty()
-        || !json::text(&assembled.value, &["bundle"]).is_empty();
-    if !has_own && !manifests.iter().any(|object| json::text(object, &["kind"]) == sets::KIND) {
+    if !has_own_sets(&assembled.value) && !manifests.iter().any(|object| json::text(object, &["kind"]) == sets::KIND) {
         return Err(Trouble::NoDefinition.into());
     }
     terminal.warn(NO_DEFINITION);
@@ -209,12 +201,7 @@ fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<
     } else {
         args.inputs.paths().map_err(|error| anyhow!("{error}; --cluster looks at a cluster"))?
     };
-    let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
-        return Ok(None);
-    };
-    if !preview::is_understood(&[], &manifests, terminal) {
-        return Ok(None);
-    }
+    let Some(manifests) = preview::manifests(&paths, args.inputs.recursive, terminal)? else { return Ok(None) };
     let problems: Vec<String> = manifests.iter().filter_map(problem).collect();
     for problem in &problems {
         terminal.error(&anyhow!("{problem}"));
@@ -230,26 +217,10 @@ fn problem(manifest: &Manifest) -> Option<String> {
     Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))
 }
 
-/// Returns the decoded settings, or `None` if the controller would refuse them; prints all problems.
-fn valid(assembled: &Assembled, terminal: &mut Terminal) -> Option<Settings> {
-    let problems = assembled.problems();
-    for problem in &problems {
-        terminal.error(&anyhow!("{problem}"));
-    }
-    Settings::decode(assembled.value.clone()).ok().filter(|_| problems.is_empty())
-}
-
 fn print(preview: &Preview, args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
-    match args.output {
-        Format::Text => text::print(preview, args.diff, terminal.out())?,
-        Format::Yaml => {
-            let text = yaml::print(&Tree::conventional(&structured::of(preview)));
-            terminal.out().write_all(text.as_bytes())?;
-        }
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview)).map_err(io::Error::from)?;
-            writeln!(terminal.out())?;
-        }
+    match args.output.data() {
+        None => text::print(preview, args.diff, terminal.out())?,
+        Some(format) => write!(terminal.out(), "{}", format.print(structured::preview(preview))?)?,
     }
     Ok(())
 }

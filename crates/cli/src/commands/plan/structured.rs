@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// the same for each further round; and `never`, what stays as it is after the last round. A change has `verb`, `object`,
 /// `why` and `after`, the whole object as it will be; that of an existing object also has `fields`, a line for each field
 /// that differs.
-pub(super) fn of(preview: &Preview) -> Value {
+pub(super) fn preview(preview: &Preview) -> Value {
     let mut all = wave(&preview.first);
     if !preview.waves.is_empty() {
         all.insert("waves".to_owned(), preview.waves.iter().map(|it| Value::Object(wave(it))).collect());

@@ -1,9 +1,9 @@
 //! `pillion rollout history`: the stored revisions of a SidecarSet.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anyhow::{anyhow, bail};
-use clap::ValueEnum;
 use pillion_documents::diff;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Kubeconfig, Reader, Trouble};
 use crate::commands::status::{Place, or_warning};
+use crate::output::DataFormat;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::Field;
 use crate::rollouts::sets::{self, SetName};
@@ -72,16 +73,7 @@ pub struct Args {
     place: Place,
     /// The format; absent: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
-}
-
-/// The formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One object.
-    Json,
-    /// The same.
-    Yaml,
+    output: Option<DataFormat>,
 }
 
 /// A revision in one row.
@@ -127,7 +119,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
                 )?;
             }
             None => table(&rows, terminal.out())?,
-            Some(format) => print(&json!({"revisions": serde_json::to_value(&rows)?}), format, terminal.out())?,
+            Some(format) => write!(terminal.out(), "{}", format.print(BTreeMap::from([("revisions", rows)]))?)?,
         }
     }
     Ok(Status::Done)
@@ -228,15 +220,14 @@ fn manifest(set: &SidecarSet, revision: &Revision) -> anyhow::Result<Value> {
     }))
 }
 
-fn one(set: &SidecarSet, revision: &Revision, format: Option<Format>, out: &mut dyn Write) -> anyhow::Result<()> {
-    print(&manifest(set, revision)?, format.unwrap_or(Format::Yaml), out)?;
-    Ok(())
+fn one(set: &SidecarSet, revision: &Revision, format: Option<DataFormat>, out: &mut dyn Write) -> anyhow::Result<()> {
+    Ok(write!(out, "{}", format.unwrap_or_default().print(&manifest(set, revision)?)?)?)
 }
 
 fn difference(
     set: &SidecarSet,
     (before, after): (&Revision, &Revision),
-    format: Option<Format>,
+    format: Option<DataFormat>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let named = |revision: &Revision| format!("revision {}", revision.head.revision());
@@ -251,16 +242,5 @@ fn difference(
     let object = json!({
         "from": before.head.revision(), "to": after.head.revision(), "fields": serde_json::to_value(fields)?,
     });
-    print(&object, format, out)?;
-    Ok(())
-}
-
-fn print(value: &Value, format: Format, out: &mut dyn Write) -> io::Result<()> {
-    match format {
-        Format::Yaml => out.write_all(yaml::print(&Tree::conventional(value)).as_bytes()),
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, value)?;
-            writeln!(out)
-        }
-    }
+    Ok(write!(out, "{}", format.print(&object)?)?)
 }

@@ -2,7 +2,7 @@
 
 use pillion_kubernetes::json;
 
-use crate::cluster::{Change, Forced, Writer, Writing, concluded};
+use crate::cluster::{Change, Forced, Writing, concluded};
 use crate::rollouts::sets::SetName;
 use crate::rollouts::strategy;
 use crate::status::Status;
@@ -80,7 +80,7 @@ pub fn resume(args: &Resume, terminal: &mut Terminal) -> anyhow::Result<Status> 
 
 fn write(args: &Of, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
-    let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    let (runtime, writer) = writing.writer()?;
     runtime.block_on(async {
         let set = writer.sidecar_set(&args.sidecar_set.0).await?;
         if json::flag(&set, &["spec", "updateStrategy", "paused"]) == is_paused {

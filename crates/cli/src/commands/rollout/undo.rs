@@ -70,7 +70,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
-    let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    let (runtime, writer) = writing.writer()?;
     let set = runtime.block_on(writer.sidecar_set(&args.sidecar_set.0))?;
     args.forced.check(&set)?;
     let reader = writing.kubeconfig.reader()?;

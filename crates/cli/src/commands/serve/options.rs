@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use pillion_documents::manifest;
 use serde::Deserialize;
 
-use crate::daemon::logging::{Format, Level};
+use crate::daemon::logging::{Level, LogFormat};
 use crate::units::{Size, Span};
 
 /// Where the certificate comes from.
@@ -130,7 +130,7 @@ pub struct Options {
     pub log_level: Option<Level>,
     /// How to log [default: auto].
     #[arg(long, value_enum, value_name = "FORMAT", env = "PILLION_LOG_FORMAT", hide_env_values = true)]
-    pub log_format: Option<Format>,
+    pub log_format: Option<LogFormat>,
 }
 
 impl Options {

@@ -8,7 +8,7 @@ use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::validation;
 use serde_json::{Value, json};
 
-use crate::cluster::{Change, Forced, Refusal, Writer, Writing, concluded};
+use crate::cluster::{Change, Forced, Refusal, Writing, concluded};
 use crate::rollouts::sets::SetName;
 use crate::rollouts::strategy;
 use crate::status::Status;
@@ -94,7 +94,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
-    let (runtime, writer) = Writer::new(&writing.kubeconfig, &writing.field_manager)?;
+    let (runtime, writer) = writing.writer()?;
     runtime.block_on(async {
         let set = writer.sidecar_set(&args.sidecar_set.0).await?;
         if let Some(consequence) = stops(field, &args.value, &set) {

@@ -1,8 +1,9 @@
 //! `pillion status`: shows SidecarSets of a cluster, and how far their rollouts are.
 
-mod structured;
 mod text;
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use crate::cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
 use crate::installation::{self, SystemNamespace};
+use crate::output::DataFormat;
 use crate::preview;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::{Report, Sources, must_be_created_again};
@@ -86,7 +88,7 @@ pub struct Args {
     place: Place,
     /// The format; absent: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<StatusFormat>,
 }
 
 impl Args {
@@ -100,7 +102,7 @@ impl Args {
             return self.place.read(reader, terminal);
         }
         // The rows of all SidecarSets need no revisions, and names and the fewer columns no settings.
-        let shows_settings = !matches!(self.output, None | Some(Format::Name));
+        let shows_settings = !matches!(self.output, None | Some(StatusFormat::Name));
         let rollouts = &self.place.rollouts;
         let settings = if shows_settings { rollouts.read(reader)? } else { rollouts.read_given()? };
         Ok((String::new(), settings))
@@ -175,9 +177,9 @@ impl Place {
     }
 }
 
-/// The formats.
+/// The formats of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum StatusFormat {
     /// More columns.
     Wide,
     /// One object.
@@ -188,12 +190,23 @@ enum Format {
     Name,
 }
 
+impl StatusFormat {
+    /// Returns the format of the data, or `None` for rows and names.
+    const fn data(self) -> Option<DataFormat> {
+        match self {
+            Self::Wide | Self::Name => None,
+            Self::Json => Some(DataFormat::Json),
+            Self::Yaml => Some(DataFormat::Yaml),
+        }
+    }
+}
+
 /// Runs `pillion status`.
 ///
 /// # Errors
 /// If the cluster cannot be read, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    if args.watch && !matches!(args.output, None | Some(Format::Wide)) {
+    if args.watch && !matches!(args.output, None | Some(StatusFormat::Wide)) {
         bail!("--watch prints rows; leave out -o, or take -o wide");
     }
     let reader = args.kubeconfig.reader()?;
@@ -213,36 +226,35 @@ struct Look<'a> {
 impl Look<'_> {
     fn once(&self, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let (output, namespace) = (self.args.output, self.args.namespace.as_deref());
+        let (data, is_wide) = (output.and_then(StatusFormat::data), output == Some(StatusFormat::Wide));
         let Some(name) = &self.args.sidecar_set else {
             let (objects, _) = sets::all(self.reader, self.args.selector.as_deref())?;
             let summaries = match namespace {
                 None => objects.iter().map(|object| Summary::of(object, self.settings)).collect(),
                 Some(namespace) => self.of_namespace(&objects, namespace, terminal)?,
             };
-            match output {
-                None | Some(Format::Wide) if summaries.is_empty() => {
-                    let place = namespace.map(|name| format!(" with Pods in namespace \"{name}\"")).unwrap_or_default();
-                    writeln!(terminal.err(), "no SidecarSets found{place}")?;
-                }
-                None => text::Rows::new(false, preview::now()).print(&summaries, terminal.out())?,
-                Some(Format::Wide) => text::Rows::new(true, preview::now()).print(&summaries, terminal.out())?,
-                Some(Format::Name) => structured::names(&summaries, terminal.out())?,
-                Some(Format::Json) => structured::json(&structured::list(&summaries)?, terminal.out())?,
-                Some(Format::Yaml) => structured::yaml(&structured::list(&summaries)?, terminal.out())?,
+            if let Some(format) = data {
+                let list = BTreeMap::from([("sidecarSets", summaries)]);
+                write!(terminal.out(), "{}", format.print(list)?)?;
+            } else if output == Some(StatusFormat::Name) {
+                names(&summaries, terminal.out())?;
+            } else if summaries.is_empty() {
+                let place = namespace.map(|name| format!(" with Pods in namespace \"{name}\"")).unwrap_or_default();
+                writeln!(terminal.err(), "no SidecarSets found{place}")?;
+            } else {
+                text::Rows::new(is_wide, preview::now()).print(&summaries, terminal.out())?;
             }
             return Ok(Status::Done);
         };
         let (object, _) = sets::one(self.reader, name)?;
-        match output {
-            Some(Format::Name) => structured::names(&[Summary::of(&object, self.settings)], terminal.out())?,
-            None => text::report(&self.report(&object, terminal)?, false, terminal.out())?,
-            Some(Format::Wide) => text::report(&self.report(&object, terminal)?, true, terminal.out())?,
-            Some(Format::Json) => {
-                structured::json(&serde_json::to_value(self.report(&object, terminal)?)?, terminal.out())?;
-            }
-            Some(Format::Yaml) => {
-                structured::yaml(&serde_json::to_value(self.report(&object, terminal)?)?, terminal.out())?;
-            }
+        if output == Some(StatusFormat::Name) {
+            names(&[Summary::of(&object, self.settings)], terminal.out())?;
+            return Ok(Status::Done);
+        }
+        let report = self.report(&object, terminal)?;
+        match data {
+            Some(format) => write!(terminal.out(), "{}", format.print(report)?)?,
+            None => text::report(&report, is_wide, terminal.out())?,
         }
         Ok(Status::Done)
     }
@@ -319,7 +331,7 @@ impl Look<'_> {
             }
             None => sets::all(self.reader, self.args.selector.as_deref())?,
         };
-        let mut rows = text::Rows::new(self.args.output == Some(Format::Wide), preview::now());
+        let mut rows = text::Rows::new(self.args.output == Some(StatusFormat::Wide), preview::now());
         let summary = |object: &Value| Summary::of(object, self.settings);
         let mut shown: Vec<Summary> = objects.iter().map(summary).collect();
         rows.print(&shown, terminal.out())?;
@@ -349,6 +361,11 @@ impl Look<'_> {
             Ended::Interrupted | Ended::TimedOut => Ok(Status::Done),
         }
     }
+}
+
+/// Writes the names as `kubectl get -o name` does.
+fn names(summaries: &[Summary], out: &mut dyn Write) -> io::Result<()> {
+    summaries.iter().try_for_each(|summary| writeln!(out, "sidecarset.apps.kruise.io/{}", summary.name))
 }
 
 /// Adds to the error of a request for all Pods that those of one namespace may suffice.

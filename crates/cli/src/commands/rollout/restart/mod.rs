@@ -100,7 +100,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let (runtime, writer) = Writer::new(&args.writing.kubeconfig, &args.writing.field_manager)?;
+    let (runtime, writer) = args.writing.writer()?;
     let object = runtime.block_on(writer.sidecar_set(&args.sidecar_set.0))?;
     // Only outdated Pods are told apart by a revision.
     let system_namespace = if args.outdated {
