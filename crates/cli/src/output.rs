@@ -27,10 +27,10 @@ enum Format {
 /// A format for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DataFormat {
-    /// YAML, as kubectl prints it.
+    /// YAML; several objects are documents.
     #[default]
     Yaml,
-    /// JSON.
+    /// JSON; several objects are one List.
     Json,
 }
 

@@ -63,11 +63,11 @@ pub struct Args {
     /// The time of the ConfigMap, as in 2026-01-02T03:04:05Z, instead of the clock's.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "config_map")]
     time: Option<Timestamp>,
-    #[command(flatten)]
-    output: Output,
     /// Write it to this file instead of stdout.
     #[arg(long, value_name = "PATH")]
     output_file: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Runs `pillion bundle`.

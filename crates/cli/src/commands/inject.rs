@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// The format of the manifests. Documents of YAML keep their comments, order and quotes, and change only where
-    /// injection changes them. JSON is one object, or a List of several.
+    /// injection changes them.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: DataFormat,
     /// Print only Pods: in place of each workload, the Pods that it creates.

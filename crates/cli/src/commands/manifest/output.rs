@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 /// Where the manifests go, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct Destination {
-    /// How to print it; yaml: with comments that say what each part is for; json: one List.
+    /// How to print it. YAML has comments that say what each part is for.
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: DataFormat,
     /// Write files into this folder instead of stdout; created if missing. Files of an earlier run for the same
