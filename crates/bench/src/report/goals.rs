@@ -73,7 +73,6 @@ pub fn goals(report: &Report) -> Vec<Goal> {
     );
     let memory = report.row("pod/bundle/1000/10").map(|row| whole(row.policy.memory) / 1e6);
     add("memory of an evaluation with a bundle of 1,000, 10 matching".to_owned(), memory, Some(8.0), "MB");
-    add("the module".to_owned(), Some(report.policy.bytes as f64 / 1e3), Some(1_200.0), "KB");
     goals
 }
 

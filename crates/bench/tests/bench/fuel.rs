@@ -25,7 +25,7 @@ fn an_evaluation_takes_what_the_table_says() {
     let expected = Limits::parse(&fs::read_to_string(&table).unwrap()).unwrap();
     let bytes = fs::read(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
     let counters = Counters { policy: Counter::compile(&bytes).unwrap(), baseline: None };
-    let mut measured = Limits { module: bytes.len() as u64, rows: Vec::new() };
+    let mut measured = Limits::default();
     for scenario in scenario::all() {
         if expected.rows.iter().any(|(name, _)| name == scenario.name()) {
             let (work, _) = counters.count(&scenario, &scenario.input()).unwrap();
