@@ -12,8 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kubewarden_policy_sdk::protocol_version_guest;
 use pillion_admission as admission;
-use pillion_admission::request::{Request, Target};
-use pillion_admission::settings::matching;
+use pillion_admission::request::Target;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
@@ -41,33 +40,19 @@ fn validate_settings(payload: &[u8]) -> CallResult {
 
 fn decide(bytes: &[u8]) -> Result<Outcome, Refusal> {
     let shortened = Shortened::of(bytes);
-    let whole = || Payload::read(bytes, &shortened, false);
-    let mut payload = Payload::read(bytes, &shortened, true).or_else(|_| whole())?;
-    let mut request = Request::decode(payload.envelope())?;
+    let mut payload = Payload::read(bytes, &shortened)?;
+    let mut request = payload.request()?;
     let target = request.target();
     if target == Target::Other {
         return Ok(Verdict::Unchanged.into());
     }
-    request.object = payload.object()?;
-    request.old_object = payload.request("oldObject")?;
+    request.old_object = payload.part("oldObject")?;
     let is_new_pod = target == Target::PodCreate;
     // No rule reads the creator of a Pod, which is usually a controller.
     if !is_new_pod {
-        request.user_info = payload.request("userInfo")?;
+        request.user_info = payload.part("userInfo")?;
     }
-    let pod = request.pod();
-    let sets = payload.manifests().map(|manifests| {
-        // Of two requests in a payload the last counts, and it may be another one.
-        if is_new_pod { matching(manifests, pod.namespace(), pod.labels()) } else { None }
-    });
-    if matches!(sets, Some(None)) {
-        // Only whole manifests tell all errors.
-        payload = whole()?;
-    }
-    let mut settings = payload.settings()?;
-    if let Some(sets) = sets.flatten() {
-        settings.sidecar_sets = sets;
-    }
+    let settings = payload.settings(is_new_pod.then(|| request.pod()))?;
     let started = Instant::now();
     let elapsed = || started.elapsed();
     let world = World { lookup: &host::Host, authorizer: &host::Host, now: now(), elapsed: &elapsed };

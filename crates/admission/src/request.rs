@@ -61,12 +61,8 @@ pub struct Request {
     pub operation: Operation,
     /// `status`, `ephemeralcontainers`, ...; empty for the object itself.
     pub sub_resource: String,
-    /// The object's name; empty if the server generates it.
-    pub name: String,
     /// The object's namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Whether this is a dry run, which stores nothing.
-    pub dry_run: bool,
     /// The object; null on DELETE.
     pub object: Value,
     /// The stored object; null on CREATE.
@@ -108,9 +104,7 @@ impl Request {
             kind,
             operation: operation.parse().map_err(|error| Reason::of_field(Code::Undecodable, error))?,
             sub_resource: envelope.sub_resource.unwrap_or_default(),
-            name: envelope.name.unwrap_or_default(),
             namespace: envelope.namespace.unwrap_or_default(),
-            dry_run: envelope.dry_run.unwrap_or_default(),
             object,
             old_object,
             user_info,
@@ -171,9 +165,7 @@ struct Envelope {
     kind: Option<GroupVersionKind>,
     operation: Option<String>,
     sub_resource: Option<String>,
-    name: Option<String>,
     namespace: Option<String>,
-    dry_run: Option<bool>,
 }
 
 fn expect_object(path: &FieldPath<'_>, value: &Value) -> Result<(), Reason> {
@@ -208,11 +200,10 @@ mod tests {
     #[test]
     fn a_request_is_read_whole() {
         let read = Request::decode(request()).unwrap();
-        assert_eq!((read.uid.as_str(), read.namespace.as_str(), read.name.as_str()), ("u", "n", "p"));
+        assert_eq!((read.uid.as_str(), read.namespace.as_str()), ("u", "n"));
         assert_eq!(read.object, json!({"a": 1}));
         assert_eq!(read.old_object, Value::Null);
         assert_eq!(read.user_info, json!({"username": "x"}));
-        assert!(read.dry_run);
     }
 
     #[rstest]
@@ -318,7 +309,6 @@ mod tests {
     #[case::operation_unknown(with(|r| r["operation"] = json!("create")), "request.operation")]
     #[case::operation_number(with(|r| r["operation"] = json!(1)), "request.operation")]
     #[case::operation_object(with(|r| r["operation"] = json!({"CREATE": null})), "request.operation")]
-    #[case::dry_run_text(with(|r| r["dryRun"] = json!("yes")), "request.dryRun")]
     #[case::namespace_list(with(|r| r["namespace"] = json!([])), "request.namespace")]
     fn damaged_requests_are_refused_with_the_field(#[case] request: Value, #[case] field: &str) {
         let refusal = Request::decode(request).unwrap_err();
@@ -330,12 +320,12 @@ mod tests {
     #[test]
     fn null_counts_as_absent() {
         let mut request = request();
-        for key in ["subResource", "name", "namespace", "dryRun", "object", "oldObject", "userInfo"] {
+        for key in ["subResource", "namespace", "object", "oldObject", "userInfo"] {
             request[key] = Value::Null;
         }
         request["kind"]["group"] = Value::Null;
         let read = Request::decode(request).unwrap();
-        assert_eq!((read.name.as_str(), read.kind.group.as_str(), read.dry_run), ("", "", false));
+        assert_eq!((read.sub_resource.as_str(), read.namespace.as_str(), read.kind.group.as_str()), ("", "", ""));
     }
 
     #[rstest]
@@ -358,7 +348,7 @@ mod tests {
 
     #[test]
     fn e18_messages_do_not_repeat_long_texts() {
-        for key in ["operation", "kind", "dryRun"] {
+        for key in ["operation", "kind"] {
             let refusal = Request::decode(with(|request| request[key] = json!("x".repeat(100_000)))).unwrap_err();
             assert!(refusal.message().len() < 1_000);
         }
@@ -366,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_in_any_field_is_read_or_refused(key in "uid|kind|operation|name|namespace|subResource|dryRun", text in "\\PC{0,12}") {
+        fn any_text_in_any_field_is_read_or_refused(key in "uid|kind|operation|namespace|subResource", text in "\\PC{0,12}") {
             let decoded = Request::decode(with(|request| request[&key] = json!(text)));
             prop_assert!(decoded.is_ok() || decoded.is_err_and(|refusal| refusal.code() == Code::Undecodable));
         }

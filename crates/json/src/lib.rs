@@ -9,10 +9,8 @@ pub mod go;
 mod parse;
 mod partial;
 
-pub use parse::{Bounded, Budget, ParseError, Seed, parse, utf8};
-pub use partial::{Part, Partial, Partials};
-
-use parse::{NUMBER, parse_within};
+pub use parse::{Bounded, Budget, ParseError, parse};
+pub use partial::{Part, Partial};
 
 /// A JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

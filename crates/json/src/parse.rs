@@ -64,23 +64,21 @@ impl ParseError {
 /// one for each 36 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     let budget = Budget::of(text);
-    parse_within(&budget, utf8(text).map_err(|error| budget.error(error))?)
+    from_text(text, budget.seed(), &budget)
 }
 
-/// Like [`parse`], within a budget that may be for several texts.
-pub(crate) fn parse_within(budget: &Budget, text: &str) -> Result<Value, ParseError> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = budget.seed().deserialize(&mut deserializer);
-    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| budget.error(error))
-}
-
-/// Returns the text of some bytes. One check of all bytes is enough: given bytes, `serde_json` would check each string
-/// separately.
-///
-/// # Errors
-/// The bytes are not UTF-8.
-pub fn utf8(bytes: &[u8]) -> Result<&str, serde_json::Error> {
-    str::from_utf8(bytes).map_err(serde_json::Error::custom)
+/// Deserializes one value with a seed that spends this budget.
+pub(crate) fn from_text<'a, S>(text: &'a [u8], seed: S, budget: &Budget) -> Result<S::Value, ParseError>
+where
+    S: DeserializeSeed<'a>,
+{
+    // One check of all bytes is enough: given bytes, `serde_json` would check each string separately.
+    let value = str::from_utf8(text).map_err(serde_json::Error::custom).and_then(|text| {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let value = seed.deserialize(&mut deserializer)?;
+        deserializer.end().map(|()| value)
+    });
+    value.map_err(|source| ParseError { source, is_too_dense: budget.is_spent.get() })
 }
 
 /// The number of values that may still be created from a text.
@@ -105,13 +103,8 @@ impl Budget {
     }
 
     /// Returns a seed that deserializes one value within the budget.
-    pub const fn seed(&self) -> Seed<'_> {
+    pub(crate) const fn seed(&self) -> Seed<'_> {
         Seed(self)
-    }
-
-    /// Returns the error for a deserializer that used this budget.
-    pub const fn error(&self, source: serde_json::Error) -> ParseError {
-        ParseError { source, is_too_dense: self.is_spent.get() }
     }
 
     /// Counts a value.
@@ -142,7 +135,7 @@ impl Budget {
 
 /// Deserializes a [`Value`] within a [`Budget`].
 #[derive(Clone, Copy, Debug)]
-pub struct Seed<'b>(&'b Budget);
+pub(crate) struct Seed<'b>(&'b Budget);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
@@ -211,7 +204,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
 /// The literal of a number, which `serde_json` passes as an owned string. It never passes a string of the text like
 /// this, so an object that has [`NUMBER`] as its key is refused instead of being read as a number.
-struct Literal(Number);
+pub(crate) struct Literal(pub(crate) Number);
 
 impl<'de> Deserialize<'de> for Literal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,141 +1,164 @@
-//! Objects of which only some members are parsed at first.
+//! Values of which only a part is parsed at first.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{Budget, NUMBER, Object, ParseError, parse_within};
+use crate::parse::{Literal, NUMBER, from_text};
+use crate::{Budget, ParseError};
 
-/// The part of a value that is parsed.
+/// The part of a value that is parsed at once.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// The whole value.
     Whole,
-    /// Of an object the members with these names, and of each of them a part.
+    /// Of an object the members with these names, and of each of them a part. The other members stay texts.
     Members(&'static [(&'static str, Self)]),
+    /// Of each item of a list this part.
+    Items(&'static Self),
 }
 
-/// An object whose head is parsed, while the other members are texts.
-#[derive(Clone, Debug, Default)]
-pub struct Partial<'a> {
-    /// The object with the members that are parsed.
-    pub head: Value,
-    rest: Vec<Unread<'a>>,
+/// A value of which only a [`Part`] is parsed. A value of another type than its part is parsed whole.
+#[derive(Clone, Debug)]
+pub enum Partial<'a> {
+    /// A value that is parsed.
+    Value(Value),
+    /// The text of a value, which may be any JSON.
+    Text(&'a RawValue),
+    /// An object. If a name appears several times, its last value counts.
+    Members(BTreeMap<String, Self>),
+    /// A list.
+    Items(Vec<Self>),
 }
 
-/// A member that is not parsed: the name of the member that it is in (empty if it is one of the object itself), its own
-/// name, and its text.
-type Unread<'a> = (&'static str, String, &'a RawValue);
-
-impl Partial<'_> {
-    /// Returns the length of the texts.
-    pub fn unread(&self) -> usize {
-        self.rest.iter().map(|(_, _, text)| text.get().len()).sum()
+impl<'a> Partial<'a> {
+    /// Reads a text within a budget. Only white space may follow the value.
+    ///
+    /// # Errors
+    /// As [`parse`](crate::parse()).
+    pub fn read(text: &'a [u8], part: Part, budget: &Budget) -> Result<Self, ParseError> {
+        from_text(text, PartSeed { budget, part }, budget)
     }
 
-    /// Parses the rest within a budget, and returns the whole object.
+    /// Returns a member of an object.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Members(members) => members.get(name),
+            _ => None,
+        }
+    }
+
+    /// Takes a member out of an object.
+    pub fn take(&mut self, name: &str) -> Option<Self> {
+        match self {
+            Self::Members(members) => members.remove(name),
+            _ => None,
+        }
+    }
+
+    /// Returns a copy of what is parsed, without the texts.
+    pub fn parsed(&self) -> Option<Value> {
+        Some(match self {
+            Self::Value(value) => value.clone(),
+            Self::Text(_) => return None,
+            Self::Members(members) => {
+                members.iter().filter_map(|(name, member)| Some((name.clone(), member.parsed()?))).collect()
+            }
+            Self::Items(items) => items.iter().filter_map(Self::parsed).collect(),
+        })
+    }
+
+    /// Parses the texts, too, within a budget, and returns the whole value.
     ///
     /// # Errors
     /// As [`parse`](crate::parse()).
     pub fn complete(self, budget: &Budget) -> Result<Value, ParseError> {
-        let mut whole = self.head;
-        for (parent, name, text) in self.rest {
-            let parent = if parent.is_empty() { Some(&mut whole) } else { whole.get_mut(parent) };
-            if let Some(parent) = parent.and_then(Value::as_object_mut) {
-                parent.insert(name, parse_within(budget, text.get())?);
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Text(text) => from_text(text.get().as_bytes(), budget.seed(), budget),
+            Self::Members(members) => {
+                members.into_iter().map(|(name, member)| Ok((name, member.complete(budget)?))).collect()
             }
+            Self::Items(items) => items.into_iter().map(|item| item.complete(budget)).collect(),
         }
-        Ok(whole)
     }
 }
 
-/// Deserializes a list of objects within a budget, of each only this part. The texts of the other members may be any
-/// JSON.
-///
-/// Refuses more than [`parse`](crate::parse()) does: the member of a part that is not an object or that appears twice,
-/// null included. Whoever gets an error has to parse the list.
-#[derive(Clone, Copy, Debug)]
-pub struct Partials<'b>(pub &'b Budget, pub Part);
+/// Deserializes a part of a value within a budget.
+#[derive(Clone, Copy)]
+struct PartSeed<'b> {
+    budget: &'b Budget,
+    part: Part,
+}
 
-impl<'de> DeserializeSeed<'de> for Partials<'_> {
-    type Value = Vec<Partial<'de>>;
+impl<'de> DeserializeSeed<'de> for PartSeed<'_> {
+    type Value = Partial<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
+        if matches!(self.part, Part::Whole) {
+            return self.budget.seed().deserialize(deserializer).map(Partial::Value);
+        }
+        self.budget.spend_on_value()?;
+        deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Partials<'_> {
-    type Value = Vec<Partial<'de>>;
+impl<'de> Visitor<'de> for PartSeed<'_> {
+    type Value = Partial<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        self.budget.seed().expecting(f)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        self.budget.seed().visit_unit().map(Partial::Value)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
+        self.budget.seed().visit_bool(value).map(Partial::Value)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        self.budget.seed().visit_u64(value).map(Partial::Value)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        self.budget.seed().visit_i64(value).map(Partial::Value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        self.budget.seed().visit_str(text).map(Partial::Value)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let Part::Items(part) = self.part else { return self.budget.seed().visit_seq(list).map(Partial::Value) };
         let mut items = Vec::new();
-        loop {
-            let mut rest = Vec::new();
-            let head = HeadSeed { budget: self.0, part: self.1, name: "", rest: &mut rest };
-            let Some(head) = list.next_element_seed(head)? else { return Ok(items) };
-            items.push(Partial { head, rest });
+        while let Some(item) = list.next_element_seed(Self { part: *part, ..self })? {
+            items.push(item);
         }
-    }
-}
-
-/// Deserializes the head of an object, or of the member with this name of one.
-struct HeadSeed<'s, 'de> {
-    budget: &'s Budget,
-    part: Part,
-    name: &'static str,
-    rest: &'s mut Vec<Unread<'de>>,
-}
-
-impl<'de> DeserializeSeed<'de> for HeadSeed<'_, 'de> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        match self.part {
-            Part::Whole => self.budget.seed().deserialize(deserializer),
-            Part::Members(members) => deserializer.deserialize_map(Members { seed: self, members }),
-        }
-    }
-}
-
-struct Members<'s, 'de> {
-    seed: HeadSeed<'s, 'de>,
-    members: &'static [(&'static str, Part)],
-}
-
-impl<'de> Visitor<'de> for Members<'_, 'de> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        Ok(Partial::Items(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let HeadSeed { budget, name: parent, rest, .. } = self.seed;
-        budget.spend_on_value()?;
-        budget.spend_on_members()?;
-        let mut object = Object::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let is_sound = if let Some((name, part)) = self.members.iter().find(|(name, _)| *name == key) {
-                let seed = HeadSeed { budget, part: *part, name, rest };
-                object.insert(key, map.next_value_seed(seed)?).is_none()
-            } else {
-                budget.spend_on_value()?;
-                let is_sound = key != NUMBER;
-                rest.push((parent, key, map.next_value()?));
-                is_sound
-            };
-            if !is_sound {
-                return Err(A::Error::custom("is no part"));
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let Part::Members(parts) = self.part else { return self.budget.seed().visit_map(map).map(Partial::Value) };
+        self.budget.spend_on_members()?;
+        let mut members = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if members.is_empty() && name == NUMBER {
+                return map.next_value().map(|Literal(number)| Partial::Value(number.into()));
             }
+            let member = if let Some((_, part)) = parts.iter().find(|(known, _)| *known == name) {
+                map.next_value_seed(Self { part: *part, ..self })?
+            } else {
+                self.budget.spend_on_value()?;
+                Partial::Text(map.next_value()?)
+            };
+            members.insert(name, member);
         }
-        Ok(Value::Object(object))
+        Ok(Partial::Members(members))
     }
 }
 
@@ -147,12 +170,10 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    const PART: Part =
-        Part::Members(&[("name", Part::Whole), ("spec", Part::Members(&[("a", Part::Whole), ("b", Part::Whole)]))]);
-
-    fn partials<'a>(text: &'a str, budget: &Budget) -> Result<Vec<Partial<'a>>, serde_json::Error> {
-        Partials(budget, PART).deserialize(&mut serde_json::Deserializer::from_str(text))
-    }
+    const PART: Part = Part::Items(&Part::Members(&[
+        ("name", Part::Whole),
+        ("spec", Part::Members(&[("a", Part::Whole), ("b", Part::Whole)])),
+    ]));
 
     #[rstest]
     #[case::nothing_else(r#"{"name": {"x": [1, null]}, "spec": {"a": 1.5}}"#, json!({"name": {"x": [1, null]}, "spec": {"a": 1.50}}))]
@@ -160,40 +181,57 @@ mod tests {
     #[case::only_others(r#"{"x": 1}"#, json!({}))]
     #[case::an_empty_object("{}", json!({}))]
     #[case::others_that_appear_twice(r#"{"x": 1, "x": 2, "spec": {"c": 1, "d": 1, "c": 1e2}}"#, json!({"spec": {}}))]
+    #[case::a_name_that_appears_twice(r#"{"name": 1, "name": 2}"#, json!({"name": 2}))]
+    #[case::an_object_that_appears_twice(r#"{"spec": {"c": 1, "a": 1}, "spec": {"b": 2}}"#, json!({"spec": {"b": 2}}))]
     #[case::escaped_names(r#"{"n\u0061me": 1, "\u0078": 2}"#, json!({"name": 1}))]
-    fn the_head_is_parsed_and_the_whole_is_what_parse_reads(#[case] text: &str, #[case] head: Value) {
-        let list = format!("[{text}, {text}]");
-        let budget = Budget::of(list.as_bytes());
-        for partial in partials(&list, &budget).unwrap() {
-            assert_eq!(partial.head, head);
-            assert_eq!(partial.complete(&budget).unwrap(), parse(text.as_bytes()).unwrap());
-        }
-    }
-
-    #[rstest]
-    #[case::null("null")]
-    #[case::no_list("{}")]
-    #[case::no_object("[{}, null]")]
-    #[case::a_member_that_is_no_object(r#"[{"spec": []}]"#)]
-    #[case::a_member_that_is_null(r#"[{"spec": null}]"#)]
-    #[case::a_name_of_the_head_that_appears_twice(r#"[{"name": 1, "name": 2}]"#)]
-    #[case::an_object_of_the_head_that_appears_twice(r#"[{"spec": {"c": 1}, "spec": {}}]"#)]
-    #[case::no_json_in_the_rest(r#"[{"x": [}]"#)]
-    #[case::the_librarys_own_key(r#"[{"$serde_json::private::Number": "1"}]"#)]
-    fn what_has_no_such_part_is_an_error(#[case] text: &str) {
-        assert!(partials(text, &Budget::of(text.as_bytes())).is_err());
+    #[case::a_list_for_a_member(r#"{"spec": [{"c": 1}]}"#, json!({"spec": [{"c": 1}]}))]
+    #[case::null_for_a_member(r#"{"spec": null}"#, json!({"spec": null}))]
+    #[case::a_number_for_a_member(r#"{"spec": 1.5}"#, json!({"spec": 1.5}))]
+    #[case::a_number_for_an_item("-1", json!(-1))]
+    #[case::a_text_for_an_item("\"a\"", json!("a"))]
+    #[case::a_list_for_an_item("[true]", json!([true]))]
+    fn a_part_is_parsed_and_the_whole_is_what_parse_reads(#[case] item: &str, #[case] parsed: Value) {
+        let text = format!("[{item}, {item}]");
+        let budget = Budget::of(text.as_bytes());
+        let partial = Partial::read(text.as_bytes(), PART, &budget).unwrap();
+        assert_eq!(partial.parsed(), Some(json!([parsed, parsed])));
+        assert_eq!(partial.complete(&budget).unwrap(), parse(text.as_bytes()).unwrap());
     }
 
     #[test]
-    fn heads_and_members_are_counted_and_texts_are_not() {
+    fn an_object_for_a_list_is_parsed_whole() {
+        let text = r#"{"spec": {"c": 1}}"#;
+        let partial = Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).unwrap();
+        assert_eq!(partial.parsed().unwrap(), parse(text.as_bytes()).unwrap());
+    }
+
+    #[test]
+    fn members_are_taken_once() {
+        let part = Part::Members(&[("a", Part::Whole)]);
+        let mut partial = Partial::read(br#"{"a": 1, "b": 2}"#, part, &Budget::of_bytes(0)).unwrap();
+        assert!(matches!(partial.take("a"), Some(Partial::Value(_))));
+        assert!(matches!(partial.take("b"), Some(Partial::Text(_))));
+        assert!(partial.take("a").is_none() && partial.parsed() == Some(json!({})));
+    }
+
+    #[rstest]
+    #[case::no_json_in_the_rest(r#"[{"x": [}]"#)]
+    #[case::more_than_one_value("[] []")]
+    #[case::the_librarys_own_key(r#"[{"$serde_json::private::Number": "1"}]"#)]
+    fn what_is_no_json_is_an_error(#[case] text: &str) {
+        assert!(Partial::read(text.as_bytes(), PART, &Budget::of(text.as_bytes())).is_err());
+    }
+
+    #[test]
+    fn parsed_values_and_members_are_counted_and_texts_are_not() {
         let dense = format!("[{}]", vec!["0"; 20_000].join(","));
+        let read = |text: &str| Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).map(drop);
         let text = format!("[{{\"x\":{dense}}}]");
-        let mut read = partials(&text, &Budget::of_bytes(0)).unwrap();
-        assert_eq!(read[0].unread(), dense.len());
-        assert!(read.remove(0).complete(&Budget::of_bytes(0)).unwrap_err().is_too_dense());
-        assert!(partials(&format!("[{{\"name\":{dense}}}]"), &Budget::of_bytes(0)).is_err());
+        let partial = Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).unwrap();
+        assert!(partial.complete(&Budget::of_bytes(0)).unwrap_err().is_too_dense());
+        assert!(read(&format!("[{{\"name\":{dense}}}]")).unwrap_err().is_too_dense());
         let members = |count| format!("[{{{}}}]", vec![r#""":0"#; count].join(","));
-        assert!(partials(&members(16 * 1024 - 1), &Budget::of_bytes(0)).is_ok());
-        assert!(partials(&members(16 * 1024), &Budget::of_bytes(0)).is_err());
+        assert!(read(&members(16 * 1024 - 2)).is_ok());
+        assert!(read(&members(16 * 1024 - 1)).is_err());
     }
 }

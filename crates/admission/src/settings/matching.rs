@@ -14,14 +14,19 @@ use super::manifests;
 ///
 /// Returns `None` if anything about a head, a name or a chosen manifest is wrong. Whoever decodes all manifests finds
 /// the errors.
-pub fn matching(manifests: Vec<Partial<'_>>, namespace: &str, labels: Option<&Object>) -> Option<Vec<SidecarSet>> {
-    let budget = Budget::of_bytes(manifests.iter().map(Partial::unread).sum());
+pub fn matching(
+    manifests: &Partial<'_>,
+    budget: &Budget,
+    namespace: &str,
+    labels: Option<&Object>,
+) -> Option<Vec<SidecarSet>> {
+    let Partial::Items(manifests) = manifests else { return None };
     let mut names = BTreeSet::new();
     let mut chosen = Vec::new();
     for manifest in manifests {
-        let head = decode(manifest.head.clone()).ok()?.into_sidecar_set();
+        let head = decode(manifest.parsed()?).ok()?.into_sidecar_set();
         if CompiledSet::of_manifest(&head).may_match(namespace, labels) {
-            chosen.push(manifests::sidecar_set(manifest.complete(&budget).ok()?).ok()?);
+            chosen.push(manifests::sidecar_set(manifest.clone().complete(budget).ok()?).ok()?);
         }
         if !names.insert(head.name().to_owned()) {
             return None;

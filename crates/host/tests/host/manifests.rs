@@ -1,11 +1,19 @@
 //! Of the manifests in the settings, a new Pod gets those that may match it, through the built module.
 //!
-//! The module reads manifests in parts if the request precedes the settings, as policy servers write it. In the other
-//! order, it reads all of them whole. So both orders must give the same answer.
+//! The module reads only a part of the others. So its answer must be that of the same rules on whole manifests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use pillion_admission::request::Request;
+use pillion_admission::settings::Settings;
 use pillion_host::{NoCluster, Operation, ValidationResponse};
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use pillion_kubernetes::time::Timestamp;
+use pillion_kubernetes::world::World;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_testkit::strategies::{damaged, pod, sidecar_sets};
 use pillion_testkit::{FakeCluster, module};
@@ -15,25 +23,67 @@ use serde_json::{Value, json};
 
 use crate::support::{create_pod, create_set, decision, settings_verdict, unstamped};
 
+/// The Namespace of the Pods.
+fn namespace() -> Value {
+    let labels = json!({"env": "prod", "kubernetes.io/metadata.name": "default"});
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": labels}})
+}
+
 /// Evaluates a request with settings whose `sidecarSets` are this text.
-fn ask(request: &Value, mut settings: Value, list: &str, is_whole: bool) -> ValidationResponse {
+fn ask(request: &Value, mut settings: Value, list: &str) -> ValidationResponse {
     settings["sidecarSets"] = json!("HERE");
     let settings = settings.to_string().replace("\"HERE\"", list);
-    let payload = if is_whole {
-        format!("{{\"settings\":{settings},\"request\":{request}}}")
-    } else {
-        format!("{{\"request\":{request},\"settings\":{settings}}}")
-    };
-    let labels = json!({"env": "prod", "kubernetes.io/metadata.name": "default"});
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": labels}});
-    let cluster = Arc::new(FakeCluster::with([namespace]));
+    let payload = format!("{{\"request\":{request},\"settings\":{settings}}}");
+    let cluster = Arc::new(FakeCluster::with([namespace()]));
     decision(module().evaluate(Operation::Validate, payload.as_bytes(), cluster))
 }
 
-/// Returns the answers in both orders, the second of manifests that are read whole.
+/// A cluster in which only the Namespace exists.
+struct Cluster;
+
+impl Lookup for Cluster {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        Ok(Some(namespace()).filter(|_| (object.kind, object.name.as_str()) == ("Namespace", "default")))
+    }
+}
+
+impl Authorizer for Cluster {
+    fn allows(&self, _: &Question) -> Result<bool, String> {
+        Err("try again".to_owned())
+    }
+}
+
+/// Returns the answer of the rules if they decode every manifest.
+fn ask_rules(request: &Value, mut settings: Value, list: &str) -> ValidationResponse {
+    settings["sidecarSets"] = serde_json::from_str(list).unwrap();
+    let mut request = Request::decode(request.clone()).unwrap();
+    let world = World { lookup: &Cluster, authorizer: &Cluster, now: Timestamp(0), elapsed: &Duration::default };
+    let Outcome { verdict, warnings, audit } = match Settings::decode(settings) {
+        Ok(settings) => pillion_admission::admit(&mut request, &settings, world),
+        Err(errors) => {
+            let errors = errors.into_iter().map(|error| error.below("settings"));
+            Refusal::of(errors.map(|error| Reason::of_field(Code::Undecodable, error))).unwrap().into()
+        }
+    };
+    let (mutated_object, refusal) = match verdict {
+        Verdict::Unchanged => (None, None),
+        Verdict::Mutated(object) => (Some(object), None),
+        Verdict::Refused(refusal) => (None, Some(refusal)),
+    };
+    let audit: BTreeMap<_, _> = audit.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+    ValidationResponse {
+        accepted: refusal.is_none(),
+        message: refusal.as_ref().map(Refusal::message),
+        code: refusal.as_ref().map(|refusal| refusal.code().as_u16()),
+        mutated_object,
+        audit_annotations: Some(audit).filter(|audit| !audit.is_empty()),
+        warnings: Some(warnings).filter(|warnings| !warnings.is_empty()),
+    }
+}
+
+/// Returns the answers of the module, and of the rules on whole manifests.
 fn answers(request: &Value, settings: &Value, list: &str) -> [ValidationResponse; 2] {
-    [false, true].map(|is_whole| {
-        let mut answer = ask(request, settings.clone(), list, is_whole);
+    [ask(request, settings.clone(), list), ask_rules(request, settings.clone(), list)].map(|mut answer| {
         answer.mutated_object = unstamped(answer.mutated_object);
         answer
     })
@@ -187,13 +237,18 @@ fn a_new_pod_gets_those_that_match(#[case] list: String, #[case] expected: &[&st
     json!([set("b", "shop"), with("/spec", short_containers())]),
     "settings.sidecarSets: Too many: too many short containers and volumes"
 )]
-#[case::a_match_of_small_values(
-    json!([set("b", "shop"), with("/spec/unknown", json!(vec![0; 40_000]))]), "the payload costs too much to read"
-)]
 fn what_is_wrong_with_a_head_or_a_match_is_found(#[case] list: Value, #[case] expected: &str) {
     let [parts, whole] = answers(&web(), &json!({"bogus": 1}), &list.to_string());
     assert_eq!(parts, whole);
     assert!(!parts.accepted && parts.message.as_ref().unwrap().contains(expected), "{parts:?}");
+}
+
+#[test]
+fn a_match_of_small_values_costs_too_much() {
+    let list = json!([set("b", "shop"), with("/spec/unknown", json!(vec![0; 40_000]))]).to_string();
+    let answer = ask(&web(), json!({}), &list);
+    assert_eq!(answer.code, Some(400), "{answer:?}");
+    assert!(answer.message.unwrap().starts_with("the payload costs too much to read; shorten its lists and objects"));
 }
 
 #[rstest]
@@ -220,15 +275,23 @@ fn set2_what_is_wrong_with_the_rest_of_another_is_found_by_everyone_else(#[case]
     let list = json!([set("b", "web"), other]).to_string();
     let problem = "sidecarSets[1].spec.containers[0].image: Invalid value: must be a string, found a number";
 
-    let answer = ask(&web(), json!({}), &list, false);
+    let answer = ask(&web(), json!({}), &list);
     assert!(answer.accepted, "{answer:?}");
     assert_eq!(added(&answer), ["b-agent"]);
 
     let verdict = settings_verdict(format!("{{\"sidecarSets\":{list}}}").as_bytes()).unwrap();
     assert!(verdict.message.unwrap().contains(problem));
-    let answer = ask(&create_set(&set("c", "x")), json!({}), &list, false);
+    let answer = ask(&create_set(&set("c", "x")), json!({}), &list);
     assert_eq!((answer.accepted, answer.code), (false, Some(400)));
     assert!(answer.message.as_ref().unwrap().contains(problem), "{answer:?}");
+}
+
+#[test]
+fn the_order_of_request_and_settings_does_not_matter() {
+    let list = json!([set("b", "shop"), set("a", "web")]);
+    let payload = format!("{{\"settings\":{{\"sidecarSets\":{list}}},\"request\":{}}}", web());
+    let answer = decision(module().evaluate(Operation::Validate, payload.as_bytes(), Arc::new(NoCluster)));
+    assert_eq!(added(&answer), ["a-agent"]);
 }
 
 #[test]

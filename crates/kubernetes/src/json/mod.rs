@@ -9,7 +9,7 @@ mod tests;
 
 use serde_json::Value;
 
-pub use pillion_json::{Bounded, Budget, Object, ParseError, Part, Partial, Partials, parse, utf8};
+pub use pillion_json::{Bounded, Budget, Object, ParseError, Part, Partial, parse};
 
 /// The maximum depth of a recursive walk over JSON. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;
