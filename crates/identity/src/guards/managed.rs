@@ -142,7 +142,7 @@ mod tests {
         let author = Author { user: user.to_owned(), groups: Vec::new() };
         let change = Change { kind, operation, namespace: "web", object: &object, old_object: &old, author: &author };
         let users = |name: &str| if name == "log-agent" { vec!["logs".to_owned()] } else { Vec::new() };
-        let findings = judge(change, &rules(), &Phase(phase), &users);
+        let findings = judge(change, &rules(), &Phase(phase), users);
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }
 
@@ -266,7 +266,7 @@ mod tests {
                 author: &author,
             };
             let users = |_: &str| vec!["logs".to_owned()];
-            assert_eq!(judge(change, &Rules::default(), &Phase("Active"), &users), Objections::default());
+            assert_eq!(judge(change, &Rules::default(), &Phase("Active"), users), Objections::default());
         }
     }
 
