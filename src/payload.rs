@@ -97,7 +97,8 @@ impl<'a> Payload<'a> {
         let settings = BorrowedSettings::with_bundle(settings, self.bundle.map(Into::into)).map_err(|errors| {
             let reasons = errors.into_iter().map(|error| Reason::of_field(Code::Undecodable, error.below("settings")));
             // A failure without an error would be a bug; refuse the request in that case.
-            Refusal::of(reasons).unwrap_or_else(|| undecodable("settings".to_owned(), "cannot be decoded".to_owned()))
+            Refusal::from_reasons(reasons)
+                .unwrap_or_else(|| undecodable("settings".to_owned(), "cannot be decoded".to_owned()))
         })?;
         Ok(match sets {
             Some(sidecar_sets) => BorrowedSettings { sidecar_sets, ..settings },

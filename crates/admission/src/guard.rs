@@ -31,7 +31,7 @@ pub fn admit(
     let lookup = &Memo::new(world.lookup);
     let rules = &settings.service_accounts;
     let (object, old_object) = (&request.object, &request.old_object);
-    let author = &Author::of(&request.user_info);
+    let author = &Author::from_user_info(&request.user_info);
     let change = Change {
         kind: &request.kind.kind,
         operation: request.operation,
@@ -74,7 +74,7 @@ pub fn admit(
         }
         _ => Objections::default(),
     };
-    let verdict = match (Refusal::of(findings.reasons), changed) {
+    let verdict = match (Refusal::from_reasons(findings.reasons), changed) {
         (Some(refusal), _) => Verdict::Refused(refusal),
         (None, Some(object)) => Verdict::Mutated(object),
         (None, None) => Verdict::Unchanged,
@@ -87,7 +87,8 @@ pub fn admit(
 fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
     let mut users = BTreeSet::new();
     for set in sets {
-        let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
+        let names =
+            Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
         if names && matching::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
             users.insert(set.name().to_owned());
         }

@@ -103,7 +103,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             };
             let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
             let version = request.kind.version.clone();
-            let author = Author::of(&request.user_info);
+            let author = Author::from_user_info(&request.user_info);
             let outcome = sidecar_set::admit(
                 sidecar_set::SidecarSetRequest {
                     operation,

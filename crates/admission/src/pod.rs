@@ -93,7 +93,7 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
 pub(crate) fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
     match admitted(uid, namespace, object, context) {
         Ok(outcome) => outcome,
-        Err(reasons) => match Refusal::of(reasons) {
+        Err(reasons) => match Refusal::from_reasons(reasons) {
             Some(refusal) => refusal.into(),
             // Every failure has a reason. If one had none, refuse all the same.
             None => {

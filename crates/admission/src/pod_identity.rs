@@ -62,7 +62,7 @@ impl Identities {
                 }
                 continue;
             }
-            match Declared::of(set) {
+            match Declared::from_sidecar_set(set) {
                 Err(errors) => {
                     for error in errors {
                         let problem = format!("{}: {}", error.cause.as_str(), error.detail);
@@ -108,7 +108,7 @@ impl Identities {
 
     /// Returns the account of a Pod after injection.
     pub fn app<'a>(&self, pod: &'a Value, owners: &Owners, rules: &'a Rules) -> App<'a> {
-        let volumes = Volumes::of(pod, &rules.trusted_csi_drivers);
+        let volumes = Volumes::from_pod(pod, &rules.trusted_csi_drivers);
         // Only owners of the token of the Pod's account may have further tokens (TOK-0).
         let sharing = self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
         let sharing = sharing.filter_map(|set| owners.get(&set.sidecar_set)).flatten().map(String::as_str).collect();
@@ -166,7 +166,7 @@ pub fn shared_volumes(identities: &Identities, sets: &[SidecarSet], decision: &D
     if sets.len() < 2 || asking.keys().all(|set| without.contains(set)) {
         return Vec::new();
     }
-    let used: Vec<Used<'_>> = sets.iter().map(Used::of).collect();
+    let used: Vec<Used<'_>> = sets.iter().map(Used::from_sidecar_set).collect();
     let parties = sets.iter().zip(&used).filter_map(|(set, used)| {
         let name = set.name();
         let declared = asking.get(name).copied().or_else(|| identities.beside.get(name))?;

@@ -32,7 +32,7 @@ pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
     add_reasons(&mut reasons, "", judgement.undecodable, Code::Undecodable);
     add_reasons(&mut reasons, "", judgement.invalid, Code::Invalid);
     add_reasons(&mut reasons, "", judgement.forbidden, Code::Forbidden);
-    let verdict = match Refusal::of(reasons) {
+    let verdict = match Refusal::from_reasons(reasons) {
         Some(refusal) => Verdict::Refused(refusal),
         None => Verdict::Unchanged,
     };

@@ -268,9 +268,9 @@ fn judge(
     // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
     let only_goes = old.is_some_and(|old| json::is_terminating(old.as_value()) && !changes::concerns(set, old));
     if findings.is_empty() && !only_goes {
-        let claims = Claims::of(set);
+        let claims = Claims::from_sidecar_set(set);
         for other in others {
-            claims.check(&Claims::of(other), &mut findings.invalid);
+            claims.check(&Claims::from_sidecar_set(other), &mut findings.invalid);
         }
     }
     if !only_goes {
@@ -286,7 +286,7 @@ fn judge(
     let name = shown_name(set.as_value());
     add_reasons(&mut reasons, &name, findings.invalid, Code::Invalid);
     add_reasons(&mut reasons, &name, findings.unavailable, Code::Unavailable);
-    Refusal::of(reasons)
+    Refusal::from_reasons(reasons)
 }
 
 /// Returns the name of a SidecarSet for messages: with `generateName`, the API server makes a name only after admission.
@@ -307,7 +307,7 @@ fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
     let mut reasons = Vec::new();
     add_reasons(&mut reasons, set, errors, Code::Undecodable);
     // A decoder that fails without an error would be a bug; refuse the request in that case.
-    let refusal = Refusal::of(reasons).unwrap_or_else(|| {
+    let refusal = Refusal::from_reasons(reasons).unwrap_or_else(|| {
         reason(set, FieldError::new(FieldPath::default(), Cause::Type, "cannot be decoded"), Code::Undecodable).into()
     });
     refusal.into()

@@ -184,7 +184,9 @@ impl<'a> Bundle<'a> {
         let named =
             [json::text(sent, &["metadata", "name"]), json::text(sent, &["metadata", "annotations", names::BASE])];
         let reach = Reach::at_most(sent);
-        let is_near = |head: &SidecarSet| named.contains(&head.name()) || reach.may_meet(&Reach::of(head.as_value()));
+        let is_near = |head: &SidecarSet| {
+            named.contains(&head.name()) || reach.may_meet(&Reach::from_sidecar_set(head.as_value()))
+        };
         self.sets_among(&mut (0..self.len()), &is_near)
     }
 

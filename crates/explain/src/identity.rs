@@ -11,7 +11,7 @@ use pillion_identity::decision::{Asking, Decision, Grant, Token};
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
 use pillion_identity::rules::Rules;
-use pillion_identity::target::{Shares, Target};
+use pillion_identity::target::{SharedAccount, Shares};
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
 use pillion_inject::matching::{self, Query, Sources};
@@ -331,7 +331,7 @@ pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging>
 fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, rules: &Rules) -> Option<Merging> {
     let is_there = |set: &&Asking| matches!(exists(&set.account, namespace, lookup), Existence::There { .. });
     let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
-    let Shares { sets, target: Target::Merged(name), .. } = Shares::of(sharing.filter(is_there).collect(), rules)
+    let Shares { sets, target: SharedAccount::Merged(name), .. } = Shares::new(sharing.filter(is_there).collect(), rules)
     else {
         return None;
     };

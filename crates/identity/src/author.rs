@@ -90,7 +90,7 @@ pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
 pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let listed = rules.denied();
-    let denied = Denied::of(&listed);
+    let denied = Denied::new(&listed);
     for (index, rule) in declared.permissions.iter().enumerate() {
         let permissions = rbac::permissions([rule]);
         let hit = permissions.iter().find_map(|one| Some((*one, denied.denial(*one)?)));

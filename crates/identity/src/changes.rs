@@ -75,7 +75,8 @@ pub(crate) fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldEr
     if !names_account(new) {
         return Vec::new();
     }
-    let is_same_identity = Declared::of(new).is_ok_and(|new| Declared::of(old).is_ok_and(|old| new == old));
+    let is_same_identity =
+        Declared::from_sidecar_set(new).is_ok_and(|new| Declared::from_sidecar_set(old).is_ok_and(|old| new == old));
     let is_identity = |path: &String| {
         FIELDS.into_iter().any(|of| *path == declared::path(of) || *path == declared::annotation_path(of))
     };

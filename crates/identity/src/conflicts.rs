@@ -25,7 +25,12 @@ pub fn check(
     rules: &Rules,
     findings: &mut Findings,
 ) {
-    check_claims((&Claims::of(set), declared), (&Claims::of(other), theirs), rules, findings);
+    check_claims(
+        (&Claims::from_sidecar_set(set), declared),
+        (&Claims::from_sidecar_set(other), theirs),
+        rules,
+        findings,
+    );
 }
 
 /// Like [`check`], but takes [`Claims`], so that a set which is compared with many others is read once.
@@ -119,7 +124,7 @@ fn is_paused(set: &SidecarSet) -> bool {
 
 /// Whether `outer` selects every Pod that `inner` selects.
 fn is_within(inner: &Claims<'_>, outer: &Claims<'_>) -> bool {
-    let all = Possible::of(&Selector::default());
+    let all = Possible::from_selector(&Selector::default());
     let within = |inner: Option<&Possible<'_>>, field: &str| {
         // A missing selector selects everything.
         let Some(outer) = outer.set.spec(&[field]) else { return true };

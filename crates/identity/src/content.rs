@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::drivers::Drivers;
 use super::names;
-use super::paths::{self, Place};
+use super::paths::{self, Relation};
 use super::tokens::volumes::{self, Given};
 
 /// Checks one version of a SidecarSet that names an account: the version that a Pod gets, or one that Pods may get.
@@ -87,12 +87,12 @@ fn check_volumes(set: &SidecarSet, trusted: &Drivers, errors: &mut Vec<FieldErro
 /// TOK-2, E21: checks that no path in a container is at, above or below the directory of the token.
 fn check_places(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     let mut judge = |at: &FieldPath<'_>, path: &str| {
-        let detail = match paths::place(path) {
+        let detail = match paths::relation(path) {
             None => return,
-            Some(Place::At) => {
+            Some(Relation::At) => {
                 "the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName".to_owned()
             }
-            Some(Place::Above | Place::Below) => format!(
+            Some(Relation::Above | Relation::Below) => format!(
                 "this can hide the sidecar's token, which is mounted at {}; choose another path, or remove spec.serviceAccountName",
                 names::MOUNT_PATH
             ),

@@ -12,7 +12,7 @@ use super::merged;
 use super::names;
 use super::partners;
 use super::rules::{OnAppAccount, Otherwise, Rules};
-use super::target::{Shares, Target, is_for_all};
+use super::target::{SharedAccount, Shares, is_for_all};
 use super::tokens::Holder;
 
 /// The account of a Pod before injection. The API server has already filled in `default`.
@@ -48,14 +48,14 @@ pub struct Resolved<'a> {
     decision: Decision,
     isolated: Vec<&'a Asking>,
     shared: Vec<&'a Asking>,
-    target: Target,
+    target: SharedAccount,
     automounts: bool,
 }
 
 impl<'a> Resolved<'a> {
     /// Returns the sets that a merged account must cover (M in IDP-7); `None` if no merged account is needed.
     pub fn merged(&self) -> Option<&[&'a Asking]> {
-        matches!(self.target, Target::Merged(_)).then_some(self.shared.as_slice())
+        matches!(self.target, SharedAccount::Merged(_)).then_some(self.shared.as_slice())
     }
 
     /// Returns the sets whose tokens come from a Secret (TOK-1, AUD-4), in their order.
@@ -79,12 +79,12 @@ pub fn decide(
     let Resolved { mut decision, isolated, shared, target, automounts } =
         resolve(asking, app, namespace, rules, lookup)?;
     let runs_as = match target {
-        Target::Merged(name) => {
+        SharedAccount::Merged(name) => {
             merged::ready(&name, &shared, namespace, lookup).map_err(|reason| vec![reason])?;
             Some(name)
         }
-        Target::Account(name) => Some(name),
-        Target::Nobody | Target::Conflict => None,
+        SharedAccount::Account(name) => Some(name),
+        SharedAccount::Nobody | SharedAccount::Conflict => None,
     };
     settle(&mut decision, &isolated, &shared, runs_as, app, automounts);
     Ok(decision)
@@ -120,7 +120,7 @@ pub fn resolve<'a>(
     if rules.on_missing == Otherwise::Skip && app.has_own_account() {
         left.retain(|set| matches!(exists(&set.account, namespace, lookup), Existence::There { .. }));
     }
-    let unchanged = is_merged || Shares::of(left, rules).target.name() == Some(app.account);
+    let unchanged = is_merged || Shares::new(left, rules).target.name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
@@ -161,7 +161,7 @@ pub fn resolve<'a>(
     isolated.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
     shared.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
 
-    let Shares { sets: shared, target, skipped } = Shares::of(shared, rules);
+    let Shares { sets: shared, target, skipped } = Shares::new(shared, rules);
     if is_merged && target.name() != Some(app.account) {
         return Err(vec![foreign_merged(app.account)]);
     }
@@ -174,7 +174,7 @@ pub fn resolve<'a>(
         return Err(vec![greedy(app.account, holder)]);
     }
     decision.skipped.extend(skipped.iter().map(|set| (set.sidecar_set.clone(), conflict(set, namespace))));
-    if target == Target::Conflict && !shared.is_empty() {
+    if target == SharedAccount::Conflict && !shared.is_empty() {
         return Err(shared.iter().map(|set| conflicting(set, &shared, namespace)).collect());
     }
     Ok(Resolved { decision, isolated, shared, target, automounts })
@@ -267,8 +267,10 @@ pub fn foreign_merged(account: &str) -> Reason {
 /// E6: the reason to refuse a Pod in which a container or volume other than the sidecars' holds a merged account's
 /// token.
 fn greedy(account: &str, holder: Holder<'_>) -> Reason {
-    let problem =
-        format!("{}, which is for sidecars alone", holder.of(format_args!("the merged ServiceAccount \"{account}\"")));
+    let problem = format!(
+        "{}, which is for sidecars alone",
+        holder.describe(format_args!("the merged ServiceAccount \"{account}\""))
+    );
     Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
@@ -280,7 +282,7 @@ fn own_account(app: App<'_>) -> Option<String> {
     if app.has_own_account() {
         return Some(format!("the Pod has the ServiceAccount \"{}\" of its own", app.account));
     }
-    let holder = app.further_token?.of("the Pod's ServiceAccount");
+    let holder = app.further_token?.describe("the Pod's ServiceAccount");
     Some(format!("{holder}, which would become another account's"))
 }
 

@@ -39,7 +39,7 @@ trait Named: Sized + Copy + 'static {
     const ALL: &'static [(&'static str, Self)];
 
     /// IDV-8: returns the value with this name, ignoring case.
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
     }
 
@@ -110,7 +110,7 @@ impl Declared {
     ///
     /// # Errors
     /// Every field of the wrong type, every unknown value (IDV-8), and every annotation that contradicts its field.
-    pub fn of(set: &SidecarSet) -> Result<Self, Vec<FieldError>> {
+    pub fn from_sidecar_set(set: &SidecarSet) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let account = text(set, ACCOUNT, &mut errors);
         let json_of = |annotation: &str| json::parse(annotation.as_bytes()).ok();
@@ -338,7 +338,7 @@ fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<F
     let Some(text) = text(set, field, errors).filter(|text| !text.is_empty()) else {
         return T::default();
     };
-    T::of(text).unwrap_or_else(|| {
+    T::parse(text).unwrap_or_else(|| {
         let names: Vec<&str> = T::ALL.iter().map(|(name, _)| *name).collect();
         let path = if set.spec(&[field.name]).is_some() { path(field) } else { annotation_path(field) };
         errors.push(FieldError::not_supported(&path, text, &names));

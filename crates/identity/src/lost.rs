@@ -7,6 +7,15 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
 use serde_json::Value;
 
+/// A ServiceAccount, by namespace and name.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountRef<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The name.
+    pub name: &'a str,
+}
+
 /// A binding of a replaced account that gives permissions which `serviceAccountPermissions` does not cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -19,7 +28,7 @@ pub struct Lost {
 }
 
 /// The most permissions of one binding that a message lists.
-const TOLD: usize = 5;
+const SHOWN_MAX: usize = 5;
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,12 +36,12 @@ impl fmt::Display for Lost {
         let Some(atoms) = atoms else {
             return write!(f, "{binding} \"{binding_name}\" with {role} \"{role_name}\", whatever that allows");
         };
-        for (index, atom) in atoms.iter().take(TOLD).enumerate() {
+        for (index, atom) in atoms.iter().take(SHOWN_MAX).enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{}", in_words(atom))?;
         }
-        if atoms.len() > TOLD {
-            write!(f, " and {} more", atoms.len() - TOLD)?;
+        if atoms.len() > SHOWN_MAX {
+            write!(f, " and {} more", atoms.len() - SHOWN_MAX)?;
         }
         write!(f, " ({binding} \"{binding_name}\")")
     }
@@ -42,14 +51,14 @@ impl fmt::Display for Lost {
 /// by binding. Bindings to groups do not count: the merged account is in the same groups. `rules_of` returns the rules
 /// of a Role of the namespace or of a ClusterRole, given its kind and name, or `None` if they are unknown.
 pub fn lost(
-    (namespace, account): (&str, &str),
+    account: AccountRef<'_>,
     listed: &[PolicyRule],
     bindings: &[Value],
     rules_of: impl Fn(&str, &str) -> Option<Vec<PolicyRule>>,
 ) -> Vec<Lost> {
     let listed = permissions(listed);
     let mut all = Vec::new();
-    for binding in bindings.iter().filter(|binding| binds(binding, namespace, account)) {
+    for binding in bindings.iter().filter(|binding| binds(binding, account)) {
         let text = |path: &[&str]| json::text(binding, path).to_owned();
         let role = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
         let missing = rules_of(&role.0, &role.1).map(|rules| {
@@ -64,7 +73,8 @@ pub fn lost(
 }
 
 /// Whether a binding applies to a namespace and names this account of the namespace.
-fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
+fn binds(binding: &Value, account: AccountRef<'_>) -> bool {
+    let AccountRef { namespace, name } = account;
     let holds = match json::text(binding, &["kind"]) {
         "RoleBinding" => json::text(binding, &["metadata", "namespace"]) == namespace,
         kind => kind == "ClusterRoleBinding",
@@ -73,10 +83,10 @@ fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
         && json::items(binding, &["subjects"]).iter().any(|subject| {
             let text = |key: &str| json::text(subject, &[key]);
             match text("kind") {
-                "ServiceAccount" => text("namespace") == namespace && text("name") == account,
+                "ServiceAccount" => text("namespace") == namespace && text("name") == name,
                 "User" => {
                     let names = text("name").strip_prefix("system:serviceaccount:");
-                    names.and_then(|names| names.split_once(':')) == Some((namespace, account))
+                    names.and_then(|names| names.split_once(':')) == Some((namespace, name))
                 }
                 _ => false,
             }
@@ -113,7 +123,7 @@ mod tests {
     }
 
     fn words(bindings: &[Value], permissions: &[PolicyRule], rules: Option<&[PolicyRule]>) -> Vec<Option<Vec<String>>> {
-        let found = lost(("shop", "logs"), permissions, bindings, |kind, name| {
+        let found = lost(AccountRef { namespace: "shop", name: "logs" }, permissions, bindings, |kind, name| {
             assert_eq!((kind, name), ("Role", "r"));
             rules.map(<[PolicyRule]>::to_vec)
         });

@@ -8,7 +8,7 @@ const TOKEN: usize = 4;
 
 /// How a path relates to the token directory. A mount at such a path can hide a token or expose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Relation {
     /// The path is the token directory.
     At,
     /// The path is an ancestor of the token directory.
@@ -26,7 +26,7 @@ pub enum Place {
 /// where the kubelet turns slashes into backslashes.
 ///
 /// Returns `None` for an empty path: the API server refuses it.
-pub fn place(path: &str) -> Option<Place> {
+pub fn relation(path: &str) -> Option<Relation> {
     if path.is_empty() || is_plainly_elsewhere(path) {
         return None;
     }
@@ -38,7 +38,7 @@ pub fn place(path: &str) -> Option<Place> {
         _ => &path,
     };
     match readings(path) {
-        [Some(Place::At), _] | [_, Some(Place::At)] => Some(Place::At),
+        [Some(Relation::At), _] | [_, Some(Relation::At)] => Some(Relation::At),
         [first, second] => first.or(second),
     }
 }
@@ -97,7 +97,7 @@ enum Segment {
 }
 
 impl Segment {
-    fn of(name: &[u8]) -> Self {
+    fn parse(name: &[u8]) -> Self {
         match name {
             b"var" => Self::Var,
             b"run" => Self::OfToken(0),
@@ -135,20 +135,20 @@ impl Folder {
         }
     }
 
-    fn place(self) -> Option<Place> {
+    fn relation(self) -> Option<Relation> {
         match (self.known == TOKEN, self.others > 0) {
-            (true, true) => Some(Place::Below),
-            (true, false) => Some(Place::At),
+            (true, true) => Some(Relation::Below),
+            (true, false) => Some(Relation::At),
             (false, true) => None,
             // `/var` holds the link, or the token directory itself if there is no link.
-            (false, false) => Some(Place::Above),
+            (false, false) => Some(Relation::Above),
         }
     }
 }
 
 /// Returns how a path relates to the token directory, with the link `/var/run` resolved as soon as it occurs, and at the
 /// end.
-fn readings(path: &str) -> [Option<Place>; 2] {
+fn readings(path: &str) -> [Option<Relation>; 2] {
     let (mut followed, mut kept) = (Folder::default(), Folder::default());
     for segment in path.as_bytes().split(|byte| *byte == b'/') {
         match segment {
@@ -158,13 +158,13 @@ fn readings(path: &str) -> [Option<Place>; 2] {
                 kept.leave();
             }
             _ => {
-                let segment = Segment::of(segment);
+                let segment = Segment::parse(segment);
                 followed.enter(segment, true);
                 kept.enter(segment, false);
             }
         }
     }
-    [followed.place(), kept.place()]
+    [followed.relation(), kept.relation()]
 }
 
 #[cfg(test)]
@@ -176,29 +176,29 @@ mod tests {
     use crate::names;
 
     #[rstest]
-    #[case::plain("/var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
-    #[case::behind_the_link("/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
-    #[case::slashes("//var//run/secrets/kubernetes.io/serviceaccount///", Some(Place::At))]
-    #[case::dots("/var/./run/x/../secrets/kubernetes.io/serviceaccount/.", Some(Place::At))]
-    #[case::over_the_root("/../../var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
-    #[case::without_a_slash("var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
-    #[case::of_windows(r"C:\var\run\secrets\kubernetes.io\serviceaccount", Some(Place::At))]
-    #[case::in_capitals("c:/VAR/run/Secrets/kubernetes.io/serviceaccount", Some(Place::At))]
-    #[case::up_from_the_link("/var/run/../run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::plain("/var/run/secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
+    #[case::behind_the_link("/run/secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
+    #[case::slashes("//var//run/secrets/kubernetes.io/serviceaccount///", Some(Relation::At))]
+    #[case::dots("/var/./run/x/../secrets/kubernetes.io/serviceaccount/.", Some(Relation::At))]
+    #[case::over_the_root("/../../var/run/secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
+    #[case::without_a_slash("var/run/secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
+    #[case::of_windows(r"C:\var\run\secrets\kubernetes.io\serviceaccount", Some(Relation::At))]
+    #[case::in_capitals("c:/VAR/run/Secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
+    #[case::up_from_the_link("/var/run/../run/secrets/kubernetes.io/serviceaccount", Some(Relation::At))]
     #[case::up_from_the_link_before_it_is_followed(
         "/var/run/../../run/secrets/kubernetes.io/serviceaccount",
-        Some(Place::At)
+        Some(Relation::At)
     )]
-    #[case::root("/", Some(Place::Above))]
-    #[case::root_in_dots("/x/..", Some(Place::Above))]
-    #[case::var("/var", Some(Place::Above))]
-    #[case::run("/run/", Some(Place::Above))]
-    #[case::link("/var/run", Some(Place::Above))]
-    #[case::secrets("/var/run/secrets", Some(Place::Above))]
-    #[case::kubernetes("/run/secrets/kubernetes.io", Some(Place::Above))]
-    #[case::token("/var/run/secrets/kubernetes.io/serviceaccount/token", Some(Place::Below))]
-    #[case::deeper("/run/secrets/kubernetes.io/serviceaccount/a/b", Some(Place::Below))]
-    #[case::data_folder("/run/secrets/kubernetes.io/serviceaccount/..data", Some(Place::Below))]
+    #[case::root("/", Some(Relation::Above))]
+    #[case::root_in_dots("/x/..", Some(Relation::Above))]
+    #[case::var("/var", Some(Relation::Above))]
+    #[case::run("/run/", Some(Relation::Above))]
+    #[case::link("/var/run", Some(Relation::Above))]
+    #[case::secrets("/var/run/secrets", Some(Relation::Above))]
+    #[case::kubernetes("/run/secrets/kubernetes.io", Some(Relation::Above))]
+    #[case::token("/var/run/secrets/kubernetes.io/serviceaccount/token", Some(Relation::Below))]
+    #[case::deeper("/run/secrets/kubernetes.io/serviceaccount/a/b", Some(Relation::Below))]
+    #[case::data_folder("/run/secrets/kubernetes.io/serviceaccount/..data", Some(Relation::Below))]
     #[case::out_again("/var/run/secrets/kubernetes.io/serviceaccount/../other", None)]
     #[case::longer_name("/var/run/secrets/kubernetes.io/serviceaccounts", None)]
     #[case::socket("/var/run/docker.sock", None)]
@@ -207,8 +207,8 @@ mod tests {
     #[case::elsewhere("/data", None)]
     #[case::same_name_elsewhere("/data/var/run", None)]
     #[case::empty("", None)]
-    fn e21_paths_at_above_and_below_the_place_of_tokens(#[case] path: &str, #[case] wanted: Option<Place>) {
-        assert_eq!(place(path), wanted);
+    fn e21_paths_at_above_and_below_the_place_of_tokens(#[case] path: &str, #[case] wanted: Option<Relation>) {
+        assert_eq!(relation(path), wanted);
     }
 
     /// Returns the folders of a path, with the link `/var/run` resolved as soon as it occurs or at the end.
@@ -230,13 +230,13 @@ mod tests {
         segments
     }
 
-    fn related(segments: &[&str]) -> Option<Place> {
+    fn related(segments: &[&str]) -> Option<Relation> {
         const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
         match (TOKEN.starts_with(segments), segments.starts_with(&TOKEN)) {
-            (true, true) => Some(Place::At),
-            (true, false) => Some(Place::Above),
-            (false, true) => Some(Place::Below),
-            (false, false) => (segments == ["var"]).then_some(Place::Above),
+            (true, true) => Some(Relation::At),
+            (true, false) => Some(Relation::Above),
+            (false, true) => Some(Relation::Below),
+            (false, false) => (segments == ["var"]).then_some(Relation::Above),
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
             plain.push_str(&more);
             prop_assume!(!plain.is_empty());
             let spelt = plain.replace('/', &format!("{noise}/"));
-            prop_assert_eq!(place(&plain), place(&spelt), "{} {}", plain, spelt);
+            prop_assert_eq!(relation(&plain), relation(&spelt), "{} {}", plain, spelt);
         }
     }
 }

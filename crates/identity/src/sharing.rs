@@ -50,7 +50,7 @@ pub struct Used<'a>(BTreeMap<&'a str, Use<'a>>);
 
 impl<'a> Used<'a> {
     /// Reads one version of a SidecarSet. Of several definitions with one name, the last counts (INJ-26).
-    pub fn of(set: &'a SidecarSet) -> Self {
+    pub fn from_sidecar_set(set: &'a SidecarSet) -> Self {
         let defined: BTreeMap<_, _> =
             set.volumes().iter().enumerate().map(|(index, volume)| (pod::name(volume), (index, volume))).collect();
         let mut used = BTreeMap::new();
@@ -120,7 +120,7 @@ impl Party<'_> {
     }
 
     /// Describes a clash over a volume from the view of this set.
-    pub fn told(&self, other: &Party<'_>, volume: &str) -> (String, String) {
+    pub fn problem_and_remedy(&self, other: &Party<'_>, volume: &str) -> (String, String) {
         let owner = if other.is_owner { other.side.name } else { self.side.name };
         let problem = format!(
             "SidecarSet \"{}\" uses the volume \"{volume}\" in the same Pods, and what is in a volume of \"{owner}\" decides \
@@ -164,7 +164,7 @@ pub fn in_pod(parties: &[Party<'_>]) -> Vec<Reason> {
                 {
                     continue;
                 }
-                let (problem, remedy) = own.told(theirs, volume);
+                let (problem, remedy) = own.problem_and_remedy(theirs, volume);
                 reasons.push(Reason::forbidden(own.path_of(volume), problem, &remedy).about(own.side.name));
                 if reasons.len() >= PAIRS_MAX {
                     return reasons;
@@ -184,7 +184,7 @@ pub struct Versions<'a> {
 
 impl<'a> Versions<'a> {
     /// Returns the versions of a set. `stored` is the one that it requests, if it is known.
-    pub fn of(set: &'a SidecarSet, stored: Option<SidecarSet>) -> Self {
+    pub fn new(set: &'a SidecarSet, stored: Option<SidecarSet>) -> Self {
         Self { set, stored }
     }
 
@@ -196,7 +196,7 @@ impl<'a> Versions<'a> {
 
     /// Returns the volumes of each version.
     pub fn used(&self) -> Vec<Used<'_>> {
-        [Some(self.set), self.stored.as_ref()].into_iter().flatten().map(Used::of).collect()
+        [Some(self.set), self.stored.as_ref()].into_iter().flatten().map(Used::from_sidecar_set).collect()
     }
 }
 
@@ -213,7 +213,7 @@ pub struct Compared<'a> {
 impl<'a> Compared<'a> {
     /// Returns a set with these identity fields and this origin. `used` are the volumes of each version.
     pub fn new(set: &'a SidecarSet, declared: &'a Declared, origin: Origin, used: &'a [Used<'a>]) -> Self {
-        Self { set, declared, origin, used, reach: Reach::of(set.as_value()) }
+        Self { set, declared, origin, used, reach: Reach::from_sidecar_set(set.as_value()) }
     }
 
     /// Whether this set and one with these volumes use a volume of the same name.
@@ -237,7 +237,9 @@ impl<'a> Compared<'a> {
         for own in self.parties() {
             for theirs in other.parties() {
                 for volume in own.clashes(&theirs) {
-                    found.entry((own.path_of(volume), volume)).or_insert_with(|| own.told(&theirs, volume));
+                    found
+                        .entry((own.path_of(volume), volume))
+                        .or_insert_with(|| own.problem_and_remedy(&theirs, volume));
                 }
             }
         }

@@ -76,10 +76,15 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
         if let Some(account) = &declared.service_account {
             check_existence(set, account, rules, world.lookup, &mut findings);
         }
-        let claims = Claims::of(set);
+        let claims = Claims::from_sidecar_set(set);
         for other in others {
-            if let Ok(theirs) = Declared::of(other) {
-                conflicts::check_claims((&claims, &declared), (&Claims::of(other), &theirs), rules, &mut findings);
+            if let Ok(theirs) = Declared::from_sidecar_set(other) {
+                conflicts::check_claims(
+                    (&claims, &declared),
+                    (&Claims::from_sidecar_set(other), &theirs),
+                    rules,
+                    &mut findings,
+                );
             }
         }
     }
@@ -97,7 +102,7 @@ fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings
     if let Some(revision) = stored.as_ref().filter(|_| declared.service_account.is_some()) {
         findings.invalid.append(&mut content::check_revision(set, revision, &rules.trusted_csi_drivers));
     }
-    let versions = Versions::of(set, stored.and_then(|revision| content::version(set, &revision)));
+    let versions = Versions::new(set, stored.and_then(|revision| content::version(set, &revision)));
     let used = versions.used();
     let own = Compared::new(set, declared, Origin::Cluster, &used);
     for other in asked.others {
@@ -105,7 +110,7 @@ fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings
         let used = versions.used();
         // Most sets use other volumes. Do not read their identities.
         if own.shares_a_name(&used)
-            && let Ok(theirs) = Declared::of(other)
+            && let Ok(theirs) = Declared::from_sidecar_set(other)
         {
             let other = Compared::new(other, &theirs, other.origin(), &used);
             own.check(&other, &mut findings.invalid);

@@ -10,7 +10,7 @@ use super::rules::{Otherwise, Rules};
 
 /// The account that SidecarSets give to a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum SharedAccount {
     /// There are no such sets.
     Nobody,
     /// All sets name the same account (IDP-7: k sets with the same name do not conflict).
@@ -21,9 +21,9 @@ pub enum Target {
     Conflict,
 }
 
-impl Target {
+impl SharedAccount {
     /// Returns the account of sets that are not in mode `Isolate`.
-    pub fn of(sets: &[&Asking], rules: &Rules) -> Self {
+    pub fn choose(sets: &[&Asking], rules: &Rules) -> Self {
         let Some(first) = sets.first() else { return Self::Nobody };
         if sets.iter().all(|set| set.account == first.account) {
             return Self::Account(first.account.clone());
@@ -72,7 +72,7 @@ pub struct Shares<'a> {
     /// refused.
     pub sets: Vec<&'a Asking>,
     /// The account.
-    pub target: Target,
+    pub target: SharedAccount,
     /// The sets that conflict and get no identity (`onConflict: Skip`), in their order.
     pub skipped: Vec<&'a Asking>,
 }
@@ -83,20 +83,20 @@ impl<'a> Shares<'a> {
     /// If sets conflict and `onConflict` is `Skip`, none of them gets an identity, with one exception: the sets of the
     /// settings keep theirs if they agree among themselves. Otherwise a SidecarSet of the cluster could take the
     /// identity of a mandatory sidecar away (TRUST-6).
-    pub fn of(sets: Vec<&'a Asking>, rules: &Rules) -> Self {
-        let target = Target::of(&sets, rules);
-        if target != Target::Conflict || rules.on_conflict == Otherwise::Deny {
+    pub fn new(sets: Vec<&'a Asking>, rules: &Rules) -> Self {
+        let target = SharedAccount::choose(&sets, rules);
+        if target != SharedAccount::Conflict || rules.on_conflict == Otherwise::Deny {
             return Self { sets, target, skipped: Vec::new() };
         }
         let of_settings: Vec<&Asking> = sets.iter().copied().filter(|set| set.origin == Origin::Settings).collect();
-        let target = match Target::of(&of_settings, rules) {
-            Target::Nobody => Target::Conflict,
+        let target = match SharedAccount::choose(&of_settings, rules) {
+            SharedAccount::Nobody => SharedAccount::Conflict,
             target => target,
         };
         let gets_it = |set: &Asking| match &target {
-            Target::Conflict | Target::Nobody => false,
-            Target::Account(name) => set.origin == Origin::Settings || set.account == *name,
-            Target::Merged(_) => set.origin == Origin::Settings,
+            SharedAccount::Conflict | SharedAccount::Nobody => false,
+            SharedAccount::Account(name) => set.origin == Origin::Settings || set.account == *name,
+            SharedAccount::Merged(_) => set.origin == Origin::Settings,
         };
         let (sets, skipped) = sets.into_iter().partition(|set| gets_it(set));
         Self { sets, target, skipped }
@@ -142,17 +142,17 @@ mod tests {
     fn trust2_every_two_sets_of_a_merged_account_trust_each_other(#[case] sets: &[&str], #[case] is_merged: bool) {
         let sets: Vec<Asking> = ["a", "b", "c"].iter().zip(sets).map(|(name, partners)| set(name, partners)).collect();
         let sets: Vec<&Asking> = sets.iter().collect();
-        let target = Target::of(&sets, &Rules::default());
-        assert_eq!(matches!(target, Target::Merged(_)), is_merged, "{target:?}");
+        let target = SharedAccount::choose(&sets, &Rules::default());
+        assert_eq!(matches!(target, SharedAccount::Merged(_)), is_merged, "{target:?}");
         let trusting = Rules { merge_cluster_sets: true, ..Rules::default() };
-        assert!(matches!(Target::of(&sets, &trusting), Target::Merged(_)));
+        assert!(matches!(SharedAccount::choose(&sets, &trusting), SharedAccount::Merged(_)));
     }
 
     #[test]
     fn trust2_sets_with_one_account_need_no_trust() {
         let sets = [set("a", "s"), Asking { account: "account-a".to_owned(), ..set("b", "c") }];
         let sets: Vec<&Asking> = sets.iter().collect();
-        assert_eq!(Target::of(&sets, &Rules::default()), Target::Account("account-a".to_owned()));
+        assert_eq!(SharedAccount::choose(&sets, &Rules::default()), SharedAccount::Account("account-a".to_owned()));
     }
 
     #[rstest]
@@ -173,7 +173,7 @@ mod tests {
             .map(|(name, partners)| Asking { account: format!("account-{}", account_of(name)), ..set(name, partners) })
             .collect();
         let rules = Rules { on_conflict: Otherwise::Skip, ..Rules::default() };
-        let shares = Shares::of(sets.iter().collect(), &rules);
+        let shares = Shares::new(sets.iter().collect(), &rules);
         assert_eq!(shares.target.name().unwrap_or_default(), account);
         let names = |sets: &[&Asking]| sets.iter().map(|set| set.sidecar_set.clone()).collect::<Vec<_>>();
         assert_eq!(names(&shares.sets), keeping);

@@ -74,7 +74,7 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
 /// stored version that it requests (IDC-9).
 pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
     let mut findings = Findings::default();
-    let declared = match Declared::of(set) {
+    let declared = match Declared::from_sidecar_set(set) {
         Ok(declared) => declared,
         Err(errors) => {
             findings.invalid = errors;
@@ -155,10 +155,10 @@ fn not_allowed(set: &SidecarSet, account: &str, place: &str) -> Reason {
 /// Returns those of the namespaces in which the set can match a Pod. The selector is read once: both may be long (E18).
 fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
     let selector = set.spec(&["namespaceSelector"]).map(Selector::parse_known).unwrap_or_default();
-    let possible = Possible::of(&selector);
+    let possible = Possible::from_selector(&selector);
     let may_be_in = |namespace: &&str| {
         let named = Requirement { key: NAMESPACE_NAME_LABEL, op: Op::In, values: Values::One(namespace) };
-        possible.overlaps(&Possible::of(&Selector::only(named)))
+        possible.overlaps(&Possible::from_selector(&Selector::only(named)))
     };
     namespaces.iter().map(String::as_str).filter(may_be_in).collect()
 }

@@ -19,7 +19,7 @@ use super::records::{Record, Records};
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut owners: BTreeMap<String, Claim<'_>> = BTreeMap::new();
-    let there = There::of(pod, sets);
+    let there = There::new(pod, sets);
     for set in sets {
         let record = records.get(set.name());
         let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
@@ -91,7 +91,7 @@ struct There<'a> {
 }
 
 impl<'a> There<'a> {
-    fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
+    fn new(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
         let wanted: BTreeSet<_> = sets.iter().flat_map(made::containers).map(|made| made.name).collect();
         let by_name = |containers: &'a [Value]| {
             let mut names: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();

@@ -197,8 +197,8 @@ impl<'a> Plan<'a> {
         reasons: &mut Vec<Reason>,
     ) {
         self.volumes = brought(sets);
-        let own = Own::of(pod, sets, &self.volumes, context.hides_tokens);
-        let wanted: Vec<_> = sets.iter().map(|set| (set, Wanted::of(set, &own))).collect();
+        let own = Own::new(pod, sets, &self.volumes, context.hides_tokens);
+        let wanted: Vec<_> = sets.iter().map(|set| (set, Wanted::from_sidecar_set(set, &own))).collect();
         let too_long = too_long(pod, &wanted);
         if !too_long.is_empty() {
             reasons.extend(too_long);
@@ -209,7 +209,7 @@ impl<'a> Plan<'a> {
             reasons.extend(long);
             return;
         }
-        let targets = resources::Targets::of(pod, sets, records);
+        let targets = resources::Targets::new(pod, sets, records);
         for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
@@ -335,7 +335,7 @@ struct Wanted<'s, 'o, 'p> {
 
 impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
     /// Returns all sidecars of a set.
-    fn of(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
+    fn from_sidecar_set(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
         let taken = |sidecar| own.taken_by(set.name(), sidecar);
         let sidecars = made::sidecars(set);
         sidecars.map(|(list, index, sidecar)| Self { list, index, sidecar, taken: taken(sidecar) }).collect()

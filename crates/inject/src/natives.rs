@@ -76,7 +76,7 @@ fn left<'a>(pod: Pod<'a>, natives: &[&'a Value], shared: &Shared) -> Vec<Left<'a
     let items = |container: &'a Value| json::items(container, &[shared.list]).iter();
     let there: BTreeSet<&str> = pod.containers().iter().flat_map(items).map(path).collect();
     let all = natives.iter().flat_map(|container| items(container).map(|item| (pod::name(container), item)));
-    let left = all.filter(|(_, item)| !there.contains(path(item)) && paths::place(path(item)).is_none());
+    let left = all.filter(|(_, item)| !there.contains(path(item)) && paths::relation(path(item)).is_none());
     let left = left.map(|(container, item)| Left { container, volume: pod::name(item), path: path(item) });
     left.take(ITEMS_MAX).collect()
 }

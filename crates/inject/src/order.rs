@@ -41,7 +41,7 @@ pub(crate) fn record(pod: Pod<'_>, sets: &[SidecarSet]) -> Option<String> {
     }
     let mut record = Object::new();
     for list in LISTS {
-        let sidecars = Sidecars::of(sets, list);
+        let sidecars = Sidecars::new(sets, list);
         if !sidecars.first.is_empty() {
             let own = containers(pod, list).iter().filter(|container| sidecars.is_foreign(container));
             record.insert(list.key().to_owned(), own.map(pod::name).collect());
@@ -55,7 +55,7 @@ pub fn check(pod: Pod<'_>, sets: &[SidecarSet]) -> Order {
     let (own, of_istio) = (Listed::read(pod, OWN_CONTAINERS), Listed::read(pod, OF_ISTIO));
     let mut order = Order::default();
     for list in LISTS {
-        let sidecars = Sidecars::of(sets, list);
+        let sidecars = Sidecars::new(sets, list);
         // From the end: the nearest sidecar behind a container that goes before it.
         let mut behind = None;
         for container in containers(pod, list).iter().rev() {
@@ -123,7 +123,7 @@ struct Sidecars<'a> {
 }
 
 impl<'a> Sidecars<'a> {
-    fn of(sets: &'a [SidecarSet], list: List) -> Self {
+    fn new(sets: &'a [SidecarSet], list: List) -> Self {
         let mut sidecars = Self { names: BTreeSet::new(), first: BTreeMap::new() };
         for set in sets {
             for (_, _, sidecar) in made::sidecars(set).filter(|(of, _, _)| *of == list) {

@@ -52,7 +52,7 @@ struct Unmatched {
 impl<'a> Targets<'a> {
     /// Collects the containers. Leaves out those with the name of a sidecar, and containers of hot-upgrade pairs that
     /// the Pod's records list: an earlier admission of this Pod injected them.
-    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
+    pub fn new(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for set in sets {
             let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
@@ -87,7 +87,8 @@ impl<'a> Targets<'a> {
             problem: format!("\"{regex}\": {problem}"),
             remedy: "correct the expression",
         })?;
-        let amounts = self.amounts.get_or_init(|| self.containers.iter().copied().map(Amounts::of).collect());
+        let amounts =
+            self.amounts.get_or_init(|| self.containers.iter().copied().map(Amounts::from_container).collect());
         let mut targets = Vec::new();
         for (target, amounts) in self.containers.iter().zip(amounts) {
             let name = pod::name(target);

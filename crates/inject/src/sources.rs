@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_identity::decision::Asking;
 use pillion_identity::drivers::Drivers;
-use pillion_identity::paths::{self, Place};
+use pillion_identity::paths::{self, Relation};
 use pillion_identity::sharing::Used;
 use pillion_identity::tokens::Volumes;
 use pillion_kubernetes::downward_api;
@@ -115,14 +115,14 @@ struct Shared<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(container: &'a Value, hidden: Option<&Volumes<'_>>, of_owners: &BTreeSet<&str>) -> Self {
+    fn new(container: &'a Value, hidden: Option<&Volumes<'_>>, of_owners: &BTreeSet<&str>) -> Self {
         let list = |list: &str, path: &str| -> Vec<Shared<'a>> {
             let items = json::items(container, &[list]).iter().map(|item| {
-                let place = hidden.and_then(|_| paths::place(json::text(item, &[path])));
+                let place = hidden.and_then(|_| paths::relation(json::text(item, &[path])));
                 (item, place)
             });
             let gives_token = |item: &Value, place| {
-                place == Some(Place::At) || hidden.is_some_and(|volumes| volumes.gives_account(pod::name(item)))
+                place == Some(Relation::At) || hidden.is_some_and(|volumes| volumes.gives_account(pod::name(item)))
             };
             let shared = items.filter(|(item, place)| !gives_token(item, *place));
             let shared = shared.map(|(item, place)| Shared {
@@ -143,7 +143,7 @@ impl<'a> Own<'a> {
     ///
     /// `volumes` are those that the sets bring. An app may mount them by name, and what they hold counts now: when the
     /// Pod is admitted again, they are among its own (ORDER-3).
-    pub fn of(pod: Pod<'a>, sets: &'a [SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
+    pub fn new(pod: Pod<'a>, sets: &'a [SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
         for sidecar in sets.iter().flat_map(SidecarSet::containers) {
             sidecars.extend(sidecar::names_in_pod(sidecar, List::Containers));
@@ -155,9 +155,10 @@ impl<'a> Own<'a> {
         let own = pod.containers().iter().filter(is_own);
         let asking = hidden.map_or(&[][..], |hidden| hidden.asking);
         let owners: BTreeSet<&str> = asking.iter().map(|set| set.sidecar_set.as_str()).collect();
-        let used: Vec<Used<'_>> = sets.iter().filter(|set| owners.contains(set.name())).map(Used::of).collect();
+        let used: Vec<Used<'_>> =
+            sets.iter().filter(|set| owners.contains(set.name())).map(Used::from_sidecar_set).collect();
         let of_owners: BTreeSet<&str> = used.iter().flat_map(Used::defined).collect();
-        let containers = own.map(|container| Source::of(container, volumes.as_ref(), &of_owners)).collect();
+        let containers = own.map(|container| Source::new(container, volumes.as_ref(), &of_owners)).collect();
         Self { pod, containers, sets, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
@@ -165,7 +166,7 @@ impl<'a> Own<'a> {
     pub(crate) fn taken_by(&self, set: &str, sidecar: &Value) -> Taken<'_, 'a> {
         let [without_token, with_token] = &self.offers;
         let is_owner = self.owners.contains(set);
-        let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::of(self, is_owner));
+        let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::new(self, is_owner));
         let mut taken = Taken::default();
         taken.named = transferred(sidecar, self, &mut taken.missing);
         let gets_mounts = shares(sidecar, "shareVolumePolicy");
@@ -223,7 +224,7 @@ impl<'a> Offer<'a> {
     /// Collects the parts that sidecars share. Sidecars with a token share nothing at, above or below its directory. A
     /// volume that a set with an identity defines is shared with no other set (IDC-11). Of several parts with one path or
     /// name, the first counts, because a sidecar gets that one.
-    fn of(own: &Own<'a>, is_owner: bool) -> Self {
+    fn new(own: &Own<'a>, is_owner: bool) -> Self {
         let mut offer = Self::default();
         let (mut all_mounts, mut all_devices, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
         for Source { container, mounts, devices } in &own.containers {
@@ -417,7 +418,7 @@ mod tests {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
-        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], &[], None), &mut missing);
+        let taken = transferred(&sidecar, &Own::new(Pod::decode(&pod).unwrap(), &[], &[], None), &mut missing);
         (taken.into_iter().cloned().collect(), missing)
     }
 
@@ -433,7 +434,7 @@ mod tests {
     fn inj16_a_variable_from_a_file_is_copied_whole() {
         let variable = json!({"name": "F", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}});
         let pod = json!({"spec": {"containers": [{"name": "app", "env": [variable]}]}});
-        let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], None);
+        let own = Own::new(Pod::decode(&pod).unwrap(), &[], &[], None);
         let sidecar = json!({"transferEnv": [{"sourceContainerName": "app", "envName": "F"}]});
         let mut missing = Vec::new();
         assert_eq!(transferred(&sidecar, &own, &mut missing), [&variable]);
@@ -498,7 +499,7 @@ mod tests {
         let hot = json!({"name": "hot", "upgradeStrategy": {"upgradeType": "HotUpgrade"}});
         let set = json!({"spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "tail"}, hot]}});
         let sets = [SidecarSet::from_decoded(set)];
-        let own = Own::of(Pod::decode(&pod).unwrap(), &sets, &[], None);
+        let own = Own::new(Pod::decode(&pod).unwrap(), &sets, &[], None);
         let mut missing = Vec::new();
         let sidecar = json!({"transferEnv": [{"sourceContainerName": name, "envName": "A"}]});
         assert_eq!(transferred(&sidecar, &own, &mut missing).len(), 0);
@@ -560,7 +561,7 @@ mod tests {
         let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
         let shares = |set: &str, hidden: Option<Hidden<'_>>| {
-            let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], hidden);
+            let own = Own::new(Pod::decode(&pod).unwrap(), &[], &[], hidden);
             !own.taken_by(set, &sidecar).mounts.is_empty()
         };
         assert_eq!((shares("owner", Some(hidden)), shares("other", Some(hidden))), (with_owners, with_others));
@@ -575,7 +576,7 @@ mod tests {
             {"name": "app", "env": env, "volumeMounts": [{"name": "v", "subPathExpr": "$(V14999)".repeat(30_000)}]}
         ]}});
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
-        let own = Own::of(Pod::decode(&pod).unwrap(), &[], &[], None);
+        let own = Own::new(Pod::decode(&pod).unwrap(), &[], &[], None);
         let variables: Vec<_> = own.taken_by("s", &sidecar).variables().collect();
         assert_eq!(variables.len(), 1);
         assert!(variables.iter().all(|variable| variable["value"] == "29998"));

@@ -40,7 +40,7 @@ fn injected(pod: &Value, sets: &[SidecarSet]) -> Injected {
 
 fn refusal(pod: &Value, sets: &[SidecarSet]) -> String {
     let reasons = run(pod, sets, NOW).unwrap_err();
-    pillion_kubernetes::outcome::Refusal::of(reasons).unwrap().message()
+    pillion_kubernetes::outcome::Refusal::from_reasons(reasons).unwrap().message()
 }
 
 fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {

@@ -35,7 +35,7 @@ pub struct Author {
 
 impl Author {
     /// Reads the author from the `userInfo` of an AdmissionRequest.
-    pub fn of(user_info: &Value) -> Self {
+    pub fn from_user_info(user_info: &Value) -> Self {
         let mut groups = Vec::new();
         for group in json::texts(user_info, &["groups"]) {
             groups.push(group.to_owned());

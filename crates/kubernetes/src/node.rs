@@ -56,7 +56,7 @@ impl<'v> Node<'v, '_> {
 
     /// Returns the items of the list `key`, with their paths.
     pub fn items<'s>(&'s self, key: &'s str) -> Items<'v, 's> {
-        Items::of(self.list(key), &self.place, key)
+        Items::new(self.list(key), &self.place, key)
     }
 
     /// Returns the text of `key`, or `""` if there is none.
@@ -200,7 +200,7 @@ pub struct Items<'v, 'p> {
 
 impl<'v, 'p> Items<'v, 'p> {
     /// Returns the items of a list whose path is the field `key` of `above`.
-    pub fn of(items: &'v [Value], above: &'p FieldPath<'p>, key: &'p str) -> Self {
+    pub fn new(items: &'v [Value], above: &'p FieldPath<'p>, key: &'p str) -> Self {
         Self { left: items.iter(), index: 0, above, key }
     }
 }

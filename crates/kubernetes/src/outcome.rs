@@ -118,7 +118,7 @@ const MESSAGE_MAX: usize = 8 * 1024;
 
 impl Refusal {
     /// Returns the refusal for `reasons`, or `None` if there are none.
-    pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
+    pub fn from_reasons(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
         // In one go: an invalid field has many reasons, which differ only at the end of a long text (E18).
         let reasons: BTreeSet<Reason> = reasons.into_iter().collect();
         (!reasons.is_empty()).then_some(Self(reasons))

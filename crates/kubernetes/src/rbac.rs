@@ -137,7 +137,7 @@ pub(super) struct Wildcards {
 
 impl Wildcards {
     /// Returns the wildcards that these permissions use.
-    pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>>) -> Self {
+    pub fn from_permissions<'a>(permissions: impl Iterator<Item = Permission<'a>>) -> Self {
         permissions.fold(Self::default(), |used, one| Self {
             group: used.group || one.group == "*",
             resource: used.resource || one.resource == "*",
@@ -155,9 +155,9 @@ struct Held<'h, 'a> {
 }
 
 impl<'h, 'a> Held<'h, 'a> {
-    fn of(all: &'h BTreeSet<Permission<'a>>) -> Self {
+    fn new(all: &'h BTreeSet<Permission<'a>>) -> Self {
         let suffixed = all.iter().filter_map(|held| Some((held.resource.strip_prefix("*/")?, held.resource)));
-        let wildcards = Wildcards::of(all.iter().copied());
+        let wildcards = Wildcards::from_permissions(all.iter().copied());
         Self { all, wildcards, suffixed: suffixed.collect() }
     }
 
@@ -251,13 +251,13 @@ pub fn atoms<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Atom> {
 
 /// Returns the permissions that no other permission covers, in the same order.
 pub fn reduced<'a>(all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
-    let held = Held::of(all);
+    let held = Held::new(all);
     all.iter().copied().filter(|wanted| held.covering(*wanted).all(|wide| wide == *wanted)).collect()
 }
 
 /// Returns the permissions in `wanted` that `all` does not cover, in the same order.
 pub fn uncovered<'a>(wanted: Vec<Permission<'a>>, all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
-    let held = Held::of(all);
+    let held = Held::new(all);
     wanted.into_iter().filter(|wanted| held.covering(*wanted).next().is_none()).collect()
 }
 

@@ -75,7 +75,7 @@ impl From<Value> for Node<'_> {
             Value::Number(number) => Self::Number(number),
             Value::String(text) => Self::String(text.into()),
             Value::Array(elements) => Self::Array(elements.into_iter().map(Self::from).collect()),
-            Value::Object(members) => Self::Object(Object::of(
+            Value::Object(members) => Self::Object(Object::from_members(
                 members.into_iter().map(|(key, value)| (Cow::Owned(key), Self::from(value))).collect(),
             )),
         }
@@ -83,7 +83,7 @@ impl From<Value> for Node<'_> {
 }
 
 impl<'a> Object<'a> {
-    fn of(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Self {
+    fn from_members(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Self {
         if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
             members.sort_by(|(one, _), (next, _)| one.cmp(next));
             members.dedup_by(|later, earlier| {
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
             }
             members.push((key, map.next_value()?));
         }
-        Ok(Node::Object(Object::of(members)))
+        Ok(Node::Object(Object::from_members(members)))
     }
 }
 

@@ -12,7 +12,7 @@ use pillion_identity::decide;
 use pillion_identity::decision::Asking;
 use pillion_identity::declared::Mode;
 use pillion_identity::rules::{Otherwise, Rules};
-use pillion_identity::target::Target;
+use pillion_identity::target::SharedAccount;
 use pillion_identity::tokens::Owners;
 use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::json;
@@ -188,7 +188,7 @@ impl<'a> Demands<'a> {
             // A canary and its base are never in one Pod.
             let excludes = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
             let asking: Vec<&Asking> = chosen.iter().filter_map(|candidate| candidate.asking()).collect();
-            if matches!(Target::of(&asking, self.rules), Target::Merged(_)) && !chosen.iter().any(excludes) {
+            if matches!(SharedAccount::choose(&asking, self.rules), SharedAccount::Merged(_)) && !chosen.iter().any(excludes) {
                 combinations.push(ascending(chosen.iter().map(|candidate| candidate.set.name)));
             }
         }

@@ -151,7 +151,7 @@ fn operations(target: &Target<'_>, object: &Value) -> Result<Vec<Value>, Vec<Rea
         let unreadable = |error: FieldError| Reason::forbidden(FieldPath::new("spec"), error.to_string(), "");
         errors.into_iter().map(unreadable).collect::<Vec<_>>()
     })?;
-    let targets = Targets::of(pod, &[], &Records::default());
+    let targets = Targets::new(pod, &[], &Records::default());
     let mut operations = Vec::new();
     for sidecar in &target.sidecars {
         let computed = targets.resources(target.name(), (sidecar.list, sidecar.index, sidecar.container))?;

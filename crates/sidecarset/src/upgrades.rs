@@ -70,7 +70,7 @@ pub struct Upgrades {
 impl Upgrades {
     /// Reads what a `SidecarSet` asks for. An annotation wins over the settings. A value that cannot be read is an error,
     /// and counts as if it asked for nothing.
-    pub fn of(set: &SidecarSet, settings: &RolloutSettings) -> (Self, Vec<FieldError>) {
+    pub fn from_sidecar_set(set: &SidecarSet, settings: &RolloutSettings) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
         let given = |key| Some(set.annotation(key).trim()).filter(|text| !text.is_empty());
         let mut policies = settings.upgrade_policies.clone();
@@ -183,7 +183,7 @@ mod tests {
     #[case::roll63(json!({NATIVE_UPGRADE: "true"}), Upgrades { native: true, ..Upgrades::default() })]
     fn annotations_ask_for_more_than_openkruise_does(#[case] annotations: Value, #[case] expected: Upgrades) {
         let set = set(&annotations);
-        assert_eq!(Upgrades::of(&set, &RolloutSettings::default()), (expected, vec![]));
+        assert_eq!(Upgrades::from_sidecar_set(&set, &RolloutSettings::default()), (expected, vec![]));
         assert_eq!(is_native_upgrade(&set), expected.native);
     }
 
@@ -193,7 +193,7 @@ mod tests {
             json!({"upgradePolicies": ["Recreate"], "progressDeadline": "1m", "rollback": true}),
         )
         .unwrap();
-        let of = |annotations: &Value| Upgrades::of(&set(annotations), &settings).0;
+        let of = |annotations: &Value| Upgrades::from_sidecar_set(&set(annotations), &settings).0;
         let all = Upgrades { recreate: true, progress_deadline: Some(MINUTE), rollback: true, ..Upgrades::default() };
         assert_eq!(of(&json!({})), all);
         let none = json!({UPGRADE_POLICY: "InPlace", PROGRESS_DEADLINE: "0", ROLLBACK: "false"});
@@ -218,7 +218,7 @@ mod tests {
         "metadata.annotations[pillion.dev/rollback]: Unsupported value: \"yes\": supported values: \"false\", \"true\""
     )]
     fn a_value_that_cannot_be_read_is_an_error(#[case] annotations: Value, #[case] expected: &str) {
-        let (_, errors) = Upgrades::of(&set(&annotations), &RolloutSettings::default());
+        let (_, errors) = Upgrades::from_sidecar_set(&set(&annotations), &RolloutSettings::default());
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     }
 

@@ -33,7 +33,7 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     }
     let own = settings.sidecar_sets.len();
     let named: BTreeMap<_, _> = sets.iter().rev().map(|set| (set.name(), set)).collect();
-    let claims: Vec<Claims<'_>> = sets.iter().map(Claims::of).collect();
+    let claims: Vec<Claims<'_>> = sets.iter().map(Claims::from_sidecar_set).collect();
     let stored = Stored::of(settings);
     let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
     for (index, (set, claims_of)) in sets.iter().zip(&claims).enumerate() {

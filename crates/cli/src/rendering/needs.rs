@@ -180,7 +180,7 @@ impl Sets<'_> {
 
 /// Returns the identity that a set declares. An invalid declaration counts as none: other code reports it.
 pub(super) fn declared(set: &SidecarSet) -> Declared {
-    Declared::of(set).unwrap_or_default()
+    Declared::from_sidecar_set(set).unwrap_or_default()
 }
 
 fn merges(set: &SidecarSet) -> bool {

@@ -98,7 +98,8 @@ impl Summary {
             let given = json::at(object, &["spec", "updateStrategy", key]).filter(|value| !value.is_null());
             given.cloned().unwrap_or(default)
         };
-        let upgrades = decode(object.clone()).map(|decoded| Upgrades::of(&decoded.into_sidecar_set(), settings).0);
+        let upgrades =
+            decode(object.clone()).map(|decoded| Upgrades::from_sidecar_set(&decoded.into_sidecar_set(), settings).0);
         let upgrades = upgrades.unwrap_or_default();
         let (generation, observed_generation) = standing::generations(object);
         let Standing { state, reason, message } = Standing::of(object, settings);

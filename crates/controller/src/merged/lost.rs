@@ -9,7 +9,7 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use pillion_identity::declared::Declared;
-use pillion_identity::lost::{Lost, lost};
+use pillion_identity::lost::{AccountRef, Lost, lost};
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::merged::Group;
@@ -46,13 +46,13 @@ pub(super) async fn told(
     let of_group = sets.sets.iter().filter(|set| group.sets.iter().any(|name| name == set.name()));
     let declared: Vec<(&SidecarSet, String, Vec<PolicyRule>)> = of_group
         .filter_map(|set| {
-            let declared = Declared::of(set).ok()?;
+            let declared = Declared::from_sidecar_set(set).ok()?;
             Some((set, declared.service_account?, declared.permissions))
         })
         .collect();
     let lost_of = |account: &str, listed: &[PolicyRule], roles: &BTreeMap<String, Vec<PolicyRule>>| {
         let rules_of = |kind: &str, name: &str| (kind == "Role").then(|| roles.get(name).cloned()).flatten();
-        lost((namespace, account), listed, &bindings, rules_of)
+        lost(AccountRef { namespace, name: account }, listed, &bindings, rules_of)
     };
     let mut roles = BTreeMap::new();
     let api: Api<Role> = Api::namespaced(client.clone(), namespace);

@@ -113,7 +113,7 @@ impl Running {
         Self { simulation, controller, _wakes: wakes, keys, state: State::default(), now }
     }
 
-    async fn of(set: &SidecarSet, pods: Vec<Value>) -> Self {
+    async fn start(set: &SidecarSet, pods: Vec<Value>) -> Self {
         Self::new(&json!({}), [set.as_value().clone()].into_iter().chain(pods).collect()).await
     }
 
@@ -174,7 +174,7 @@ fn ready(reason: &str, status: &str) -> (String, String) {
 #[tokio::test]
 async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let writes = running.writes().await;
     let revision = writes.first().map(|write| write.object.name.clone()).unwrap_or_default();
     let expected = [
@@ -195,7 +195,7 @@ async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
 async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_round() {
     let mut manifests = Vec::new();
     for (image, number) in [("agent:v1", 1), ("agent:v2", 2)] {
-        let mut running = Running::of(&set(image, &json!({})), vec![]).await;
+        let mut running = Running::start(&set(image, &json!({})), vec![]).await;
         let created = running.writes().await.into_iter().find(|write| write.object.kind == "ControllerRevision");
         let mut revision = Value::clone(&created.and_then(|write| write.after).expect("a revision"));
         revision["revision"] = json!(number);
@@ -217,7 +217,7 @@ async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_roun
 #[tokio::test]
 async fn numbers_alone_are_written_every_two_seconds() {
     let set = set("agent:v2", &json!({"maxUnavailable": "50%"}));
-    let mut running = Running::of(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
+    let mut running = Running::start(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
     running.writes().await;
     for (seconds, left) in [(0, 2), (1, 1)] {
         let done = running.after(seconds).await.expect("it is reconciled");
@@ -265,7 +265,7 @@ async fn roll44_the_first_error_ends_the_round() {
     let mut second = pod(&set, 1);
     second["status"]["conditions"][0] = json!({"type": "SidecarSetUpgradable", "status": "True", "message": "soon"});
     second["status"]["phase"] = json!("Pending");
-    let mut running = Running::of(&set, vec![pod(&set, 0), second, pod(&set, 2)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), second, pod(&set, 2)]).await;
     let failure = running.reconcile().await.expect_err("a condition cannot be read");
     assert!(failure.text.contains("Pod \"shop/web-1\""), "{failure}");
     let writes = told(&running.simulation.take_writes());
@@ -278,7 +278,7 @@ async fn roll51_people_are_told_once_how_many_pods_cannot_be_upgraded() {
     let set = set("agent:v2", &json!({}));
     let mut other = pod(&set, 0);
     other["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
-    let mut running = Running::of(&set, vec![other]).await;
+    let mut running = Running::start(&set, vec![other]).await;
     let writes = running.writes().await;
     assert_eq!(
         told(&writes).get(1..),
@@ -291,7 +291,7 @@ async fn roll51_people_are_told_once_how_many_pods_cannot_be_upgraded() {
 #[tokio::test]
 async fn roll1_content_starts_a_round_and_the_status_does_not() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::of(&set, vec![]).await;
+    let mut running = Running::start(&set, vec![]).await;
     running.writes().await;
     running.woken();
     let mut put = |version: u64, change: &dyn Fn(&mut Value)| {
@@ -315,7 +315,7 @@ async fn roll1_content_starts_a_round_and_the_status_does_not() {
 #[tokio::test]
 async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
     let set = set("agent:v2", &json!({"type": "NotUpdate"}));
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let matched = |writes: &[Write]| {
         let after = writes.iter().rev().find_map(|write| write.after.as_ref()).expect("a write");
         json::at(after, &["status", "matchedPods"]).and_then(Value::as_i64)
@@ -335,13 +335,13 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
 #[tokio::test]
 async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let version = running.controller.pods.get("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
     running.state.uncertain.insert("p1".to_owned(), version);
     let writes = told(&running.writes().await);
     assert_eq!(writes.get(3).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
 
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
     let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-1".to_owned() };
     running.controller.pods.remove(place, "p1");
@@ -451,7 +451,7 @@ async fn roll35_pods_of_a_node_that_is_not_ready_wait_and_count() {
         pod
     });
     let objects: Vec<Value> = [node("Unknown")].into_iter().chain(pods).collect();
-    let mut running = Running::of(&set, objects).await;
+    let mut running = Running::start(&set, objects).await;
     let changed = |writes: &[Write]| {
         let writes = writes.iter().filter(|write| write.object.kind == "Pod" && write.subresource.is_none());
         writes.map(|write| write.object.name.clone()).collect::<Vec<_>>()
@@ -466,7 +466,7 @@ async fn roll11_pods_with_other_containers_are_told() {
     hot.as_value_mut()["spec"]["containers"][0]["upgradeStrategy"] =
         json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
     let hot = prepared(&hot);
-    let mut running = Running::of(&hot, vec![pod(&hot, 0), pod(&hot, 1)]).await;
+    let mut running = Running::start(&hot, vec![pod(&hot, 0), pod(&hot, 1)]).await;
     let writes = running.writes().await;
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
     let status = writes.iter().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
@@ -494,7 +494,7 @@ async fn bad_input_is_told_and_changes_no_pod() {
         }),
     ]);
     for (reason, set) in cases {
-        let mut running = Running::of(&set, vec![pod(&set, 0)]).await;
+        let mut running = Running::start(&set, vec![pod(&set, 0)]).await;
         let writes = running.writes().await;
         assert_eq!(readiness(&writes), ready(reason, "False"));
         assert!(writes.iter().all(|write| write.object.kind != "Pod"), "{reason}: {:?}", told(&writes));
@@ -522,7 +522,7 @@ async fn metrics_tell_the_states_of_pods_and_the_age_of_the_oldest_outdated_pod(
         pod["metadata"]["creationTimestamp"] = json!(created);
     }
     pods[1]["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
-    let mut running = Running::of(&set, pods.to_vec()).await;
+    let mut running = Running::start(&set, pods.to_vec()).await;
     running.writes().await;
     let before = metrics(&running);
     let pods = |metrics: &BTreeMap<String, String>, state: &str| {
@@ -545,7 +545,7 @@ async fn metrics_tell_the_states_of_pods_and_the_age_of_the_oldest_outdated_pod(
 #[tokio::test]
 async fn metrics_of_a_sidecar_set_go_with_it() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::of(&set, vec![pod(&set, 0)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0)]).await;
     running.writes().await;
     let of_logs = |running: &Running| metrics(running).keys().filter(|name| name.contains("logs")).count();
     assert_eq!(of_logs(&running), 6, "four states, the oldest Pod, and the upgrades");
@@ -558,7 +558,7 @@ async fn metrics_of_a_sidecar_set_go_with_it() {
 #[tokio::test]
 async fn metrics_tell_how_long_a_rollout_took_also_after_a_restart() {
     let set = set("agent:v2", &json!({}));
-    let running = Running::of(&set, vec![pod(&set, 0)]).await;
+    let running = Running::start(&set, vec![pod(&set, 0)]).await;
     let mut object = set.as_value().clone();
     let changed = Timestamp(NOW.0 - 100).to_string();
     object["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": changed}]);

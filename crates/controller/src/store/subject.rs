@@ -267,7 +267,7 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let pod = json!({"spec": {"containers": mounting, "volumes": volumes}});
     // The trusted drivers are a setting, which is not known here, so no driver is trusted.
     let trusted = pillion_identity::drivers::Drivers::new();
-    let further = tokens::further_token(&pod, &tokens::Volumes::of(&pod, &trusted), &BTreeSet::new());
+    let further = tokens::further_token(&pod, &tokens::Volumes::from_pod(&pod, &trusted), &BTreeSet::new());
     further.map(|_| (json!(mounting), json!(volumes)))
 }
 

@@ -21,7 +21,7 @@ pub struct Version {
 
 impl Version {
     /// Reads the version of an object.
-    pub fn of(metadata: &ObjectMeta) -> Self {
+    pub fn from_meta(metadata: &ObjectMeta) -> Self {
         let number = metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
         Self { uid: metadata.uid.clone().unwrap_or_default(), number }
     }

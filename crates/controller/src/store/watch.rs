@@ -200,7 +200,7 @@ where
 
 /// Takes an object that a watch or a write has shown.
 fn take<K: Resource, T: Projection>(table: &Table<T>, object: K, see: impl Fn(K) -> Option<T>) {
-    let (place, version) = (Place::of(&object), Version::of(object.meta()));
+    let (place, version) = (Place::of(&object), Version::from_meta(object.meta()));
     match see(object) {
         Some(seen) => table.put(place, version, seen),
         None => table.leave(place, &version.uid),
@@ -237,7 +237,7 @@ where
         match event {
             Event::Init => table.start_list(),
             Event::InitApply(object) => {
-                let (place, version) = (Place::of(&object), Version::of(object.meta()));
+                let (place, version) = (Place::of(&object), Version::from_meta(object.meta()));
                 if let Some(seen) = see(object) {
                     table.add_to_list(place, version, seen);
                 }
@@ -252,7 +252,7 @@ where
             }
             Event::Delete(object) => {
                 table.progress().works();
-                table.remove(Place::of(&object), &Version::of(object.meta()).uid);
+                table.remove(Place::of(&object), &Version::from_meta(object.meta()).uid);
             }
         }
     }

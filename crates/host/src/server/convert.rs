@@ -92,7 +92,7 @@ pub(super) fn answer(body: &[u8]) -> Result<(Vec<u8>, bool), ConversionError> {
 /// fields stay.
 fn converted(mut object: Value, desired: &str) -> Result<Value, String> {
     let supported = Version::ALL.map(Version::api_version).join("\" or \"");
-    let Some(to) = Version::of(desired) else {
+    let Some(to) = Version::parse(desired) else {
         return Err(format!("desiredAPIVersion {desired:?}: must be \"{supported}\""));
     };
     let name = json::text(&object, &["metadata", "name"]);
@@ -100,7 +100,7 @@ fn converted(mut object: Value, desired: &str) -> Result<Value, String> {
     if kind != "SidecarSet" {
         return Err(format!("{kind} {name:?}: only SidecarSets are converted here"));
     }
-    let Some(from) = Version::of(json::text(&object, &["apiVersion"])) else {
+    let Some(from) = Version::parse(json::text(&object, &["apiVersion"])) else {
         let api_version = json::text(&object, &["apiVersion"]);
         return Err(format!("SidecarSet {name:?}: apiVersion {api_version:?}: must be \"{supported}\""));
     };

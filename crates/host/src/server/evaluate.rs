@@ -97,7 +97,7 @@ impl Judge {
         // request.
         if Instant::now() < until {
             tell(endpoint, subject, judged);
-            let labels = Request::of(endpoint, subject.request(), judged.response.allowed);
+            let labels = Request::new(endpoint, subject.request(), judged.response.allowed);
             self.metrics.answered(&labels, judged.refusal.as_ref(), judged.injected, arrived.elapsed());
         }
         Ok(answer)
@@ -151,11 +151,11 @@ fn respond(
             Endpoint::Mutate.path()
         );
         let response = AdmissionResponse::refused(&request.uid, message, Some(403));
-        let refusal = Some(Refusal::of(endpoint, request, Some(403)));
+        let refusal = Some(Refusal::new(endpoint, request, Some(403)));
         return Ok(Judged { response, refusal, injected: 0, evaluated });
     }
     let code = response.status.as_ref().and_then(|status| status.code);
-    let refusal = (!response.allowed).then(|| Refusal::of(endpoint, request, code));
+    let refusal = (!response.allowed).then(|| Refusal::new(endpoint, request, code));
     Ok(Judged { response, refusal, injected, evaluated })
 }
 

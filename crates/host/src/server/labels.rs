@@ -58,7 +58,7 @@ pub(super) enum Fault {
 }
 
 impl Request {
-    pub(super) fn of<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, is_allowed: bool) -> Self {
+    pub(super) fn new<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, is_allowed: bool) -> Self {
         Self {
             path: endpoint.path(),
             kind: kind(&request.kind.kind),
@@ -71,7 +71,7 @@ impl Request {
 impl Refusal {
     /// Returns the labels for a refusal by the policy with this code. The reasons match those of the audit annotation
     /// `refused-because`.
-    pub(super) fn of<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, code: Option<u16>) -> Self {
+    pub(super) fn new<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, code: Option<u16>) -> Self {
         let (code, reason) = match code {
             Some(400) => ("400", "undecodable"),
             Some(403) => ("403", "forbidden"),

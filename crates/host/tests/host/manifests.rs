@@ -62,7 +62,7 @@ fn ask_rules(request: &Value, mut settings: Value, list: &str) -> ValidationResp
         Ok(settings) => pillion_admission::admit(&mut request, &settings, world),
         Err(errors) => {
             let errors = errors.into_iter().map(|error| error.below("settings"));
-            Refusal::of(errors.map(|error| Reason::of_field(Code::Undecodable, error))).unwrap().into()
+            Refusal::from_reasons(errors.map(|error| Reason::of_field(Code::Undecodable, error))).unwrap().into()
         }
     };
     let (mutated_object, refusal) = match verdict {

@@ -69,7 +69,7 @@ fn set(rules: Value, namespaces: &[&str]) -> SidecarSet {
 
 fn asked_as(set: &SidecarSet, cluster: &Cluster, rules: &Rules, elapsed: &dyn Fn() -> Duration) -> Vec<String> {
     let author = Author { user: "ann".to_owned(), groups: vec!["dev".to_owned()] };
-    let declared = Declared::of(set).unwrap();
+    let declared = Declared::from_sidecar_set(set).unwrap();
     let mut inquiry = Inquiry::new(cluster, elapsed);
     let reasons = check(set, &declared, &author, rules, &mut inquiry);
     reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
@@ -194,7 +194,7 @@ fn e18_more_than_can_be_asked_in_bytes_is_refused() {
     let author = Author { user: "ann".to_owned(), groups: vec!["g".repeat(QUESTION_BYTES_MAX / 3)] };
     let set = set(json!([pods()]), &["web"]);
     let mut inquiry = Inquiry::new(&cluster, &|| Duration::ZERO);
-    let reasons = check(&set, &Declared::of(&set).unwrap(), &author, &Rules::default(), &mut inquiry);
+    let reasons = check(&set, &Declared::from_sidecar_set(&set).unwrap(), &author, &Rules::default(), &mut inquiry);
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].problem.contains("the questions to the API server are too large"), "{}", reasons[0]);
     assert_eq!(cluster.asked().len(), 2);
@@ -271,7 +271,7 @@ fn esc4_each_rule_that_reaches_the_list_is_named() {
         rule(json!(["*"]), json!(["*"]), json!(["get"])),
         rule(json!([""]), json!(["pods/exec"]), json!(["create"]))
     ]);
-    let declared = Declared::of(&set(permissions, &[])).unwrap();
+    let declared = Declared::from_sidecar_set(&set(permissions, &[])).unwrap();
     let texts: Vec<String> = denied("logs", &declared, &Rules::default()).iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,

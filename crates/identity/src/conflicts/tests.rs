@@ -17,7 +17,7 @@ fn set(name: &str, account: &str, spec: Value) -> SidecarSet {
 
 fn checked(set: &SidecarSet, other: &SidecarSet, rules: &Rules) -> Findings {
     let mut findings = Findings::default();
-    let (declared, theirs) = (Declared::of(set).unwrap(), Declared::of(other).unwrap());
+    let (declared, theirs) = (Declared::from_sidecar_set(set).unwrap(), Declared::from_sidecar_set(other).unwrap());
     check((set, &declared), (other, &theirs), rules, &mut findings);
     findings
 }

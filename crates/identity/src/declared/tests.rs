@@ -11,12 +11,12 @@ fn set(spec: Value, annotations: Value) -> SidecarSet {
 }
 
 fn of_spec(spec: Value) -> Declared {
-    Declared::of(&set(spec, json!({}))).unwrap()
+    Declared::from_sidecar_set(&set(spec, json!({}))).unwrap()
 }
 
 fn errors(spec: Value, annotations: Value) -> Vec<String> {
     let shown = |errors: Vec<FieldError>| errors.iter().map(ToString::to_string).collect();
-    match Declared::of(&set(spec, annotations)) {
+    match Declared::from_sidecar_set(&set(spec, annotations)) {
         Err(errors) => shown(errors),
         Ok(declared) => shown(declared.check().0),
     }
@@ -95,9 +95,9 @@ fn idf4_annotations_stand_for_fields() {
         }],
         partners: vec!["metrics".to_owned(), "traces".to_owned()],
     };
-    assert_eq!(Declared::of(&set(json!({}), annotations.clone())).unwrap(), expected);
+    assert_eq!(Declared::from_sidecar_set(&set(json!({}), annotations.clone())).unwrap(), expected);
     assert_eq!(of_spec(fields.clone()), expected);
-    assert_eq!(Declared::of(&set(fields, annotations)).unwrap(), expected);
+    assert_eq!(Declared::from_sidecar_set(&set(fields, annotations)).unwrap(), expected);
 }
 
 #[rstest]

@@ -20,7 +20,7 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
     let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
     let known: BTreeSet<_> = json::items(old_object, list).iter().map(pod::name).collect();
-    let running = Running::of(object, &rules.trusted_csi_drivers);
+    let running = Running::from_pod(object, &rules.trusted_csi_drivers);
     let holders = sight::named(running.holders().iter().copied());
     let fields: Vec<&str> = sight::shared_by(object).collect();
     for (index, container) in json::items(object, list).iter().enumerate() {

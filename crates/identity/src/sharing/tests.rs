@@ -38,7 +38,7 @@ fn empty() -> Value {
 /// fields.
 fn errors((a, of_a): (Value, Declared), (b, of_b): (Value, Declared), origin: Origin) -> Vec<String> {
     let (a, b) = (set("a", a), set("b", b));
-    let (used_a, used_b) = ([Used::of(&a)], [Used::of(&b)]);
+    let (used_a, used_b) = ([Used::from_sidecar_set(&a)], [Used::from_sidecar_set(&b)]);
     let compared = |set, declared, used| Compared::new(set, declared, origin, used);
     let mut errors = Vec::new();
     compared(&b, &of_b, &used_b).check(&compared(&a, &of_a, &used_a), &mut errors);
@@ -95,7 +95,7 @@ fn idc11_a_canary_never_meets_its_base() {
         json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "a"});
     let canary = SidecarSet::from_decoded(canary);
     let declared = with_account();
-    let (used, of_base) = ([Used::of(&canary)], [Used::of(&base)]);
+    let (used, of_base) = ([Used::from_sidecar_set(&canary)], [Used::from_sidecar_set(&base)]);
     let compared = |set, used| Compared::new(set, &declared, Origin::Cluster, used);
     let mut errors = Vec::new();
     compared(&canary, &used).check(&compared(&base, &of_base), &mut errors);
@@ -118,7 +118,7 @@ fn idc11_a_stored_version_counts() {
     let other = present.clone().with_revision(&stored);
     let owner = set("a", empty());
     let (account, none) = (with_account(), Declared::default());
-    let used_of_owner = [Used::of(&owner)];
+    let used_of_owner = [Used::from_sidecar_set(&owner)];
     for (other, count) in [(&present, 0), (&other, 1)] {
         let versions = Versions::bundled(other);
         let used = versions.used();
@@ -137,7 +137,7 @@ fn shown(reasons: &[Reason]) -> Vec<String> {
 #[test]
 fn idc11_in_a_pod_the_set_without_an_identity_is_blamed() {
     let sets = [set("a", empty()), set("b", empty()), set("c", empty())];
-    let used: Vec<Used<'_>> = sets.iter().map(Used::of).collect();
+    let used: Vec<Used<'_>> = sets.iter().map(Used::from_sidecar_set).collect();
     let declared = [naming(with_account(), "c"), Declared::default(), naming(Declared::default(), "a")];
     let party = |index: usize| Party {
         side: Side { name: sets[index].name(), declared: &declared[index], origin: Origin::Cluster },
@@ -158,7 +158,7 @@ fn idc11_in_a_pod_the_set_without_an_identity_is_blamed() {
 #[test]
 fn e18_a_hundred_pairs_are_told() {
     let sets: Vec<SidecarSet> = (0..300).map(|index| set(&format!("s{index}"), empty())).collect();
-    let used: Vec<Used<'_>> = sets.iter().map(Used::of).collect();
+    let used: Vec<Used<'_>> = sets.iter().map(Used::from_sidecar_set).collect();
     let declared = with_account();
     let parties: Vec<Party<'_>> = sets
         .iter()

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::give;
 use super::granted::{Credential, Granted};
 use super::held::{containers, shown};
-use super::reach::{self, Since};
+use super::reach::{self, Counted};
 use super::settle::settle;
 use super::volumes::Volumes;
 use super::{Owners, account_of};
@@ -25,13 +25,13 @@ const UNDONE: &str = "find the webhook that took it away, or the injecting polic
 /// is a Pod with sidecars that the policy would still change. A Pod without any of the sidecars has not passed the
 /// mutating policy, so nothing in it can be missing.
 pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Vec<Reason> {
-    let granted = Granted::of(decision, owners);
-    let volumes = Volumes::of(pod, trusted);
+    let granted = Granted::new(decision, owners);
+    let volumes = Volumes::from_pod(pod, trusted);
     let mut reasons = lacking(pod, &volumes, &granted);
     reasons.append(&mut unmounted(pod, &volumes, &granted));
     if let Some(account) = decision.private.as_deref().filter(|_| decision.account.is_none()) {
-        let what = (account, Since::of(decision, account));
-        reasons.append(&mut reach::regained(pod, &volumes, &granted, what, true));
+        let counted = Counted::from_decision(decision, account);
+        reasons.append(&mut reach::regained(pod, &volumes, &granted, account, counted, true));
     }
     let settled = match settle(pod.clone(), decision, owners, trusted) {
         Ok(settled) => settled,

@@ -10,7 +10,7 @@ use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
 use crate::decision::Token;
 use crate::names;
-use crate::paths::{self, Place};
+use crate::paths::{self, Relation};
 
 /// The lifetime of the kubelet's tokens, in seconds. The API server's ServiceAccount plugin requests the same (SAP-4).
 const LIFETIME: u64 = 3607;
@@ -111,7 +111,7 @@ impl Giving<'_> {
     /// This happens if a volume of the Pod replaces one of the SidecarSet with the same name. [`Self::fit`] judges
     /// mounts at the token directory.
     fn of_another(&self, container: &Value, list: &str) -> Vec<Reason> {
-        let elsewhere = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])) != Some(Place::At);
+        let elsewhere = |mount: &&Value| paths::relation(json::text(mount, &["mountPath"])) != Some(Relation::At);
         let is_of_another = |volume: &str| !volumes::is_called_like_ours(volume) && self.before.gives_account(volume);
         // Volumes first: reading a path takes longer (E18).
         let mounts = volumes::mounts(container).iter().filter(|mount| is_of_another(pod::name(mount)));
@@ -141,15 +141,15 @@ fn fit(
     let (mut is_there, mut foreign) = (false, Vec::new());
     mounts.retain_mut(|there| {
         let path = json::text(there, &["mountPath"]);
-        let Some(place) = paths::place(path) else { return true };
+        let Some(place) = paths::relation(path) else { return true };
         let volume = pod::name(there);
-        if place != Place::At || !gives_way(volume) {
+        if place != Relation::At || !gives_way(volume) {
             foreign.push(match place {
-                Place::At => format!("has the volume {} where its token belongs", shown(volume)),
-                Place::Above => {
+                Relation::At => format!("has the volume {} where its token belongs", shown(volume)),
+                Relation::Above => {
                     format!("has the volume {} above the place of its token, at {}", shown(volume), shown(path))
                 }
-                Place::Below => {
+                Relation::Below => {
                     format!("has the volume {} in the place of its token, at {}", shown(volume), shown(path))
                 }
             });
@@ -170,7 +170,7 @@ fn fit(
 
 /// Returns a problem for each device and termination message path at, above or below the token directory.
 fn foreign_files(container: &Value) -> Vec<String> {
-    let is_related = |path: &str| paths::place(path).is_some();
+    let is_related = |path: &str| paths::relation(path).is_some();
     let devices = json::items(container, &["volumeDevices"]).iter();
     let devices = devices.filter(|device| is_related(json::text(device, &["devicePath"])));
     let mut found: Vec<String> =
@@ -197,7 +197,7 @@ fn is_written(mount: &Value, wanted: &Value) -> bool {
 /// Whether an owner has its token: the mount that Pillion writes is there, and nothing else is at, above or below the
 /// token directory.
 pub fn has_token(container: &Value, volume: &str) -> bool {
-    let is_related = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])).is_some();
+    let is_related = |mount: &&Value| paths::relation(json::text(mount, &["mountPath"])).is_some();
     let mut related = volumes::mounts(container).iter().filter(is_related);
     let (first, second) = (related.next(), related.next());
     first.is_some_and(|mount| is_written(mount, &mount_of(volume)))

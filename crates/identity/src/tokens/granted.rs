@@ -36,7 +36,7 @@ pub struct Granted<'a> {
 
 impl<'a> Granted<'a> {
     /// Collects what `decision` grants to the containers of each set.
-    pub fn of(decision: &'a Decision, owners: &'a Owners) -> Self {
+    pub fn new(decision: &'a Decision, owners: &'a Owners) -> Self {
         let mut granted = Self::default();
         for grant in &decision.grants {
             let volume = decision.volume_of(grant);

@@ -34,7 +34,7 @@ pub struct Holder<'a> {
 
 impl Holder<'_> {
     /// Returns the words "container or volume ... has a token of `account`".
-    pub fn of(&self, account: impl fmt::Display) -> String {
+    pub fn describe(&self, account: impl fmt::Display) -> String {
         let holder = self.container.map_or_else(
             || format!("volume {} holds a token of {account}", shown(self.volume)),
             |container| format!("container {} mounts a token of {account}", shown(container)),
@@ -59,8 +59,8 @@ pub fn shown(name: &str) -> String {
 /// Whether a mount is at the path where clients look for a token.
 pub(super) fn is_at_path(mount: &Value) -> bool {
     let path = json::text(mount, &["mountPath"]);
-    // Most paths are elsewhere. [`paths::place`] comes first because it is the quicker check for them (E18).
-    paths::place(path).is_some() && names::is_mount_path(path)
+    // Most paths are elsewhere. [`paths::relation`] comes first because it is the quicker check for them (E18).
+    paths::relation(path).is_some() && names::is_mount_path(path)
 }
 
 /// TOK-0: returns the first holder of a token of the Pod's account, other than through the automounted volume: a

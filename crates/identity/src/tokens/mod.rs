@@ -54,7 +54,7 @@ pub fn account_of(pod: &Value) -> &str {
 /// (E4, E20).
 pub fn intruders(pod: &Value) -> Vec<Reason> {
     let trusted = Drivers::new();
-    reach::intruders(pod, &Volumes::of(pod, &trusted), &granted::Granted::default())
+    reach::intruders(pod, &Volumes::from_pod(pod, &trusted), &granted::Granted::default())
 }
 
 #[cfg(test)]

@@ -68,8 +68,8 @@ impl<'a> Running<'a> {
     /// If a volume of Pillion gives the Pod's account, the Pod has this account for its sidecars. Then every volume
     /// that gives the account counts, in particular one that no container mounted when the Pod was admitted (TOK-0).
     /// Annotations do not count, since users can edit them.
-    pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
-        let volumes = Volumes::of(pod, trusted);
+    pub fn from_pod(pod: &'a Value, trusted: &Drivers) -> Self {
+        let volumes = Volumes::from_pod(pod, trusted);
         let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
         let is_for_sidecars = volumes.iter().map(pod::name).any(is_given);
         let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
@@ -148,18 +148,18 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
 
 /// Which volumes with a token of the sidecars' account are not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
+pub(super) enum Counted {
     /// All volumes: the account is new to the Pod, or it is a merged one, which is never a Pod's own.
-    Ever,
+    All,
     /// Only those that follow Pillion's volume in the list. As far as can be known, the Pod ran under the account
     /// before and may have had tokens of it. But volumes that follow Pillion's were added after the policy ran.
-    Ours,
+    AfterOurs,
 }
 
-impl Since {
+impl Counted {
     /// Returns the rule for an account that a decision gives only to sidecars.
-    pub fn of(decision: &Decision, account: &str) -> Self {
-        if decision.account.is_some() || names::is_merged(account) { Self::Ever } else { Self::Ours }
+    pub fn from_decision(decision: &Decision, account: &str) -> Self {
+        if decision.account.is_some() || names::is_merged(account) { Self::All } else { Self::AfterOurs }
     }
 }
 
@@ -171,21 +171,23 @@ pub(super) fn regained(
     pod: &Value,
     volumes: &Volumes<'_>,
     granted: &Granted<'_>,
-    (account, since): (&str, Since),
+    account: &str,
+    counted: Counted,
     with_ours: bool,
 ) -> Vec<Reason> {
     let ours: BTreeSet<_> = granted.of_account(account).map(|of| of.volume.as_str()).collect();
     let is_ours = |volume: &&Value| ours.contains(pod::name(volume));
-    let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
-    let ever: BTreeSet<_> = ever.into_iter().collect();
+    let before_ours =
+        volumes.iter().take_while(|volume| counted == Counted::AfterOurs && !is_ours(volume)).map(pod::name);
+    let before_ours: BTreeSet<_> = before_ours.into_iter().collect();
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
-        let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
+        let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
         let remedy = "find the webhook that changed the Pod after it was injected";
         reasons.push(Reason::forbidden("spec", problem, remedy));
     };
     let holder = |container, name| {
-        let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
+        let counts = if volumes::is_called_like_ours(name) { with_ours } else { !before_ours.contains(name) };
         Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
     let owners: BTreeSet<_> = granted.of_account(account).flat_map(|of| of.owners.iter().copied()).collect();

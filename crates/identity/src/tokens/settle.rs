@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::give::{self, Giving};
 use super::granted::Granted;
 use super::held::{LISTS, containers, is_at_path};
-use super::reach::{self, Since};
+use super::reach::{self, Counted};
 use super::volumes::{self, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
 use crate::decision::Decision;
@@ -26,7 +26,7 @@ use crate::drivers::Drivers;
 /// Pillion's but other contents; containers that use the token of another container; and volumes through which a later
 /// container could.
 pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Result<Settled, Vec<Reason>> {
-    let granted = Granted::of(decision, owners);
+    let granted = Granted::new(decision, owners);
     // The volumes before the change. Copy only those that matter: the whole Pod may be too large to copy (E18).
     let mattering: Vec<Value> =
         json::items(&pod, &["spec", "volumes"]).iter().filter(|volume| volumes::matters(volume)).cloned().collect();
@@ -59,9 +59,9 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
         }
     }
     if let Some(account) = &decision.private {
-        let volumes = Volumes::of(&pod, trusted);
-        let what = (account.as_str(), Since::of(decision, account));
-        reasons.append(&mut reach::regained(&pod, &volumes, &granted, what, false));
+        let volumes = Volumes::from_pod(&pod, trusted);
+        let counted = Counted::from_decision(decision, account);
+        reasons.append(&mut reach::regained(&pod, &volumes, &granted, account, counted, false));
     }
     if !reasons.is_empty() {
         return Err(reasons);

@@ -86,22 +86,22 @@ fn judged(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
 
 fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let drivers = Drivers::new();
-    assert::lacking(pod, &Volumes::of(pod, &drivers), &Granted::of(decision, owners))
+    assert::lacking(pod, &Volumes::from_pod(pod, &drivers), &Granted::new(decision, owners))
 }
 
 fn regained(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let drivers = Drivers::new();
-    let granted = Granted::of(decision, owners);
+    let granted = Granted::new(decision, owners);
     let account = decision.private.as_deref().unwrap();
-    let what = (account, reach::Since::of(decision, account));
-    reach::regained(pod, &Volumes::of(pod, &drivers), &granted, what, true)
+    let counted = reach::Counted::from_decision(decision, account);
+    reach::regained(pod, &Volumes::from_pod(pod, &drivers), &granted, account, counted, true)
 }
 
 /// Returns the container or the volume that holds a further token.
 fn further(pod: &Value, owners: &Owners) -> Option<String> {
     let rules = Rules::default();
     let owners = owners.values().flatten().map(String::as_str).collect();
-    let holder = further_token(pod, &Volumes::of(pod, &rules.trusted_csi_drivers), &owners)?;
+    let holder = further_token(pod, &Volumes::from_pod(pod, &rules.trusted_csi_drivers), &owners)?;
     Some(holder.container.unwrap_or(holder.volume).to_owned())
 }
 
@@ -124,7 +124,7 @@ fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
         }
         for mount in mounts(container) {
             let drivers = Drivers::new();
-            let volumes = Volumes::of(pod, &drivers);
+            let volumes = Volumes::from_pod(pod, &drivers);
             let volume = pod["spec"]["volumes"].as_array().unwrap().iter();
             let volume = volume.clone().find(|volume| pod::name(volume) == pod::name(mount)).unwrap();
             if volumes.gives_account(pod::name(mount)) {
@@ -464,7 +464,7 @@ fn idf6_tok10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] 
 )]
 fn sap8k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] misled: bool) {
     let drivers = Drivers::new();
-    let with = |volumes: Value| Volumes::of(&json!({"spec": {"volumes": volumes}}), &drivers).is_misled();
+    let with = |volumes: Value| Volumes::from_pod(&json!({"spec": {"volumes": volumes}}), &drivers).is_misled();
     assert_eq!(with(json!([volume])), misled);
     assert!(!with(json!([automount_volume(), volume])), "the first of them counts");
 }

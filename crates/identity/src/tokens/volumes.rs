@@ -54,11 +54,11 @@ struct Facts<'a> {
 impl<'a> Volumes<'a> {
     /// Reads the volumes of `pod`. CSI drivers in `trusted` do not request tokens. Of several volumes with one name,
     /// the first counts.
-    pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
+    pub fn from_pod(pod: &'a Value, trusted: &Drivers) -> Self {
         Self::among(json::items(pod, &["spec", "volumes"]), trusted)
     }
 
-    /// Like [`Self::of`], for the volumes of a Pod in their order.
+    /// Like [`Self::from_pod`], for the volumes of a Pod in their order.
     pub fn among(volumes: impl IntoIterator<Item = &'a Value>, trusted: &Drivers) -> Self {
         let list: Vec<&Value> = volumes.into_iter().filter(|volume| matters(volume)).collect();
         let facts = |volume: &'a Value| Facts {

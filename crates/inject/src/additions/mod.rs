@@ -45,7 +45,7 @@ impl<'a> Additions<'a> {
     }
 
     /// Returns the containers of a list.
-    fn of(self, list: List) -> &'a [Sidecar] {
+    fn sidecars(self, list: List) -> &'a [Sidecar] {
         match list {
             List::Init => self.init_containers,
             List::Containers => self.containers,
@@ -58,7 +58,7 @@ impl<'a> Additions<'a> {
             List::Init => pod.init_containers(),
             List::Containers => pod.containers(),
         };
-        let names: BTreeSet<&str> = self.of(list).iter().map(Sidecar::name).collect();
+        let names: BTreeSet<&str> = self.sidecars(list).iter().map(Sidecar::name).collect();
         there.iter().filter(move |container| !names.contains(pod::name(container)))
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn check(pod: Pod<'_>, additions: Additions<'_>, reasons: &mut Vec<Re
         check_propagation(added, reasons);
         let devices = json::items(added.container(), &["volumeDevices"]);
         if !devices.is_empty() {
-            let used = used.get_or_insert_with(|| Used::of(pod, additions));
+            let used = used.get_or_insert_with(|| Used::new(pod, additions));
             check_devices(added, devices, used, reasons);
         }
     }
@@ -56,7 +56,7 @@ struct Used<'a> {
 }
 
 impl<'a> Used<'a> {
-    fn of(pod: Pod<'a>, additions: Additions<'a>) -> Self {
+    fn new(pod: Pod<'a>, additions: Additions<'a>) -> Self {
         let is_claim = |volume: &&Value| {
             ["persistentVolumeClaim", "ephemeral"].iter().any(|kind| volume.get(kind).is_some_and(|it| !it.is_null()))
         };

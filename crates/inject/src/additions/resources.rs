@@ -87,7 +87,7 @@ fn check_requests(
     reasons: &mut Vec<Reason>,
 ) {
     let of = |container: &Value| request(container, resource);
-    let (init, plain) = (additions.of(List::Init), additions.of(List::Containers));
+    let (init, plain) = (additions.sidecars(List::Init), additions.sidecars(List::Containers));
     let before = || additions.others(pod, List::Init);
     let Some(without) = total(before(), additions.others(pod, List::Containers), of) else { return };
     let first = init.iter().filter(|sidecar| sidecar.before).map(|sidecar| &sidecar.container);

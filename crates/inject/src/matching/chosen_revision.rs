@@ -124,7 +124,7 @@ pub(crate) struct There<'a> {
 }
 
 impl<'a> There<'a> {
-    pub(crate) fn of(pod: Pod<'a>) -> Self {
+    pub(crate) fn from_pod(pod: Pod<'a>) -> Self {
         Self { pod, records: OnceCell::new(), init_containers: OnceCell::new(), containers: OnceCell::new() }
     }
 
@@ -155,7 +155,7 @@ impl<'a> There<'a> {
 
 /// Returns the candidate that is recorded in the Pod, if all its containers are there.
 pub fn standing<'s>(candidates: [&'s SidecarSet; 2], pod: Pod<'_>) -> Option<&'s SidecarSet> {
-    There::of(pod).standing(candidates)
+    There::from_pod(pod).standing(candidates)
 }
 
 /// Returns the `SidecarSet` with the contents of a stored revision: current metadata; the revision's containers,

@@ -91,7 +91,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     }
     bases.extend(matched.iter().filter_map(|set| set.canary_of));
     let known = Known::of(sources.revisions, sources.system_namespace);
-    let there = There::of(query.pod);
+    let there = There::from_pod(query.pod);
     let mut sidecars = 0_usize;
     for set in matched {
         match chosen_revision::suitable(set.open(), query, (&known, sources.lookup), &there) {

@@ -55,7 +55,7 @@ fn selected_from(
     let query = Query { pod: Pod::decode(pod).unwrap(), namespace, uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: cluster };
     let Selection { sets, reasons, .. } = select(&compiled, query, sources);
-    Refusal::of(reasons).map_or(Ok(sets), |refusal| Err(refusal.message()))
+    Refusal::from_reasons(reasons).map_or(Ok(sets), |refusal| Err(refusal.message()))
 }
 
 fn pod() -> Value {

@@ -13,7 +13,7 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut
     container.known("restartPolicy", &[ALWAYS], errors);
     // Init containers run one at a time, so their host ports do not conflict with each other. Kubernetes reports a
     // conflict within one container as if it were the first of the list.
-    ports::check_host_ports(Items::of(std::slice::from_ref(container.value), spec, "initContainers"), errors);
+    ports::check_host_ports(Items::new(std::slice::from_ref(container.value), spec, "initContainers"), errors);
 
     if container.is_one_of("restartPolicy", &[ALWAYS]) {
         probes::check(container, errors);

@@ -61,13 +61,13 @@ pub fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value],
         errors.required(&spec.child("containers"), "a Pod needs at least one container");
     }
     let mut names = BTreeSet::new();
-    for container in Items::of(containers, &spec, "containers") {
+    for container in Items::new(containers, &spec, "containers") {
         check_container(&container, &mut names, &volumes, errors);
         probes::check(&container, errors);
         init_containers::check_plain(&container, errors);
     }
-    ports::check_host_ports(Items::of(containers, &spec, "containers"), errors);
-    for container in Items::of(init_containers, &spec, "initContainers") {
+    ports::check_host_ports(Items::new(containers, &spec, "containers"), errors);
+    for container in Items::new(init_containers, &spec, "initContainers") {
         check_container(&container, &mut names, &volumes, errors);
         init_containers::check(&container, &spec, errors);
     }

@@ -52,15 +52,15 @@ const WILDCARD: &str = "*";
 
 impl<'a> Denied<'a> {
     /// Creates the index of a list.
-    pub fn of(list: &'a [Atom]) -> Self {
-        let wildcards = Wildcards::of(list.iter().map(Atom::as_permission));
+    pub fn new(list: &'a [Atom]) -> Self {
+        let wildcards = Wildcards::from_permissions(list.iter().map(Atom::as_permission));
         Self { list, wildcards, by_shape: RefCell::default() }
     }
 
     /// Returns the first entry of the list that overlaps the permission. A wildcard in the permission matches every
     /// entry, and a wildcard in the entry matches every permission. Names of objects are ignored.
     pub fn denial(&self, permission: Permission<'_>) -> Option<&'a Atom> {
-        let shape = Shape::of(permission);
+        let shape = Shape::from_permission(permission);
         let mut by_shape = self.by_shape.borrow_mut();
         let entries = by_shape.entry(shape).or_insert_with(|| self.index(shape));
         let first = shape.keys(permission, self.wildcards).into_iter().filter_map(|key| entries.get(&key)).min()?;
@@ -74,7 +74,7 @@ impl<'a> Denied<'a> {
 }
 
 impl Shape {
-    fn of(Permission { group, resource, verb, .. }: Permission<'_>) -> Self {
+    fn from_permission(Permission { group, resource, verb, .. }: Permission<'_>) -> Self {
         let resource = match resource {
             WILDCARD => Resources::All,
             _ if resource.starts_with("*/") => Resources::Subresource,
@@ -151,7 +151,7 @@ mod tests {
     proptest! {
         #[test]
         fn esc4_the_index_finds_the_first_entry_that_overlaps(list in atoms(8), asked in atoms(4)) {
-            let denied = Denied::of(&list);
+            let denied = Denied::new(&list);
             for atom in &asked {
                 let permission = atom.as_permission();
                 let first = list.iter().find(|entry| overlaps(entry.as_permission(), permission));

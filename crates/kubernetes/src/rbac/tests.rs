@@ -143,7 +143,7 @@ fn mrg3_rules_are_normalised(#[case] rules: Value, #[case] normal: Value) {
 fn esc4_what_reaches_the_list_is_denied(#[case] of: (&str, &str, &str, &str), #[case] denied: bool) {
     let (group, resource, name, verb) = of;
     let list = denied_by_default();
-    assert_eq!(Denied::of(&list).denial(atom(group, resource, name, verb).as_permission()).is_some(), denied);
+    assert_eq!(Denied::new(&list).denial(atom(group, resource, name, verb).as_permission()).is_some(), denied);
 }
 
 #[test]
@@ -241,7 +241,7 @@ proptest! {
         let list = denied_by_default();
         for atom in atoms(&rules) {
             if list.iter().any(|entry| atom.covers(entry)) {
-                prop_assert!(Denied::of(&list).denial(atom.as_permission()).is_some());
+                prop_assert!(Denied::new(&list).denial(atom.as_permission()).is_some());
             }
         }
     }

@@ -47,7 +47,7 @@ impl Op {
     }
 
     /// Returns the operator with this name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.as_str() == name)
     }
 }
@@ -161,7 +161,7 @@ impl<'a> Selector<'a> {
         }
         for (index, expression) in expressions.iter().enumerate() {
             let operator = json::text(expression, &["operator"]);
-            if let Some(op) = Op::of(operator) {
+            if let Some(op) = Op::parse(operator) {
                 let key = json::text(expression, &["key"]);
                 let values = Values::Many(json::items(expression, &["values"]));
                 requirements.push(Requirement { key, op, values });

@@ -28,26 +28,26 @@ use super::{Op, Requirement, Selector};
 /// }
 /// ```
 pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
-    Possible::of(one).overlaps(&Possible::of(other))
+    Possible::from_selector(one).overlaps(&Possible::from_selector(other))
 }
 
 /// Whether all labels that satisfy `one` also satisfy `other`.
 pub fn implies(one: &Selector<'_>, other: &Selector<'_>) -> bool {
-    Possible::of(one).implies(other)
+    Possible::from_selector(one).implies(other)
 }
 
 /// The labels that satisfy a selector, key by key. Build it once for a selector that is compared with many: the time of
 /// a comparison is proportional to the smaller of the two (E18).
 #[derive(Clone, Debug)]
 pub struct Possible<'a> {
-    keys: BTreeMap<&'a str, State<'a>>,
+    keys: BTreeMap<&'a str, LabelState<'a>>,
     /// Whether no labels satisfy the selector.
     is_empty: bool,
 }
 
 /// The possible states of one label.
 #[derive(Clone, Debug)]
-struct State<'a> {
+struct LabelState<'a> {
     may_be_absent: bool,
     present: Present<'a>,
 }
@@ -62,12 +62,12 @@ enum Present<'a> {
 
 impl<'a> Possible<'a> {
     /// Returns the labels that satisfy a selector.
-    pub fn of(selector: &Selector<'a>) -> Self {
-        let mut keys: BTreeMap<&'a str, State<'a>> = BTreeMap::new();
+    pub fn from_selector(selector: &Selector<'a>) -> Self {
+        let mut keys: BTreeMap<&'a str, LabelState<'a>> = BTreeMap::new();
         for requirement in selector.requirements() {
-            keys.entry(requirement.key).or_insert_with(State::any).narrow(requirement);
+            keys.entry(requirement.key).or_insert_with(LabelState::any).narrow(requirement);
         }
-        let is_empty = !keys.values().all(State::is_possible);
+        let is_empty = !keys.values().all(LabelState::is_possible);
         Self { keys, is_empty }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Possible<'a> {
 
     /// See [`implies`].
     pub fn implies(&self, other: &Selector<'_>) -> bool {
-        let any = State::any();
+        let any = LabelState::any();
         self.is_empty
             || !other
                 .requirements()
@@ -96,7 +96,7 @@ impl<'a> Possible<'a> {
     /// Returns the values of which every matching object has one for the label `key`. Returns `None` if objects with
     /// other values, or without the label, match too.
     pub fn required(&self, key: &str) -> Option<&BTreeSet<&'a str>> {
-        self.keys.get(key).and_then(State::required)
+        self.keys.get(key).and_then(LabelState::required)
     }
 
     /// Returns the first label, by key, that every matching object must have with one of a fixed set of values. Returns
@@ -109,7 +109,7 @@ impl<'a> Possible<'a> {
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> LabelState<'a> {
     const fn any() -> Self {
         Self { may_be_absent: true, present: Present::Without(BTreeSet::new()) }
     }
@@ -160,7 +160,7 @@ impl<'a> State<'a> {
     }
 
     /// Whether one label can be in both states at once.
-    fn meets(&self, other: &State<'_>) -> bool {
+    fn meets(&self, other: &LabelState<'_>) -> bool {
         if self.may_be_absent && other.may_be_absent {
             return true;
         }

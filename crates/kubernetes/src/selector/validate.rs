@@ -36,7 +36,7 @@ pub fn check_labels(object: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldErro
 
 fn check_expression(expression: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let any = !expression.list("values").is_empty();
-    match Op::of(expression.text("operator")) {
+    match Op::parse(expression.text("operator")) {
         Some(Op::In | Op::NotIn) if !any => {
             errors.required(&expression.at("values"), "operators In and NotIn need values");
         }

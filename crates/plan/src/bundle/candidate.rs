@@ -99,7 +99,7 @@ fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, 
 
 fn upgrades(set: &SidecarSet, settings: &Settings) -> Upgrades {
     // Settings in which this cannot be read are refused elsewhere.
-    Upgrades::of(set, &settings.rollouts().unwrap_or_default()).0
+    Upgrades::from_sidecar_set(set, &settings.rollouts().unwrap_or_default()).0
 }
 
 /// Removes the fields that change although the SidecarSet does not, such as Pod counts, versions and field owners: they

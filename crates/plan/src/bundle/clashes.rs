@@ -13,7 +13,7 @@ use super::COMPARISONS_MAX;
 /// Returns what is to be said of SidecarSets, by name: the first one that has a container of the same name for the same
 /// Pods. `all` are the SidecarSets of the bundle and of the settings.
 pub(super) fn remarks<'a>(all: impl Iterator<Item = &'a SidecarSet>) -> BTreeMap<&'a str, String> {
-    let claims: Vec<Claims<'a>> = all.map(Claims::of).collect();
+    let claims: Vec<Claims<'a>> = all.map(Claims::from_sidecar_set).collect();
     let mut users: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, claims) in claims.iter().enumerate() {
         for (_, name) in claims.names().filter(|(kind, _)| *kind == Kind::Container) {

@@ -219,7 +219,7 @@ impl Others {
     }
 
     fn put(&mut self, set: SidecarSet) {
-        for (kind, name) in Claims::of(&set).names() {
+        for (kind, name) in Claims::from_sidecar_set(&set).names() {
             self.names.entry((kind, name.to_owned())).or_default().insert(set.name().to_owned());
         }
         for volume in Versions::bundled(&set).used().iter().flat_map(Used::names) {
@@ -237,7 +237,7 @@ impl Others {
         let users: BTreeSet<&String> = users.collect();
         let mut errors = Vec::new();
         for other in users.into_iter().filter_map(|name| self.sets.get(name)) {
-            let Ok(theirs) = Declared::of(other) else { continue };
+            let Ok(theirs) = Declared::from_sidecar_set(other) else { continue };
             let versions = Versions::bundled(other);
             let used = versions.used();
             candidate.check(&Compared::new(other, &theirs, other.origin(), &used), &mut errors);
@@ -271,7 +271,7 @@ impl Others {
         if !errors.is_empty() {
             return errors;
         }
-        let claims = Claims::of(set);
+        let claims = Claims::from_sidecar_set(set);
         let names = claims.names().map(|(kind, name)| (kind, name.to_owned()));
         let sharing: BTreeSet<&String> = names.filter_map(|name| self.names.get(&name)).flatten().collect();
         for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
@@ -283,7 +283,7 @@ impl Others {
         if gate && pillion_identity::conflicts::can_conflict(set, &declared, &settings.service_accounts) {
             let mut findings = identity::Findings::default();
             for other in self.sets.values().filter(|other| other.name() != set.name()) {
-                if let Ok(theirs) = Declared::of(other) {
+                if let Ok(theirs) = Declared::from_sidecar_set(other) {
                     pillion_identity::conflicts::check(
                         (set, &declared),
                         (other, &theirs),

@@ -54,6 +54,6 @@ pub(super) fn remarks<'a>(all: impl Iterator<Item = &'a SidecarSet>, settings: &
 
 /// Returns a set that shares a merged account where others of another account match.
 fn merging(set: &SidecarSet) -> Option<(Claims<'_>, Declared)> {
-    let declared = Declared::of(set).ok()?;
-    declared.merges().then(|| (Claims::of(set), declared))
+    let declared = Declared::from_sidecar_set(set).ok()?;
+    declared.merges().then(|| (Claims::from_sidecar_set(set), declared))
 }

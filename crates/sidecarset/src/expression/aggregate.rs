@@ -96,7 +96,7 @@ pub struct Amounts<'a> {
 
 impl<'a> Amounts<'a> {
     /// Reads the amounts of a core/v1 Container.
-    pub fn of(container: &'a Value) -> Self {
+    pub fn from_container(container: &'a Value) -> Self {
         let read = |section: Section| {
             [Slot::Cpu, Slot::Memory].map(|slot| written(container, section, slot).map(Quantity::from_json))
         };

@@ -231,7 +231,7 @@ fn a5() -> [Value; 2] {
 }
 
 fn aggregated(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
-    let amounts: Vec<_> = containers.iter().copied().map(Amounts::of).collect();
+    let amounts: Vec<_> = containers.iter().copied().map(Amounts::from_container).collect();
     aggregate(mode, &amounts.iter().collect::<Vec<_>>())
 }
 
@@ -301,7 +301,7 @@ fn policy(expressions: &Value) -> ResourcesPolicy {
 fn expr1_expr3_diff9_resources_are_computed_from_the_targets(#[case] expressions: Value, #[case] expected: Value) {
     let [a, b] = a5();
     let policy = policy(&expressions);
-    let targets = policy.aggregate(&[&Amounts::of(&a), &Amounts::of(&b)]).unwrap();
+    let targets = policy.aggregate(&[&Amounts::from_container(&a), &Amounts::from_container(&b)]).unwrap();
     assert_eq!(policy.evaluate(&targets), Ok(expected));
     assert_eq!(policy.name_regex(), "^[ab]$");
 }
@@ -349,7 +349,7 @@ fn expr2_an_unknown_mode_puts_nothing_together() {
     }))
     .unwrap();
     let [a, b] = a5();
-    let targets = policy.aggregate(&[&Amounts::of(&a), &Amounts::of(&b)]).unwrap();
+    let targets = policy.aggregate(&[&Amounts::from_container(&a), &Amounts::from_container(&b)]).unwrap();
     assert_eq!(policy.evaluate(&targets), Ok(json!({"requests": {"cpu": "0"}})));
 }
 

@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         }
         let named = json::items(selector, &["matchExpressions"]).iter().find(|expression| {
             json::text(expression, &["key"]) == names::NAMESPACE_NAME_LABEL
-                && Op::of(json::text(expression, &["operator"])) == Some(Op::In)
+                && Op::parse(json::text(expression, &["operator"])) == Some(Op::In)
         });
         match named {
             Some(expression) => {

@@ -64,7 +64,7 @@ pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
     let mut errors = Vec::new();
     expect_text(&object, "kind", &[KIND], &mut errors);
     expect_text(&object, "apiVersion", &Version::ALL.map(Version::api_version), &mut errors);
-    let version = Version::of(json::text(&object, &["apiVersion"]));
+    let version = Version::parse(json::text(&object, &["apiVersion"]));
     let Some(version) = version.filter(|_| errors.is_empty()) else { return Err(errors) };
     tables::decode(&mut object, version.table(), &root, &mut errors);
     if errors.is_empty() { Ok(Decoded { version, object }) } else { Err(errors) }

@@ -24,7 +24,7 @@ impl Version {
     }
 
     /// Returns the version with this `apiVersion`.
-    pub fn of(api_version: &str) -> Option<Self> {
+    pub fn parse(api_version: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.api_version() == api_version)
     }
 

@@ -49,13 +49,13 @@ impl<'a> Selected<'a> {
     }
 
     fn possible(&self) -> Option<&Possible<'a>> {
-        self.read.get_or_init(|| self.by.map(|by| Possible::of(&Selector::parse_known(by)))).as_ref()
+        self.read.get_or_init(|| self.by.map(|by| Possible::from_selector(&Selector::parse_known(by)))).as_ref()
     }
 }
 
 impl<'a> Reach<'a> {
     /// Returns the reach of a decoded `SidecarSet`.
-    pub fn of(set: &'a Value) -> Self {
+    pub fn from_sidecar_set(set: &'a Value) -> Self {
         let selected = |key| Selected::new(json::at(set, &["spec", key]));
         Self { selector: selected("selector"), namespaces: selected("namespaceSelector") }
     }
@@ -63,7 +63,7 @@ impl<'a> Reach<'a> {
     /// Returns an upper bound for the reach of a `SidecarSet` that is not decoded. `spec.namespace` of v1alpha1
     /// replaces the namespace selector, so a set with it is assumed to reach every namespace.
     pub fn at_most(set: &'a Value) -> Self {
-        let reach = Self::of(set);
+        let reach = Self::from_sidecar_set(set);
         let has_namespace = json::at(set, &["spec", "namespace"]).is_some_and(|namespace| !namespace.is_null());
         if has_namespace { Self { namespaces: Selected::new(None), ..reach } } else { reach }
     }
@@ -135,7 +135,7 @@ impl Use<'_> {
 
 impl<'a> Claims<'a> {
     /// Returns the index of `set`.
-    pub fn of(set: &'a SidecarSet) -> Self {
+    pub fn from_sidecar_set(set: &'a SidecarSet) -> Self {
         let mut patches: BTreeMap<&'a str, Patches<'a>> = BTreeMap::new();
         for (index, patch) in json::items(set.as_value(), &["spec", PATCHES]).iter().enumerate() {
             let policy = json::text(patch, &["patchPolicy"]);
@@ -146,7 +146,13 @@ impl<'a> Claims<'a> {
                 patches.changes |= policy != "Retain";
             }
         }
-        Self { set, containers: uses(set), volumes: by_name(set.volumes()), patches, reach: Reach::of(set.as_value()) }
+        Self {
+            set,
+            containers: uses(set),
+            volumes: by_name(set.volumes()),
+            patches,
+            reach: Reach::from_sidecar_set(set.as_value()),
+        }
     }
 
     /// Returns all names that can cause a conflict with another set. Callers compare only sets that share a name,
@@ -289,7 +295,7 @@ fn shared<'k, K: Borrow<str> + Ord, T, U>(own: &'k BTreeMap<K, T>, theirs: &'k B
 ///
 /// A canary is never compared with its base (DIFF-1), but two canaries of one base are compared.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    Claims::of(set).check(&Claims::of(other), errors);
+    Claims::from_sidecar_set(set).check(&Claims::from_sidecar_set(other), errors);
 }
 
 /// Whether the two sets are never injected into the same Pod: they have the same name, or one is a canary of the other.
@@ -299,7 +305,7 @@ pub fn are_related(set: &SidecarSet, other: &SidecarSet) -> bool {
 
 /// Whether both can select the same Pod in some namespace.
 pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
-    Claims::of(set).may_meet(&Claims::of(other))
+    Claims::from_sidecar_set(set).may_meet(&Claims::from_sidecar_set(other))
 }
 
 fn about(other: &SidecarSet, wrong: &str) -> String {

@@ -73,7 +73,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     resources_policy::check(&spec, &mut errors);
     check_pod(set, &mut errors);
     patch_pod_metadata::check(&spec, &mut errors);
-    errors.extend(Upgrades::of(set, &RolloutSettings::default()).1);
+    errors.extend(Upgrades::from_sidecar_set(set, &RolloutSettings::default()).1);
     errors
 }
 

@@ -89,7 +89,7 @@ fn is_refused_by_a_row(case: &Case, message: &str) -> bool {
 fn same_object(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
     let object = answer.mutated_object.as_ref().unwrap_or(case.object());
     // The reference drops the fields of a SidecarSet that it does not know (DEF-2).
-    let version = Version::of(json::text(case.object(), &["apiVersion"]));
+    let version = Version::parse(json::text(case.object(), &["apiVersion"]));
     let unknown = version
         .filter(|_| case.is_sidecar_set())
         .map_or_else(Vec::new, |version| tables::unknown(case.object(), version.table(), &FieldPath::default()));

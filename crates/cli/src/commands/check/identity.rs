@@ -58,7 +58,8 @@ pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Fi
 pub fn shared_volumes<'a>(members: &[Member<'a>]) -> Vec<(&'a Spot<'a>, FieldError)> {
     let versions: Vec<Versions<'_>> = members.iter().map(|member| Versions::bundled(&member.set)).collect();
     let used: Vec<_> = versions.iter().map(Versions::used).collect();
-    let declared: Vec<Declared> = members.iter().map(|member| Declared::of(&member.set).unwrap_or_default()).collect();
+    let declared: Vec<Declared> =
+        members.iter().map(|member| Declared::from_sidecar_set(&member.set).unwrap_or_default()).collect();
     let parties = members
         .iter()
         .zip(&declared)

@@ -124,5 +124,5 @@ fn system_namespaces(documents: &[Document]) -> BTreeSet<String> {
 /// Whether a SidecarSet names a ServiceAccount. One that cannot be decoded names none.
 fn names_an_account(set: &Value) -> bool {
     let Ok(decoded) = decode(set.clone()) else { return false };
-    Declared::of(&decoded.into_sidecar_set()).is_ok_and(|declared| declared.service_account.is_some())
+    Declared::from_sidecar_set(&decoded.into_sidecar_set()).is_ok_and(|declared| declared.service_account.is_some())
 }

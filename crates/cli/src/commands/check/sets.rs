@@ -108,7 +108,7 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
 /// IDC-9: returns the errors of the stored version that a `SidecarSet` with an account requests, if it is known.
 fn requested(subject: &Subject<'_>, sources: injection::Sources<'_>, context: &Settings) -> Vec<Finding> {
     let set = &subject.prepared;
-    let has_account = Declared::of(set).is_ok_and(|declared| declared.service_account.is_some());
+    let has_account = Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.is_some());
     let revision = has_account.then(|| injection::requested(set, sources).ok().flatten()).flatten();
     let trusted = &context.service_accounts.trusted_csi_drivers;
     let errors = revision.map(|revision| content::check_revision(set, &revision, trusted)).unwrap_or_default();
@@ -210,7 +210,7 @@ fn has_prefix(manifest: &Value) -> bool {
 
 /// Returns the conflicts of `SidecarSet`s, each once, at the later of the two.
 fn conflicts_of<'a>(subjects: &[&'a Subject<'_>]) -> Vec<(&'a Spot<'a>, FieldError)> {
-    let claims: Vec<Claims<'_>> = subjects.iter().map(|subject| Claims::of(&subject.prepared)).collect();
+    let claims: Vec<Claims<'_>> = subjects.iter().map(|subject| Claims::from_sidecar_set(&subject.prepared)).collect();
     let mut found = Vec::new();
     for (index, (subject, claims_of)) in subjects.iter().zip(&claims).enumerate() {
         let mut errors = Vec::new();

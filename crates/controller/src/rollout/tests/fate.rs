@@ -128,7 +128,7 @@ fn events(writes: &[Write]) -> Vec<String> {
 #[tokio::test]
 async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
     let set = annotated("agent:v2", &json!({"maxUnavailable": 2}), &json!({}));
-    let mut running = Running::of(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
+    let mut running = Running::start(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
     running.settle().await;
     let counting = running.condition("Progressing");
     assert_eq!((&counting["status"], &counting["reason"]), (&json!("True"), &json!("WaitingForProgress")));
@@ -182,7 +182,7 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
 #[tokio::test]
 async fn roll61_time_counts_on_after_a_restart() {
     let set = annotated("agent:v2", &json!({}), &json!({}));
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.settle().await;
     running.after(DEADLINE / 2).await.expect("it is reconciled");
     running.state = State::default();
@@ -193,7 +193,7 @@ async fn roll61_time_counts_on_after_a_restart() {
 #[tokio::test]
 async fn roll61_without_a_deadline_no_condition_is_written_and_nothing_fails() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::of(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.settle().await;
     assert_eq!(running.condition("Progressing"), Value::Null);
     assert_eq!(running.after(1_000_000).await, Ok(Done::Settled));
@@ -242,7 +242,7 @@ async fn roll61_containers_that_fail_in_too_many_pods_stop_it_at_once() {
         }
         pod
     });
-    let mut running = Running::of(&set, pods.collect()).await;
+    let mut running = Running::start(&set, pods.collect()).await;
     let writes = running.settle().await;
     assert_eq!((events(&writes), of_kind(&writes, "Pod").len()), (vec!["ContainersFail".to_owned()], 0));
     assert_eq!(running.condition("Stalled")["reason"], "ContainersFail");
@@ -295,7 +295,7 @@ async fn roll61_while_a_failure_cannot_be_recorded_no_pod_is_touched(#[case] cod
 async fn rolled_back(strategy: &Value, pods: usize) -> (Running, SidecarSet, SidecarSet) {
     let rollback = json!({"pillion.dev/rollback": "true"});
     let [old, new] = ["agent:v1", "agent:v2"].map(|image| annotated(image, strategy, &rollback));
-    let mut running = Running::of(&old, (0..pods).map(|number| pod_with(&old, number)).collect()).await;
+    let mut running = Running::start(&old, (0..pods).map(|number| pod_with(&old, number)).collect()).await;
     running.settle().await;
     assert_eq!(running.condition("Ready")["reason"], "Complete");
     running.release(&new).await;
@@ -366,7 +366,7 @@ async fn roll62_if_rollback_is_switched_off_the_rollout_begins_again() {
 #[tokio::test]
 async fn roll62_if_rollback_is_asked_for_later_pods_go_back_then() {
     let [old, new] = ["agent:v1", "agent:v2"].map(|image| annotated(image, &json!({}), &json!({})));
-    let mut running = Running::of(&old, (0..2).map(|number| pod_with(&old, number)).collect()).await;
+    let mut running = Running::start(&old, (0..2).map(|number| pod_with(&old, number)).collect()).await;
     running.settle().await;
     running.release(&new).await;
     running.settle().await;
@@ -416,7 +416,7 @@ async fn roll62_if_the_revision_before_fails_as_well_no_pod_is_touched() {
 async fn roll62_rev7_the_history_keeps_the_revision_before() {
     let rollback = json!({"pillion.dev/rollback": "true"});
     let versions = ["agent:v1", "agent:v2", "agent:v3"].map(|image| annotated(image, &json!({}), &rollback));
-    let mut running = Running::of(&versions[0], vec![]).await;
+    let mut running = Running::start(&versions[0], vec![]).await;
     running.edit(json!({"spec": {"revisionHistoryLimit": 1}})).await;
     running.settle().await;
     for version in &versions[1..] {

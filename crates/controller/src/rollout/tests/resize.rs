@@ -31,7 +31,7 @@ fn running_pod(set: &SidecarSet, number: usize) -> Value {
 
 /// Returns the manifests of a rollout from one version to another: the revision before, the SidecarSet and Pods.
 async fn manifests(old: &SidecarSet, new: &SidecarSet, pods: usize) -> Vec<Value> {
-    let mut running = Running::of(old, vec![]).await;
+    let mut running = Running::start(old, vec![]).await;
     let writes = running.writes().await;
     let revision = writes.into_iter().find(|write| write.object.kind == "ControllerRevision");
     let revision = Value::clone(&revision.and_then(|write| write.after).expect("a revision"));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{assert_paths, below, container, paths, with};
 
-fn of(fields: &Value, expected: &str) {
+fn check(fields: &Value, expected: &str) {
     let volumes = [
         json!({"name": "v", "emptyDir": {}}),
         json!({"name": "w", "hostPath": {"path": "/w", "type": ""}}),
@@ -45,14 +45,14 @@ fn of(fields: &Value, expected: &str) {
     "volumeMounts.recursiveReadOnly"
 )]
 fn val12_mounts(#[case] mounts: Value, #[case] expected: &str) {
-    of(&json!({"volumeMounts": mounts}), expected);
+    check(&json!({"volumeMounts": mounts}), expected);
 }
 
 #[test]
 fn val12_bidirectional_mounts_are_for_privileged_containers() {
     let mounts = json!([{"name": "v", "mountPath": "/a", "mountPropagation": "Bidirectional"}]);
-    of(&json!({"volumeMounts": mounts, "securityContext": {"privileged": true}}), "");
-    of(&json!({"volumeMounts": mounts, "securityContext": {}}), "volumeMounts.mountPropagation");
+    check(&json!({"volumeMounts": mounts, "securityContext": {"privileged": true}}), "");
+    check(&json!({"volumeMounts": mounts, "securityContext": {}}), "volumeMounts.mountPropagation");
 }
 
 #[rstest]
@@ -67,12 +67,12 @@ fn val12_bidirectional_mounts_are_for_privileged_containers() {
     "volumeDevices[1].devicePath volumeDevices[1].name"
 )]
 fn val12_devices(#[case] devices: Value, #[case] expected: &str) {
-    of(&json!({"volumeDevices": devices}), expected);
+    check(&json!({"volumeDevices": devices}), expected);
 }
 
 #[test]
 fn val12_mounts_and_devices_exclude_each_other() {
-    of(
+    check(
         &json!({
             "volumeMounts": [{"name": "pvc", "mountPath": "/a"}, {"name": "v", "mountPath": "/x"}],
             "volumeDevices": [{"name": "pvc", "devicePath": "/x"}],

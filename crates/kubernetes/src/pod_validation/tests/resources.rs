@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{assert_paths, of_container, under};
 
-fn of(resources: &Value, expected: &str) {
+fn check(resources: &Value, expected: &str) {
     assert_paths(&of_container(&json!({"resources": resources})), &under("resources", expected), resources);
 }
 
@@ -25,7 +25,7 @@ fn of(resources: &Value, expected: &str) {
 #[case("hugepages-2Mi", ".")]
 #[case("hugepages-", ". limits[hugepages-]")]
 fn val12_names_of_resources(#[case] name: &str, #[case] expected: &str) {
-    of(&json!({"limits": {name: "2"}}), expected);
+    check(&json!({"limits": {name: "2"}}), expected);
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn val12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
     let label = "a".repeat(60);
     let fine = format!("{}.{}/x", [label.as_str(); 3].join("."), "a".repeat(61));
     let long = format!("{}.{}/x", [label.as_str(); 3].join("."), "a".repeat(62));
-    of(&json!({"limits": {fine: "2"}}), "");
-    of(&json!({"limits": {long.clone(): "2"}}), &format!("limits[{long}]"));
+    check(&json!({"limits": {fine: "2"}}), "");
+    check(&json!({"limits": {long.clone(): "2"}}), &format!("limits[{long}]"));
 }
 
 #[rstest]
@@ -60,7 +60,7 @@ fn val12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
 #[case(json!({"limits": {"hugepages-2Mi": "2Mi"}}), ".")]
 #[case(json!({"limits": {"hugepages-2Mi": "2Mi", "ephemeral-storage": "1"}}), ".")]
 fn val12_amounts(#[case] resources: Value, #[case] expected: &str) {
-    of(&resources, expected);
+    check(&resources, expected);
 }
 
 #[rstest]
@@ -69,7 +69,7 @@ fn val12_amounts(#[case] resources: Value, #[case] expected: &str) {
 #[case(json!([{"name": "a", "request": "A"}]), "claims[0] claims[0].request")]
 #[case(json!([{"name": "a"}, {"name": "a", "request": "A"}]), "claims[0] claims[1]")]
 fn val12_a_sidecar_has_nothing_to_claim(#[case] claims: Value, #[case] expected: &str) {
-    of(&json!({"claims": claims}), expected);
+    check(&json!({"claims": claims}), expected);
 }
 
 #[rstest]

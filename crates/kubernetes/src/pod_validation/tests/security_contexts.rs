@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{assert_paths, container, of_container, paths, under, with};
 
-fn of(context: &Value, expected: &str) {
+fn check(context: &Value, expected: &str) {
     assert_paths(&of_container(&json!({"securityContext": context})), &under("securityContext", expected), context);
 }
 
@@ -21,7 +21,7 @@ fn of(context: &Value, expected: &str) {
 #[case(json!({"allowPrivilegeEscalation": false, "capabilities": {"add": ["SYS_ADMIN"]}}), "")]
 #[case(json!({"seLinuxOptions": {"level": "any"}}), "")]
 fn val12_security_contexts(#[case] context: Value, #[case] expected: &str) {
-    of(&context, expected);
+    check(&context, expected);
 }
 
 #[rstest]
@@ -38,7 +38,7 @@ fn val12_security_contexts(#[case] context: Value, #[case] expected: &str) {
 #[case(json!({"type": "x", "localhostProfile": "p"}), "localhostProfile type", "type")]
 fn val12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor: &str) {
     for (kind, expected) in [("seccompProfile", seccomp), ("appArmorProfile", app_armor)] {
-        of(&json!({kind: profile}), &under(kind, expected));
+        check(&json!({kind: profile}), &under(kind, expected));
     }
 }
 
@@ -65,13 +65,13 @@ fn val12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_arm
 #[case(&format!("{}\\u", ["d"; 129].join(".")), false)]
 fn val12_windows_users(#[case] name: &str, #[case] fine: bool) {
     let expected = if fine { "" } else { "windowsOptions.runAsUserName" };
-    of(&json!({"windowsOptions": {"runAsUserName": name}}), expected);
+    check(&json!({"windowsOptions": {"runAsUserName": name}}), expected);
 }
 
 #[test]
 fn val12_credential_specs_are_checked_and_never_shown() {
-    of(&json!({"windowsOptions": {"gmsaCredentialSpecName": "a.b", "gmsaCredentialSpec": "x"}}), "");
-    of(
+    check(&json!({"windowsOptions": {"gmsaCredentialSpecName": "a.b", "gmsaCredentialSpec": "x"}}), "");
+    check(
         &json!({"windowsOptions": {"gmsaCredentialSpecName": "A", "gmsaCredentialSpec": ""}}),
         "windowsOptions.gmsaCredentialSpec windowsOptions.gmsaCredentialSpecName",
     );

@@ -97,13 +97,13 @@ static SOURCES: [Source; 30] = [
 /// Checks all volumes of `spec` and returns those that containers can use.
 pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
     let mut made: BTreeSet<String> = BTreeSet::new();
-    for volume in Items::of(volumes, spec, "volumes") {
+    for volume in Items::new(volumes, spec, "volumes") {
         if volume.has("ephemeral") {
             made.insert(claim_name(&volume));
         }
     }
     let mut usable = Volumes::default();
-    for volume in Items::of(volumes, spec, "volumes") {
+    for volume in Items::new(volumes, spec, "volumes") {
         let before = errors.len();
         check_source(&volume, errors);
         let name = volume.text("name");

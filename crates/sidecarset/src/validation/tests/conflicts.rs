@@ -114,7 +114,7 @@ fn val52_names_are_compared_as_they_are_made(
     let place = format!("spec.{list}[0].name");
     let found = errors(&theirs, std::slice::from_ref(&own));
     assert_eq!(paths(&found), if expected.is_empty() { vec![] } else { vec![place.as_str()] });
-    assert_eq!(Claims::of(&own).shared_container(&Claims::of(&theirs)).is_some(), refused);
+    assert_eq!(Claims::from_sidecar_set(&own).shared_container(&Claims::from_sidecar_set(&theirs)).is_some(), refused);
 }
 
 fn native(mut init_container: Value) -> Value {

@@ -17,7 +17,7 @@ use crate::sidecar_set::SidecarSet;
 struct Cluster(Answer, Cell<usize>);
 
 impl Cluster {
-    fn of(answer: Answer) -> Self {
+    fn answering(answer: Answer) -> Self {
         Self(answer, Cell::new(0))
     }
 }
@@ -68,7 +68,7 @@ const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
 #[case::no_text(r#"{"rules": [{"allowedAnnotationKeyExprs": [1]}]}"#, &[ALL])]
 #[case::no_selector(r#"{"rules": [{"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[ALL])]
 fn val22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
-    let cluster = Cluster::of(config_map(text));
+    let cluster = Cluster::answering(config_map(text));
     let set = patching(json!({"key-a": "v"}));
     let findings =
         collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
@@ -80,7 +80,7 @@ fn val22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&
 fn e18_a_whitelist_of_too_many_expressions_cannot_be_used() {
     let text = json!({"rules": [{"allowedAnnotationKeyExprs": vec!["[ab]{1000}"; 70]}]}).to_string();
     let set = patching(json!({"key-a": "v"}));
-    let cluster = Cluster::of(config_map(&text));
+    let cluster = Cluster::answering(config_map(&text));
     let findings =
         collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
     let errors: Vec<String> = findings.invalid.iter().map(ToString::to_string).collect();
@@ -116,7 +116,7 @@ fn val21_the_gate_speaks_where_no_whitelist_does(
     for (allowed, expected) in [(false, closed), (true, open)] {
         let gates = Gates { patch_pod_metadata_defaults_allowed: allowed, ..Gates::default() };
         let findings = collect(|findings| {
-            whitelist::check(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()), findings);
+            whitelist::check(&set, gates, None, "kruise-system", &Cluster::answering(answer.clone()), findings);
         });
         assert_eq!(fields(&findings), expected, "gate {allowed}");
     }
@@ -124,7 +124,7 @@ fn val21_the_gate_speaks_where_no_whitelist_does(
 
 #[test]
 fn val20_nothing_is_asked_without_need() {
-    let cluster = Cluster::of(Err(Failure::Timeout));
+    let cluster = Cluster::answering(Err(Failure::Timeout));
     let validate = |set: &SidecarSet, inline: Option<&Value>| {
         collect(|findings| whitelist::check(set, Gates::default(), inline, "kruise-system", &cluster, findings))
     };
@@ -154,8 +154,9 @@ fn revision(data: Value) -> Answer {
 #[case::unknown(Err(Failure::Timeout), Some(Code::Unavailable))]
 fn val6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
     let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
-    let findings =
-        collect(|findings| injection::check_revision(&set, &[], "kruise-system", &Cluster::of(answer), findings));
+    let findings = collect(|findings| {
+        injection::check_revision(&set, &[], "kruise-system", &Cluster::answering(answer), findings);
+    });
     let expected: Vec<_> =
         expected.into_iter().map(|code| ("spec.injectionStrategy.revision.revisionName", code)).collect();
     assert_eq!(fields(&findings), expected);
@@ -163,7 +164,7 @@ fn val6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Opt
 
 #[test]
 fn val6_nothing_is_asked_for_the_latest_version() {
-    let cluster = Cluster::of(Err(Failure::Timeout));
+    let cluster = Cluster::answering(Err(Failure::Timeout));
     assert_eq!(
         collect(|findings| injection::check_revision(&set("a", json!({})), &[], "kruise-system", &cluster, findings)),
         LookupErrors::default()
@@ -192,7 +193,7 @@ fn written(
     (revisions, sets): (&[ControllerRevision], &[SidecarSet]),
     is_watched: bool,
 ) -> (Vec<(String, Code)>, bool) {
-    let lookup = &Cluster::of(Ok(None));
+    let lookup = &Cluster::answering(Ok(None));
     let sources = injection::Sources { revisions, sets, is_watched, system_namespace: "kruise-system", lookup };
     let mut findings = LookupErrors::default();
     let unknown = injection::check_written(new, old, sources, &mut findings);

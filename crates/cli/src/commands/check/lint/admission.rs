@@ -15,7 +15,7 @@ use crate::report::Finding;
 
 /// Returns warnings about what nothing reads in a `SidecarSet`. The object may be undecodable.
 pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
-    let version = Version::of(json::text(spot.raw, &["apiVersion"]));
+    let version = Version::parse(json::text(spot.raw, &["apiVersion"]));
     let warnings = version.map(|version| unread(spot.raw, version)).unwrap_or_default();
     warnings.iter().map(|warning| spot.admission_warning(warning)).collect()
 }

@@ -21,7 +21,8 @@ pub(super) fn without_tokens(subjects: &[&Subject<'_>], documents: &[Document]) 
         return Vec::new();
     }
     let needs = |subject: &&&Subject<'_>| {
-        Declared::of(&subject.prepared).is_ok_and(|set| set.mode == Mode::Isolate && !set.tokens.is_empty())
+        Declared::from_sidecar_set(&subject.prepared)
+            .is_ok_and(|set| set.mode == Mode::Isolate && !set.tokens.is_empty())
     };
     let message = format!("no controller here is {TOKENS}, which requests these tokens: Pods wait for their Secret");
     let remedy = "render them with pillion manifest controller --token-namespaces=<namespaces>, or use SidecarsOnly";

@@ -51,7 +51,7 @@ struct Yielding<'a> {
 impl<'a> Yielding<'a> {
     /// Returns `None` for a `SidecarSet` that names no account, or whose account stands beside that of the Pod.
     fn find(subject: &'a Subject<'a>) -> Option<Self> {
-        let Declared { service_account, mode, .. } = Declared::of(&subject.set).ok()?;
+        let Declared { service_account, mode, .. } = Declared::from_sidecar_set(&subject.set).ok()?;
         let account = service_account.filter(|_| mode != Mode::Isolate)?;
         let set = &subject.set;
         let has_mode =

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pillion_identity::author::closed_list;
 use pillion_identity::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
-use pillion_identity::lost::lost;
+use pillion_identity::lost::{AccountRef, lost};
 use pillion_kubernetes::json;
 use pillion_kubernetes::rbac;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::report::Finding;
 /// Returns warnings about permissions bound to the account of a merging `SidecarSet` that the `SidecarSet` does not
 /// list.
 pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<Finding> {
-    let Ok(declared) = Declared::of(&subject.prepared) else { return Vec::new() };
+    let Ok(declared) = Declared::from_sidecar_set(&subject.prepared) else { return Vec::new() };
     let Some(account) = declared.service_account else { return Vec::new() };
     // In mode `Isolate` a sidecar has a token of its own, which is never merged.
     if declared.on_conflict == OnConflict::Refuse || declared.mode == Mode::Isolate {
@@ -41,7 +41,7 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
             };
             known.iter().find(is_it).and_then(|role| rbac::of_role(role).ok())
         };
-        for lost in lost((namespace, &account), &listed, &known, rules_of) {
+        for lost in lost(AccountRef { namespace, name: &account }, &listed, &known, rules_of) {
             // The permissions of a role outside the files are unknown.
             if lost.atoms.is_some() {
                 let message = format!(

@@ -40,7 +40,7 @@ impl<'a> Policy<'a> {
         let document = Spot::document(judged.spot.manifest);
         let spec = document.raw.get("spec").unwrap_or(&Value::Null);
         let identity = |subject: &'a Subject<'a>| {
-            let declared = Declared::of(&subject.prepared).ok()?;
+            let declared = Declared::from_sidecar_set(&subject.prepared).ok()?;
             declared.service_account.is_some().then_some((subject, declared))
         };
         let subjects = judged.subjects.iter().filter(|_| judged.settings.gates.service_account_injection);
