@@ -122,11 +122,9 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// What it remembers about a key. A key that goes takes its state with it.
     type State: Default + Send + 'static;
 
-    /// Starts the watches that it needs, and waits until everything was listed.
-    fn start(context: Context, options: Self::Options) -> impl Future<Output = Self> + Send;
-
-    /// Names the changes that concern it.
-    fn wakes(&self, wakes: &Wakes<Self::Key>);
+    /// Starts the watches that it needs, waits until everything was listed, and names the changes that wake it from then
+    /// on.
+    fn start(context: Context, options: Self::Options, wakes: Wakes<Self::Key>) -> impl Future<Output = Self> + Send;
 
     /// Returns all keys. They are reconciled at the start, and when a change concerns every key.
     fn keys(&self) -> Vec<Self::Key>;

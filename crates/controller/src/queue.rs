@@ -47,10 +47,9 @@ struct Ended<C: Controller> {
 
 /// Starts a controller and runs it for as long as it is polled. Failures are retried with growing delays.
 pub async fn run<C: Controller>(context: Context, options: C::Options) {
-    let controller = Arc::new(C::start(context.clone(), options).await);
     let (wakes, keys) = Wakes::new();
-    controller.wakes(&wakes);
-    // After this, no change is missed.
+    let controller = Arc::new(C::start(context.clone(), options, wakes.clone()).await);
+    // The controller is woken by each change from now on, so none is missed.
     wakes.wake(Keys::All);
     let queue = work(&context, Arc::clone(&controller), keys);
     tokio::join!(queue, controller.beside());

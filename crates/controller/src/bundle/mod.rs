@@ -8,7 +8,7 @@ mod say;
 mod sources;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -86,7 +86,7 @@ pub struct BundleKeeper {
     options: Options,
     metrics: BundleMetrics,
     progress: Progress,
-    wakes: OnceLock<Wakes<Whole>>,
+    wakes: Wakes<Whole>,
     /// The watches of the bundle that the settings name.
     sources: Mutex<Option<Arc<Sources>>>,
 }
@@ -123,20 +123,15 @@ impl Controller for BundleKeeper {
     type Key = Whole;
     type State = State;
 
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<Whole>) -> Self {
         let metrics = BundleMetrics::new(&context.metrics);
         metrics.follow(&context.store);
         let progress = context.store.progress(Self::NAME.to_owned());
         context.store.sidecar_sets().listed().await;
-        let (wakes, sources) = (OnceLock::new(), Mutex::default());
-        Self { effects: context.effects(Self::NAME), options, metrics, progress, wakes, sources, context }
-    }
-
-    fn wakes(&self, wakes: &Wakes<Whole>) {
-        wakes.on(self.context.store.sidecar_sets(), Facets::CONTENT, |_| Keys::One(Whole));
-        wakes.follow(self.context.settings.clone());
-        // This fails only if it is called twice.
-        let _ = self.wakes.set(wakes.clone());
+        wakes.on(context.store.sidecar_sets(), Facets::CONTENT, |_| Keys::One(Whole));
+        wakes.follow(context.settings.clone());
+        let (effects, sources) = (context.effects(Self::NAME), Mutex::default());
+        Self { effects, options, metrics, progress, wakes, sources, context }
     }
 
     fn keys(&self) -> Vec<Whole> {
@@ -201,10 +196,9 @@ impl BundleKeeper {
         let mut sources = self.sources.lock();
         let place = Place::of(&self.context.settings());
         if sources.as_ref().map(|sources| &sources.place) != place.as_ref() {
+            // The watches before end first.
             *sources = None;
-            if let (Some(place), Some(wakes)) = (place, self.wakes.get()) {
-                *sources = Some(Arc::new(Sources::watch(&self.context, place, wakes, &Whole)));
-            }
+            *sources = place.map(|place| Arc::new(Sources::watch(&self.context, place, &self.wakes, &Whole)));
         }
         sources.clone()
     }

@@ -23,17 +23,14 @@ impl Controller for DefaultAccounts {
     type Key = String;
     type State = ();
 
-    async fn start(context: Context, (): ()) -> Self {
+    async fn start(context: Context, (): (), wakes: Wakes<String>) -> Self {
         context.store.accounts().listed().await;
         context.store.namespaces().listed().await;
-        Self { context }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        wakes.on(self.context.store.namespaces(), Facets::PHASE, its_name);
-        wakes.on(self.context.store.accounts(), Facets::IDENTITY, |change| {
+        wakes.on(context.store.namespaces(), Facets::PHASE, its_name);
+        wakes.on(context.store.accounts(), Facets::IDENTITY, |change| {
             if change.name == ACCOUNT { Keys::One(change.namespace.clone()) } else { Keys::None }
         });
+        Self { context }
     }
 
     fn keys(&self) -> Vec<String> {

@@ -66,13 +66,11 @@ impl Controller for LegacyTokenCleaner {
     type Key = Round;
     type State = ();
 
-    async fn start(context: Context, options: Options) -> Self {
+    /// It depends on the time alone, so nothing wakes it.
+    async fn start(context: Context, options: Options, _: Wakes<Round>) -> Self {
         let progress = context.store.progress(format!("{}: the last round", Self::NAME));
         Self { context, options, progress }
     }
-
-    /// The controller depends on the time alone.
-    fn wakes(&self, _: &Wakes<Round>) {}
 
     fn keys(&self) -> Vec<Round> {
         vec![Round]

@@ -75,7 +75,7 @@ impl Controller for MergedAccounts {
     type Key = String;
     type State = State;
 
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let [_, role, binding] = KINDS;
         let (roles, bindings) = (watches::merged(&context, role), watches::merged(&context, binding));
         roles.listed().await;
@@ -86,15 +86,8 @@ impl Controller for MergedAccounts {
         store.sidecar_sets().listed().await;
         store.subjects_listed().await;
         context.bundled.known().await;
-        let effects = context.effects(Self::NAME);
-        let kept = context.metrics.kept();
-        Self { effects, options, roles, bindings, ceiling: Ceiling::default(), kept, context }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        let store = &self.context.store;
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
-        self.context.wake_for_sidecar_sets(wakes);
+        context.wake_for_sidecar_sets(&wakes);
         wakes.on(store.sidecar_sets(), Facets::CEILING, |_| Keys::All);
         for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
             wakes.on(subjects, Facets::IDENTITY, its_namespace);
@@ -105,9 +98,12 @@ impl Controller for MergedAccounts {
             let is_merged = names::is_merged(&change.name);
             if is_merged { Keys::One(change.namespace.clone()) } else { Keys::None }
         });
-        wakes.on(&self.roles, Facets::CONTENT, its_namespace);
-        wakes.on(&self.bindings, Facets::CONTENT, its_namespace);
-        wakes.follow(self.context.settings.clone());
+        wakes.on(&roles, Facets::CONTENT, its_namespace);
+        wakes.on(&bindings, Facets::CONTENT, its_namespace);
+        wakes.follow(context.settings.clone());
+        let effects = context.effects(Self::NAME);
+        let kept = context.metrics.kept();
+        Self { effects, options, roles, bindings, ceiling: Ceiling::default(), kept, context }
     }
 
     fn keys(&self) -> Vec<String> {

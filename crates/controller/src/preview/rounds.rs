@@ -35,8 +35,6 @@ struct Started<C: Controller> {
     /// Whether its writes are part of the preview.
     is_shown: bool,
     states: BTreeMap<C::Key, C::State>,
-    /// Controllers hold it weakly.
-    _wakes: Wakes<C::Key>,
 }
 
 impl<C: Controller> Round for Started<C> {
@@ -94,13 +92,11 @@ impl Visitor for Rounds<'_> {
     type Error = Infallible;
 
     async fn visit<C: Controller>(&mut self, name: Name, options: C::Options) -> Result<(), Infallible> {
-        let controller = C::start(self.context.clone(), options).await;
-        let (wakes, keys) = Wakes::new();
         // Nothing is queued: each round reconciles every key.
-        drop(keys);
-        controller.wakes(&wakes);
+        let (wakes, _) = Wakes::new();
+        let controller = C::start(self.context.clone(), options, wakes).await;
         let is_shown = self.hidden != Some(name);
-        let mut started = Box::new(Started { controller, is_shown, states: BTreeMap::new(), _wakes: wakes });
+        let mut started = Box::new(Started { controller, is_shown, states: BTreeMap::new() });
         started.run(self.tape, self.sidecar_set).await;
         self.started.push(started);
         Ok(())

@@ -28,7 +28,6 @@ type Shared = Arc<Mutex<Board>>;
 struct Counting {
     board: Shared,
     started: Instant,
-    wakes: Arc<Mutex<Option<Wakes<u8>>>>,
 }
 
 impl Controller for Counting {
@@ -39,12 +38,9 @@ impl Controller for Counting {
     type Key = u8;
     type State = u32;
 
-    async fn start(_: Context, (board, wakes): Self::Options) -> Self {
-        Self { board, started: Instant::now(), wakes }
-    }
-
-    fn wakes(&self, wakes: &Wakes<u8>) {
-        *self.wakes.lock() = Some(wakes.clone());
+    async fn start(_: Context, (board, shared): Self::Options, wakes: Wakes<u8>) -> Self {
+        *shared.lock() = Some(wakes);
+        Self { board, started: Instant::now() }
     }
 
     fn keys(&self) -> Vec<u8> {

@@ -37,13 +37,12 @@ fn terms(set: &SidecarSet) -> Vec<Term> {
 }
 
 impl SidecarSetRollout {
-    /// Returns the Pods that lack the sidecar of a SidecarSet; `None` before [`crate::controller::Controller::wakes`] was
-    /// called. Starts to watch them if they are not watched yet.
-    pub(super) fn lacking(&self, set: &SidecarSet) -> Option<Arc<Watched<InjectedPod>>> {
+    /// Returns the Pods that lack the sidecar of a SidecarSet. Starts to watch them if they are not watched yet.
+    pub(super) fn lacking(&self, set: &SidecarSet) -> Arc<Watched<InjectedPod>> {
         let (name, terms) = (set.name().to_owned(), terms(set));
         let mut all = self.lacking.lock();
         if let Some(known) = all.get(&name).filter(|known| known.terms == terms) {
-            return Some(Arc::clone(&known.pods));
+            return Arc::clone(&known.pods);
         }
         all.remove(&name);
         let watch = Watch::new(pods::all(&self.context.client), "Pod").one_of_many();
@@ -52,10 +51,10 @@ impl SidecarSetRollout {
         let pods = self.context.store.keep(Self::NAME, watch, move |pod| InjectedPod::lacking(pod, &of));
         let woken = name.clone();
         let facets = Facets::CONTENT | Facets::READINESS;
-        self.wakes.get()?.on(&pods, facets, move |_| Keys::One(woken.clone()));
+        self.wakes.on(&pods, facets, move |_| Keys::One(woken.clone()));
         let pods = Arc::new(pods);
         all.insert(name, Lacking { terms, pods: Arc::clone(&pods) });
-        Some(pods)
+        pods
     }
 
     /// Ends the watch of the Pods that lack the sidecar of a SidecarSet.

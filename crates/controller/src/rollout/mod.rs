@@ -24,7 +24,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ pub struct SidecarSetRollout {
     rival: Rival,
     /// Says that OpenKruise's manager is at work.
     standing: Watching,
-    wakes: OnceLock<Wakes<String>>,
+    wakes: Wakes<String>,
     sources: Mutex<Option<Arc<Sources>>>,
     /// The Pods that lack the sidecar of a SidecarSet, by its name: for those that ask for evictions.
     lacking: Mutex<BTreeMap<String, Lacking>>,
@@ -172,7 +172,7 @@ impl Controller for SidecarSetRollout {
     type Key = String;
     type State = State;
 
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let pods = context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::of);
         let nodes = Nodes::watch(&context);
         let rival = Rival::watch(&context, options.openkruise_lease);
@@ -183,6 +183,15 @@ impl Controller for SidecarSetRollout {
         pods.listed().await;
         nodes.listed().await;
         rival.listed().await;
+        wakes.on(context.store.sidecar_sets(), Facets::CONTENT, |change| Keys::One(change.name.clone()));
+        wakes.on(context.store.namespaces(), Facets::LABELS, |_| Keys::All);
+        wakes.on(&pods, Facets::CONTENT | Facets::READINESS, |change: &Change<InjectedPod>| {
+            let pods = change.before.iter().chain(&change.after);
+            let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
+            Keys::Many(names.into_iter().map(str::to_owned).collect())
+        });
+        nodes.wake(&wakes);
+        wakes.follow(context.settings.clone());
         let effects = context.effects(Self::NAME);
         let metrics = RolloutMetrics::new(&context.metrics);
         Self {
@@ -193,24 +202,10 @@ impl Controller for SidecarSetRollout {
             nodes,
             rival,
             standing,
-            wakes: OnceLock::new(),
+            wakes,
             sources: Mutex::default(),
             lacking: Mutex::default(),
         }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        wakes.on(self.context.store.sidecar_sets(), Facets::CONTENT, |change| Keys::One(change.name.clone()));
-        wakes.on(self.context.store.namespaces(), Facets::LABELS, |_| Keys::All);
-        wakes.on(&self.pods, Facets::CONTENT | Facets::READINESS, |change: &Change<InjectedPod>| {
-            let pods = change.before.iter().chain(&change.after);
-            let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
-            Keys::Many(names.into_iter().map(str::to_owned).collect())
-        });
-        self.nodes.wake(wakes);
-        wakes.follow(self.context.settings.clone());
-        // This fails only if it is called twice.
-        let _ = self.wakes.set(wakes.clone());
     }
 
     fn keys(&self) -> Vec<String> {
@@ -242,7 +237,7 @@ impl Controller for SidecarSetRollout {
             tracing::info!(controller = Self::NAME, "OpenKruise's manager is gone, so this controller takes over");
             self.standing.done();
         }
-        let Some(sources) = self.sources() else { return Ok(Done::LookAgain(LISTING)) };
+        let sources = self.sources();
         if timeout(LISTING, sources.listed()).await.is_err() {
             return Ok(Done::LookAgain(LISTING));
         }
@@ -298,15 +293,18 @@ impl SidecarSetRollout {
         self.context.store.sidecar_sets().get("", name).is_some()
     }
 
-    /// Returns the watches that the settings ask for; `None` before [`Controller::wakes`] was called.
-    fn sources(&self) -> Option<Arc<Sources>> {
+    /// Returns the watches that the settings ask for.
+    fn sources(&self) -> Arc<Sources> {
         let mut sources = self.sources.lock();
         let place = Place::of(&self.context.settings());
-        if sources.as_ref().is_none_or(|sources| sources.place != place) {
-            *sources = None;
-            *sources = Some(Arc::new(Sources::watch(&self.context, place, self.wakes.get()?)));
+        match sources.as_ref().filter(|sources| sources.place == place) {
+            Some(known) => Arc::clone(known),
+            None => {
+                // The watches before end first.
+                *sources = None;
+                Arc::clone(sources.insert(Arc::new(Sources::watch(&self.context, place, &self.wakes))))
+            }
         }
-        sources.clone()
     }
 
     /// Runs one round for a SidecarSet.

@@ -77,7 +77,7 @@ impl SidecarSetRollout {
         if is_at_rest {
             return Ok(Some(Done::Settled));
         }
-        let Some(lacking) = self.lacking(rollout.target.version) else { return Ok(None) };
+        let lacking = self.lacking(rollout.target.version);
         if timeout(LISTING, lacking.listed()).await.is_err() {
             return Ok(None);
         }

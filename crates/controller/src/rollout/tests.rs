@@ -68,7 +68,6 @@ fn pod(set: &SidecarSet, number: usize) -> Value {
 struct Running {
     simulation: Simulation,
     controller: SidecarSetRollout,
-    _wakes: Wakes<String>,
     keys: mpsc::UnboundedReceiver<Keys<String>>,
     state: State,
     now: Arc<AtomicI64>,
@@ -107,10 +106,9 @@ impl Running {
         let now = Arc::new(AtomicI64::new(NOW.0));
         let seconds = Arc::clone(&now);
         let context = Context { clock: Clock::new(move || Timestamp(seconds.load(Relaxed))), ..context };
-        let controller = SidecarSetRollout::start(context, Options::default()).await;
         let (wakes, keys) = Wakes::new();
-        controller.wakes(&wakes);
-        Self { simulation, controller, _wakes: wakes, keys, state: State::default(), now }
+        let controller = SidecarSetRollout::start(context, Options::default(), wakes).await;
+        Self { simulation, controller, keys, state: State::default(), now }
     }
 
     async fn start(set: &SidecarSet, pods: Vec<Value>) -> Self {

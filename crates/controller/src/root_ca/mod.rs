@@ -42,7 +42,7 @@ impl Controller for RootCaPublisher {
     type Key = String;
     type State = ();
 
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let authority: Arc<str> = options.authority.as_ref().map_or("", Authority::as_pem).into();
         let wanted = Arc::clone(&authority);
         let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::of(&map, &wanted));
@@ -50,12 +50,9 @@ impl Controller for RootCaPublisher {
         let maps = context.store.keep(Self::NAME, watch.field("metadata.name", CONFIG_MAP), see);
         maps.listed().await;
         context.store.namespaces().listed().await;
+        wakes.on(context.store.namespaces(), Facets::PHASE, its_name);
+        wakes.on(&maps, Facets::CONTENT, its_namespace);
         Self { context, authority, maps }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        wakes.on(self.context.store.namespaces(), Facets::PHASE, its_name);
-        wakes.on(&self.maps, Facets::CONTENT, its_namespace);
     }
 
     fn keys(&self) -> Vec<String> {

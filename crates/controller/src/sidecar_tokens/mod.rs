@@ -15,7 +15,6 @@ mod requests;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use pillion_plan::credential::Credential;
@@ -69,7 +68,7 @@ pub struct SidecarTokens {
     secrets: TokenSecrets,
     metrics: TokenMetrics,
     /// Wakes a namespace when a foreign Secret in it is gone.
-    wakes: OnceLock<Wakes<String>>,
+    wakes: Wakes<String>,
 }
 
 /// What is remembered about a namespace.
@@ -90,7 +89,7 @@ impl Controller for SidecarTokens {
     type Key = String;
     type State = State;
 
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let secrets = TokenSecrets::watch(&context, options.namespaces);
         let store = &context.store;
         // Until accounts are listed, a missing account may exist.
@@ -102,26 +101,20 @@ impl Controller for SidecarTokens {
         if context.recorder.is_some() {
             secrets.listed().await;
         }
+        wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
+        context.wake_for_sidecar_sets(&wakes);
+        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
+            wakes.on(subjects, Facets::IDENTITY, its_namespace);
+        }
+        wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
+        secrets.each().for_each(|kept| wakes.on(kept, Facets::CONTENT, its_namespace));
+        wakes.follow(context.settings.clone());
         let effects = context.effects(Self::NAME);
         let metrics = TokenMetrics::new(&context.metrics);
         let lifetime = options.lifetime.max(LIFETIME_MIN);
         let requests =
             Requests { effects: effects.clone(), clock: context.clock.clone(), metrics: metrics.clone(), lifetime };
-        Self { effects, requests, lifetime, secrets, metrics, wakes: OnceLock::new(), context }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        let store = &self.context.store;
-        wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
-        self.context.wake_for_sidecar_sets(wakes);
-        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
-            wakes.on(subjects, Facets::IDENTITY, its_namespace);
-        }
-        wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
-        self.secrets.wakes(wakes);
-        wakes.follow(self.context.settings.clone());
-        // This fails only if it is called twice.
-        let _ = self.wakes.set(wakes.clone());
+        Self { effects, requests, lifetime, secrets, metrics, wakes, context }
     }
 
     fn keys(&self) -> Vec<String> {
@@ -243,9 +236,7 @@ impl SidecarTokens {
                 Stopped::InUse => waits.push(memory.in_use(credential, Instant::now())),
                 Stopped::Foreign(foreign) => {
                     waits.push(memory.foreign(credential, Instant::now()));
-                    if let Some(wakes) = self.wakes.get() {
-                        blocked.add(&self.context, wakes, namespace, credential);
-                    }
+                    blocked.add(&self.context, &self.wakes, namespace, credential);
                     self.tell(namespace, credential, needed, &Trouble::Foreign(foreign), journal).await;
                 }
                 Stopped::ApiServerAudience(audience) => {

@@ -13,7 +13,6 @@ use super::metrics::Measured;
 use crate::context::Context;
 use crate::controller::Controller as _;
 use crate::store::{Facets, Projection, Store, Watch, Watched};
-use crate::wakes::{Wakes, its_namespace};
 
 /// How long a token may be due before it counts as overdue, in seconds. A tenth of the shortest life is left then.
 const LATE: i64 = 60;
@@ -75,12 +74,8 @@ impl TokenSecrets {
         }
     }
 
-    /// Wakes the namespace of each Secret that changes.
-    pub(super) fn wakes(&self, wakes: &Wakes<String>) {
-        self.each().for_each(|kept| wakes.on(kept, Facets::CONTENT, its_namespace));
-    }
-
-    fn each(&self) -> impl Iterator<Item = &Watched<Secret>> {
+    /// Returns the watches.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Watched<Secret>> {
         let (all, by_namespace) = match self {
             Self::All(kept) => (Some(kept), None),
             Self::ByNamespace(kept) => (None, Some(kept.values())),

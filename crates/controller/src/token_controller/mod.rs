@@ -104,7 +104,7 @@ impl Controller for TokenController {
     type State = State;
 
     /// While kube-controller-manager is running, only waits, unless `force` is set.
-    async fn start(context: Context, options: Options) -> Self {
+    async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let effects = context.effects(Self::NAME);
         let is_idle = !options.force && !may_work(&context, &effects).await;
         let secrets = watches::secrets(&context, options.authority.clone());
@@ -113,14 +113,12 @@ impl Controller for TokenController {
             context.store.accounts().listed().await;
             context.store.namespaces().listed().await;
         }
-        Self { context, effects, options, secrets, deleted: Deleted::default(), is_idle }
-    }
-
-    fn wakes(&self, wakes: &Wakes<String>) {
-        self.deleted.follow(&self.secrets);
-        wakes.on(self.context.store.namespaces(), Facets::PHASE, its_name);
-        wakes.on(self.context.store.accounts(), Facets::CONTENT, its_namespace);
-        wakes.on(&self.secrets, Facets::CONTENT, its_namespace);
+        let deleted = Deleted::default();
+        deleted.follow(&secrets);
+        wakes.on(context.store.namespaces(), Facets::PHASE, its_name);
+        wakes.on(context.store.accounts(), Facets::CONTENT, its_namespace);
+        wakes.on(&secrets, Facets::CONTENT, its_namespace);
+        Self { context, effects, options, secrets, deleted, is_idle }
     }
 
     fn keys(&self) -> Vec<String> {
