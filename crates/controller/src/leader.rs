@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
 use crate::effects::FIELD_MANAGER;
-use crate::problem::WriteProblem;
+use crate::problem::{WriteProblem, classify};
 
 /// The timings of leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Candidate {
             Ok(true) => Attempt::Held,
             Ok(false) => Attempt::Others,
             Err(error) => {
-                let problem = WriteProblem::of(&error);
+                let problem = classify(&error);
                 // Two replicas wrote at the same time. The next attempt shows which was first.
                 if !matches!(problem, WriteProblem::Conflict | WriteProblem::AlreadyExists) {
                     tracing::warn!(lease = self.lease, %problem, "leader election");
@@ -127,7 +127,7 @@ impl Candidate {
         if let Some(held) = self.held.take() {
             match self.write(Some(held), Duration::ZERO).await {
                 // The Lease was written or deleted by another client: read it below.
-                Err(error) if matches!(WriteProblem::of(&error), WriteProblem::Conflict | WriteProblem::NotFound) => {}
+                Err(error) if matches!(classify(&error), WriteProblem::Conflict | WriteProblem::NotFound) => {}
                 other => return other,
             }
         }

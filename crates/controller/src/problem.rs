@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
+pub use pillion_plan::problem::WriteProblem;
 
 /// Why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -20,104 +21,43 @@ pub struct WriteError {
     pub problem: WriteProblem,
 }
 
-/// The problem with a write.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WriteProblem {
-    /// An object of this name exists already. The next plan sees it.
-    #[error("it exists already")]
-    AlreadyExists,
-    /// The object has changed since it was observed. The next plan sees its current state.
-    #[error("it was changed since it was read")]
-    Conflict,
-    /// The object or its namespace is gone.
-    #[error("it is not there")]
-    NotFound,
-    /// The namespace is being deleted and accepts no new objects.
-    #[error("its namespace is being deleted")]
-    NamespaceTerminating,
-    /// The controller tried to grant a permission that it does not hold itself; the API server refuses that (ESC-6).
-    #[error("{0}")]
-    Escalation(String),
-    /// The controller lacks the permission for this write.
-    #[error("{0}")]
-    Forbidden(String),
-    /// The object is invalid; a retry does not help.
-    #[error("{0}")]
-    Invalid(String),
-    /// The API server is overloaded and says when to come back (HTTP 429 or 503 with `retryAfterSeconds`).
-    #[error("{message}")]
-    Later {
-        /// The API server's text.
-        message: String,
-        /// How long to wait.
-        after: Duration,
-    },
-    /// A PodDisruptionBudget forbids the eviction for now (ROLL-66).
-    #[error("{message}")]
-    Held {
-        /// The API server's text.
-        message: Box<str>,
-        /// How long to wait, if the API server says so.
-        after: Option<Duration>,
-    },
-    /// More than one PodDisruptionBudget selects the Pod, and the API server evicts no such Pod (ROLL-66).
-    #[error("{0}")]
-    SeveralBudgets(String),
-    /// Anything else: no connection, no answer in time, an error of the API server.
-    #[error("{0}")]
-    Failed(String),
+/// Classifies an error of the client. Texts come from the API server and contain no values of Secrets.
+pub(crate) fn classify(error: &kube::Error) -> WriteProblem {
+    let kube::Error::Api(status) = error else { return WriteProblem::Failed(error.to_string()) };
+    classify_status(status)
 }
 
-impl WriteProblem {
-    /// Classifies an error of the client. Texts come from the API server and contain no values of Secrets.
-    pub fn of(error: &kube::Error) -> Self {
-        let kube::Error::Api(status) = error else { return Self::Failed(error.to_string()) };
-        Self::of_status(status)
-    }
-
-    /// Classifies a refusal of the API server.
-    pub(crate) fn of_status(status: &Status) -> Self {
-        let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-        let cause = |reason: &str| {
-            status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
-        };
-        match (status.code, status.reason.as_str()) {
-            (409, "AlreadyExists") => Self::AlreadyExists,
-            (409, _) => Self::Conflict,
-            (404, _) => Self::NotFound,
-            (403, _) if cause("NamespaceTerminating") => Self::NamespaceTerminating,
-            // The API server has no reason code for this.
-            (403, _) if status.message.contains("attempting to grant RBAC permissions not currently held") => {
-                Self::Escalation(status.message.clone())
-            }
-            (403, _) => Self::Forbidden(status.message.clone()),
-            (429, _) if cause("DisruptionBudget") => Self::Held {
-                message: about_budget(status).into(),
-                after: (after > 0).then(|| Duration::from_secs(after.into())),
-            },
-            // The API server has no reason code for this.
-            (500, _) if status.message.contains("more than one PodDisruptionBudget") => {
-                Self::SeveralBudgets(status.message.trim_end_matches('.').to_owned())
-            }
-            (429 | 500..600, _) if after > 0 => {
-                Self::Later { message: status.message.clone(), after: Duration::from_secs(after.into()) }
-            }
-            // Another object has this name now. For some writes, the API server calls that a change of the UID.
-            (422, _) if is_about_uid(status) => Self::Conflict,
-            (400 | 422, _) => Self::Invalid(status.message.clone()),
-            _ => Self::Failed(status.message.clone()),
+/// Classifies a refusal of the API server.
+pub(crate) fn classify_status(status: &Status) -> WriteProblem {
+    let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    let cause = |reason: &str| {
+        status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+    };
+    match (status.code, status.reason.as_str()) {
+        (409, "AlreadyExists") => WriteProblem::AlreadyExists,
+        (409, _) => WriteProblem::Conflict,
+        (404, _) => WriteProblem::NotFound,
+        (403, _) if cause("NamespaceTerminating") => WriteProblem::NamespaceTerminating,
+        // The API server has no reason code for this.
+        (403, _) if status.message.contains("attempting to grant RBAC permissions not currently held") => {
+            WriteProblem::Escalation(status.message.clone())
         }
-    }
-
-    /// Returns how long the API server asks to wait, if it does.
-    pub fn retry_after(&self) -> Option<Duration> {
-        if let Self::Later { after, .. } = self { Some(*after) } else { None }
-    }
-
-    /// Whether another client was faster. The watch shows the current state and the next plan covers it, so no retry is
-    /// needed.
-    pub fn is_overtaken(&self) -> bool {
-        matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
+        (403, _) => WriteProblem::Forbidden(status.message.clone()),
+        (429, _) if cause("DisruptionBudget") => WriteProblem::Held {
+            message: about_budget(status).into(),
+            after: (after > 0).then(|| Duration::from_secs(after.into())),
+        },
+        // The API server has no reason code for this.
+        (500, _) if status.message.contains("more than one PodDisruptionBudget") => {
+            WriteProblem::SeveralBudgets(status.message.trim_end_matches('.').to_owned())
+        }
+        (429 | 500..600, _) if after > 0 => {
+            WriteProblem::Later { message: status.message.clone(), after: Duration::from_secs(after.into()) }
+        }
+        // Another object has this name now. For some writes, the API server calls that a change of the UID.
+        (422, _) if is_about_uid(status) => WriteProblem::Conflict,
+        (400 | 422, _) => WriteProblem::Invalid(status.message.clone()),
+        _ => WriteProblem::Failed(status.message.clone()),
     }
 }
 
@@ -152,7 +92,7 @@ mod tests {
     #[case::without_a_time(429, 0, None)]
     #[case::invalid(422, 7, None)]
     fn the_api_server_says_when_to_come_back(#[case] code: u16, #[case] after: u32, #[case] expected: Option<u64>) {
-        let problem = WriteProblem::of(&status(code, "Any", after));
+        let problem = classify(&status(code, "Any", after));
         assert_eq!(problem.retry_after().map(|after| after.as_secs()), expected);
     }
 
@@ -164,7 +104,7 @@ mod tests {
     #[case::invalid(422, "Invalid", false)]
     #[case::broken(500, "InternalError", false)]
     fn another_client_may_be_faster(#[case] code: u16, #[case] reason: &str, #[case] expected: bool) {
-        assert_eq!(WriteProblem::of(&status(code, reason, 0)).is_overtaken(), expected);
+        assert_eq!(classify(&status(code, reason, 0)).is_overtaken(), expected);
     }
 
     #[rstest]
@@ -195,7 +135,7 @@ mod tests {
         let details = serde_json::json!({"causes": causes, "retryAfterSeconds": after});
         let details = Some(serde_json::from_value(details).expect("details"));
         let status = Status { code, details, ..Status::failure(message, "Any") };
-        assert_eq!(WriteProblem::of(&kube::Error::Api(Box::new(status))), expected);
+        assert_eq!(classify(&kube::Error::Api(Box::new(status))), expected);
     }
 
     #[rstest]
@@ -206,6 +146,6 @@ mod tests {
         let causes: Vec<_> = fields.iter().map(|field| serde_json::json!({"field": field})).collect();
         let details = serde_json::from_value(serde_json::json!({"causes": causes})).expect("details");
         let status = Status { code: 422, details: Some(details), ..Status::failure("no", "Invalid") };
-        assert_eq!(WriteProblem::of(&kube::Error::Api(Box::new(status))), expected);
+        assert_eq!(classify(&kube::Error::Api(Box::new(status))), expected);
     }
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::effects::PATIENCE;
-use crate::problem::WriteProblem;
+use crate::problem::{WriteProblem, classify};
 
 /// The maximum number of objects in one answer.
 const PAGE: u32 = 500;
@@ -50,7 +50,7 @@ where
 /// As for [`one`].
 pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteProblem> {
     match timeout(PATIENCE, request).await {
-        Ok(answer) => answer.map_err(|error| WriteProblem::of(&error)),
+        Ok(answer) => answer.map_err(|error| classify(&error)),
         Err(_) => Err(WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }

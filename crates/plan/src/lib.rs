@@ -13,6 +13,7 @@ pub mod demand;
 pub mod failure;
 pub mod legacy_token_cleaner;
 pub mod merged;
+pub mod problem;
 pub mod restored;
 pub mod root_ca;
 pub mod sidecar_tokens;

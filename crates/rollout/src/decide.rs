@@ -41,12 +41,12 @@ pub enum Next {
     /// The record of a failure, and nothing else. The next round sees it.
     ChangeRecord(RecordChange),
     /// An Event about the failure, the status, and then Pods.
-    Report(Report),
+    Report(RoundReport),
 }
 
 /// The status and the Event of a round, and then its changes of Pods.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct RoundReport {
     /// The numbers of Pods that have the sidecar.
     pub counts: Counts,
     /// The progress.
@@ -107,7 +107,7 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
             }
         }
     };
-    let report = Report { counts, progress, failure, stopped, round };
+    let report = RoundReport { counts, progress, failure, stopped, round };
     Decision { next: Next::Report(report), clock: assessment.clock, judged, look_again }
 }
 

@@ -20,6 +20,13 @@ pub struct Held {
     pub has_several_budgets: bool,
 }
 
+impl Held {
+    /// Returns the text for people.
+    pub fn text(&self) -> String {
+        format!("Pod \"{}\" cannot be evicted: {}", self.pod, self.message)
+    }
+}
+
 /// Returns the progress of a rollout that may evict Pods. `progress` is that of the Pods of the SidecarSet; `pods` and
 /// `judged` are those of the round, in which the Pods from position `members` on lack the sidecar.
 pub fn progress(

@@ -1,6 +1,8 @@
 //! The status of a SidecarSet: counters of its Pods (ROLL-15), and the conditions that tools such as `kubectl wait` and
 //! kstatus read.
 
+use std::time::Duration;
+
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -128,7 +130,7 @@ impl Progress {
 
 /// What is written into the status of a SidecarSet.
 #[derive(Clone, Debug)]
-pub struct Report<'a> {
+pub struct StatusReport<'a> {
     /// The counters; `None` leaves those of the status.
     pub counts: Option<(Counts, Latest<'a>)>,
     /// The conditions; empty if the API server does not keep conditions.
@@ -140,7 +142,7 @@ const REQUIRED: [&str; 3] = ["matchedPods", "updatedPods", "readyPods"];
 
 /// Returns the step that writes the report into the status of a SidecarSet; `None` if the status says it already. The
 /// step leaves what others write.
-pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<Step> {
+pub fn step(sidecar_set: &Value, report: &StatusReport<'_>, now: Timestamp) -> Option<Step> {
     let status = sidecar_set.get("status").filter(|status| status.is_object());
     let generation = json::at(sidecar_set, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let counters = report.counts.iter().flat_map(|(counts, latest)| {
@@ -179,6 +181,54 @@ pub fn step(sidecar_set: &Value, report: &Report<'_>, now: Timestamp) -> Option<
     operations.extend(conditions);
     let object = condition::reference(sidecar_set);
     Some(Step::JsonPatch { object, subresource: Some(Subresource::Status), operations })
+}
+
+/// A status that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenStatus {
+    at: Timestamp,
+    generation: Option<i64>,
+    reason: &'static str,
+}
+
+/// How long to wait until numbers alone are written into a status again, in seconds. While Pods restart, they change many
+/// times a second.
+const BETWEEN_NUMBERS: i64 = 2;
+
+/// What is done about the status of a SidecarSet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatusDecision {
+    /// Nothing: it says already what it should.
+    UpToDate,
+    /// It differs in nothing but numbers from a status that was written a moment ago. It is written after this time.
+    Later(Duration),
+    /// It is written.
+    Write(Step, WrittenStatus),
+}
+
+/// Decides about the status of a SidecarSet. `reason` is that of the progress, `last` the status that was written last.
+pub fn decide(
+    sidecar_set: &Value,
+    report: &StatusReport<'_>,
+    reason: &'static str,
+    last: Option<&WrittenStatus>,
+    now: Timestamp,
+) -> StatusDecision {
+    let Some(step) = step(sidecar_set, report, now) else { return StatusDecision::UpToDate };
+    let generation = json::at(sidecar_set, &["metadata", "generation"]).and_then(Value::as_i64);
+    let next = WrittenStatus { at: now, generation, reason };
+    let is_alike = |last: &&WrittenStatus| (last.generation, last.reason) == (generation, reason);
+    let left = last.filter(is_alike).map(|last| BETWEEN_NUMBERS.saturating_sub(now.0.saturating_sub(last.at.0)));
+    match left.filter(|left| (1..=BETWEEN_NUMBERS).contains(left)) {
+        Some(left) => StatusDecision::Later(Duration::from_secs(left.unsigned_abs())),
+        None => StatusDecision::Write(step, next),
+    }
+}
+
+/// Whether the API server has dropped the conditions of a report: the definition of SidecarSets has none, as that of
+/// OpenKruise. `stored` is the object after the write.
+pub fn drops_conditions(report: &StatusReport<'_>, stored: &Value) -> bool {
+    !report.conditions.is_empty() && condition::find(stored, READY).is_none()
 }
 
 /// Returns the operations that remove the condition [`PROGRESSING`] if it is there and no longer asked for. They come last:

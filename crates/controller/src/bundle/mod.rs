@@ -131,7 +131,7 @@ impl Controller for BundleKeeper {
         wakes.on(context.store.sidecar_sets(), Facets::CONTENT, |_| Keys::One(Whole));
         wakes.follow(context.settings.clone());
         let (effects, sources) = (context.effects(Self::NAME), Mutex::default());
-        Self { effects, options, metrics, progress, wakes, sources, context }
+        Self { context, effects, options, metrics, progress, wakes, sources }
     }
 
     fn keys(&self) -> Vec<Whole> {

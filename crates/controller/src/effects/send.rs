@@ -9,7 +9,7 @@ use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use serde_json::{Value, json};
 
-use crate::problem::{WriteError, WriteProblem};
+use crate::problem::{WriteError, WriteProblem, classify, classify_status};
 use crate::store::resource;
 
 /// The field manager of every field that the controllers write.
@@ -103,7 +103,7 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
     let (api, name) = (target.api(client), &target.name);
     let at = kube::core::Request::new(api.resource_url());
     let patching = || PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let failed = |error: kube::Error| WriteProblem::of(&error);
+    let failed = |error: kube::Error| classify(&error);
     let request = match step {
         Step::Create(body) => {
             let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
@@ -175,7 +175,7 @@ async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer
 fn refusal(answer: Value) -> Option<WriteProblem> {
     let is_refusal = json::text(&answer, &["kind"]) == "Status" && json::text(&answer, &["status"]) == "Failure";
     let status: kube::core::Status = serde_json::from_value(is_refusal.then_some(answer)?).ok()?;
-    Some(WriteProblem::of_status(&status))
+    Some(classify_status(&status))
 }
 
 /// Asks the API server what it would store for a new object. It runs admission and stores nothing.
@@ -188,7 +188,7 @@ pub(super) async fn dry_run(client: &Client, object: &Value) -> Result<Value, Wr
         Err(error) => WriteProblem::Invalid(error.to_string()),
         Ok(request) => match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => WriteProblem::of(&error),
+            Ok(Err(error)) => classify(&error),
             Err(_) => WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
         },
     };
@@ -205,7 +205,7 @@ fn of_json_patch(error: &kube::Error) -> WriteProblem {
         {
             WriteProblem::Conflict
         }
-        error => WriteProblem::of(error),
+        error => classify(error),
     }
 }
 

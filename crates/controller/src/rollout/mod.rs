@@ -31,20 +31,21 @@ use parking_lot::Mutex;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::condition::{self, Condition};
+use pillion_plan::condition::Condition;
 use pillion_rollout::consistency::{Judged, has_all_sidecars};
 use pillion_rollout::counts::Counts;
 use pillion_rollout::deadline::Clock;
-use pillion_rollout::decide::{self, Next, decide};
+use pillion_rollout::decide::{Next, RoundReport, decide};
 use pillion_rollout::evicted::Evicted;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
 use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::observed::{BundleState, Observed};
 use pillion_rollout::pod::{Metadata, Pod};
+use pillion_rollout::recreate::Held;
 use pillion_rollout::rollback::{self, Rollback};
 use pillion_rollout::round::{Chosen, Rest, Round};
-use pillion_rollout::status::{self, Latest, Progress, READY, Report};
+use pillion_rollout::status::{self, Latest, Progress, StatusDecision, StatusReport, WrittenStatus};
 use pillion_rollout::target::{Surroundings, Target};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -53,7 +54,7 @@ use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use self::evict::Evictions;
+use self::evict::EvictionMemory;
 use self::lacking::Lacking;
 use self::metrics::RolloutMetrics;
 use self::nodes::Nodes;
@@ -69,9 +70,6 @@ use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
 use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
 use crate::wakes::{Keys, Wakes};
 
-/// How long to wait until numbers alone are written into a status again. While Pods restart, they change many times a
-/// second.
-const BETWEEN_NUMBERS: Duration = Duration::from_secs(2);
 /// How long a reconciliation waits for lists before it starts again.
 const LISTING: Duration = Duration::from_secs(2);
 
@@ -104,7 +102,7 @@ pub struct State {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
     /// The evictions of its Pods.
-    evictions: Evictions,
+    evictions: EvictionMemory,
     /// When the rollout began that is under way.
     since: Option<Timestamp>,
     /// Whether the API server drops the conditions of SidecarSets: OpenKruise's CustomResourceDefinition has none.
@@ -112,28 +110,11 @@ pub struct State {
     /// Whether people were told what that means for a deadline.
     is_drop_told: bool,
     /// The status that was written last.
-    reported: Option<Reported>,
+    reported: Option<WrittenStatus>,
     /// The last progress, if a deadline is asked for.
     clock: Option<Clock>,
     /// What people were told.
     journal: Journal,
-}
-
-/// A status that was written.
-struct Reported {
-    at: Timestamp,
-    generation: Option<i64>,
-    reason: &'static str,
-}
-
-impl Reported {
-    /// Returns how long to wait with the next status, if it differs in nothing but numbers.
-    fn delay(&self, next: &Self) -> Option<Duration> {
-        let passed = u64::try_from(next.at.0.saturating_sub(self.at.0)).ok()?;
-        let is_alike = (self.generation, self.reason) == (next.generation, next.reason);
-        let left = BETWEEN_NUMBERS.checked_sub(Duration::from_secs(passed)).filter(|left| !left.is_zero());
-        left.filter(|_| is_alike)
-    }
 }
 
 /// A SidecarSet of the cluster in one round.
@@ -297,14 +278,12 @@ impl SidecarSetRollout {
     fn sources(&self) -> Arc<Sources> {
         let mut sources = self.sources.lock();
         let place = Place::of(&self.context.settings());
-        match sources.as_ref().filter(|sources| sources.place == place) {
-            Some(known) => Arc::clone(known),
-            None => {
-                // The watches before end first.
-                *sources = None;
-                Arc::clone(sources.insert(Arc::new(Sources::watch(&self.context, place, &self.wakes))))
-            }
+        if let Some(known) = sources.as_ref().filter(|sources| sources.place == place) {
+            return Arc::clone(known);
         }
+        // The watches before end first.
+        *sources = None;
+        Arc::clone(sources.insert(Arc::new(Sources::watch(&self.context, place, &self.wakes))))
     }
 
     /// Runs one round for a SidecarSet.
@@ -388,6 +367,7 @@ impl SidecarSetRollout {
         state.uncertain.retain(|uid, version| {
             pods.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
         });
+        let held: Vec<Held> = state.evictions.pods.held().cloned().collect();
         let decision = decide(&Observed {
             resource: rollout.resource,
             object: rollout.object,
@@ -397,7 +377,7 @@ impl SidecarSetRollout {
             uncertain: &state.uncertain,
             reshaped: rollout.reshaped.len(),
             bundle,
-            held: &state.evictions.held(),
+            held: &held,
             revision: &registered.revision,
             revisions,
             rollback,
@@ -420,12 +400,12 @@ impl SidecarSetRollout {
         &self,
         rollout: &Rollout<'_>,
         registered: &Registered,
-        decided: decide::Report,
+        decided: RoundReport,
         judged: &[Judged],
         sources: &Sources,
         state: &mut State,
     ) -> Result<Done, Failure> {
-        let decide::Report { counts, progress, failure, stopped, round } = decided;
+        let RoundReport { counts, progress, failure, stopped, round } = decided;
         let (object, name) = (rollout.object, registered.revision.name());
         let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         if let Some(failure) = &failure {
@@ -556,18 +536,15 @@ impl SidecarSetRollout {
         let has_deadline = progressing.is_some();
         let conditions = progress.conditions().into_iter().chain(progressing);
         let conditions = if state.drops_conditions { Vec::new() } else { conditions.collect() };
-        let report = Report { counts, conditions };
-        let Some(step) = status::step(object, &report, now) else { return Ok(Some(Done::Settled)) };
-        let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64);
-        let next = Reported { at: now, generation, reason: progress.reason };
-        if let Some(left) = state.reported.as_ref().and_then(|last| last.delay(&next)) {
-            return Ok(Some(Done::LookAgain(left)));
-        }
+        let report = StatusReport { counts, conditions };
+        let (step, next) = match status::decide(object, &report, progress.reason, state.reported.as_ref(), now) {
+            StatusDecision::UpToDate => return Ok(Some(Done::Settled)),
+            StatusDecision::Later(left) => return Ok(Some(Done::LookAgain(left))),
+            StatusDecision::Write(step, next) => (step, next),
+        };
         match self.effects.carry_out(&step, &progress.message).await {
             Ok(stored) => {
-                let stored = stored.unwrap_or_default();
-                let is_kept = condition::find(&stored, READY).is_some();
-                state.drops_conditions |= !report.conditions.is_empty() && !is_kept;
+                state.drops_conditions |= status::drops_conditions(&report, &stored.unwrap_or_default());
                 if state.drops_conditions && has_deadline {
                     self.say_that_conditions_are_dropped(object, state);
                 }

@@ -9,6 +9,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::evicted::{self, Evicted};
+use pillion_rollout::evictions::Evictions;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::Pod;
@@ -16,6 +17,7 @@ use pillion_rollout::recreation::Recreation;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::evict::EvictionMemory;
 use super::pods::InjectedPod;
 use super::sources::{Sources, StoredRevision};
 use super::{LISTING, Rollout, SidecarSetRollout, State};
@@ -32,10 +34,10 @@ const REPLACED: Duration = Duration::from_secs(5);
 pub(super) struct Active(BTreeMap<String, BTreeSet<String>>);
 
 impl Active {
-    /// Counts Pods. Those in `going` are evicted already.
-    fn of<'a>(pods: impl Iterator<Item = &'a Pod>, going: &BTreeSet<String>) -> Self {
+    /// Counts Pods, except for those that are evicted already.
+    fn count_pods<'a>(pods: impl Iterator<Item = &'a Pod>, evictions: &Evictions) -> Self {
         let mut all = BTreeMap::<String, BTreeSet<String>>::new();
-        for pod in pods.filter(|pod| pod.is_active() && !going.contains(&pod.metadata.uid)) {
+        for pod in pods.filter(|pod| pod.is_active() && !evictions.is_going(pod)) {
             if let Some(owner) = pod.owner_uid() {
                 all.entry(owner.to_owned()).or_default().insert(pod.metadata.uid.clone());
             }
@@ -71,7 +73,7 @@ impl SidecarSetRollout {
         let is_at_rest = !strategy.errors.is_empty() || !strategy.is_rolling || strategy.is_paused;
         if !rollout.target.upgrades.recreate {
             self.without_lacking(rollout.resource.name());
-            state.evictions = super::Evictions::default();
+            state.evictions = EvictionMemory::default();
             return Ok(Some(Done::Settled));
         }
         if is_at_rest {
@@ -89,15 +91,15 @@ impl SidecarSetRollout {
         lacking.extend::<Vec<_>>(recreated);
         let known = self.pods.group(rollout.target.name());
         let all = || known.iter().chain(&lacking).map(|pod| &pod.0);
-        state.evictions.observe(all(), now);
-        state.evictions.answers.keep(&rollout.target, rollout.object, now);
-        for text in state.evictions.told() {
+        state.evictions.pods.observe(all(), now);
+        state.evictions.dry_runs.keep(&rollout.target, rollout.object, now);
+        for text in state.evictions.known_problems() {
             // It still holds, so it is told once.
             state.journal.is_news(&text);
         }
-        rollout.pods.retain(|pod| !state.evictions.going.contains(&pod.0.metadata.uid));
+        rollout.pods.retain(|pod| !state.evictions.pods.is_going(&pod.0));
         rollout.members = rollout.pods.len();
-        let active = Active::of(all(), &state.evictions.going);
+        let active = Active::count_pods(all(), &state.evictions.pods);
 
         let stored = sources.revisions.group(rollout.resource.name());
         let revisions = ascending(rollout, &stored);
@@ -111,26 +113,26 @@ impl SidecarSetRollout {
         }
         rollout.evicted = Evicted::of(revisions.iter().copied());
         self.lower(rollout, &active, state, now).await;
-        let has_held = state.evictions.workloads_of_held(all());
+        let has_held = state.evictions.pods.workloads_of_held(all());
         let missing = rollout.evicted.missing(|uid| active.count(uid)).map(|(.., missing)| missing).sum();
         rollout.evicted.prune(|uid| if has_held.contains(uid) { 0 } else { active.count(uid) });
         let settings = self.context.settings();
         rollout.target.recreation = Recreation {
             protected: settings.service_accounts.protected_namespaces.iter().cloned().collect(),
-            held: state.evictions.held_until_later(now),
+            held: state.evictions.pods.held_until_later(now),
             missing,
             ..Recreation::default()
         }
         .in_force(since, now);
         let is_complete = self.add_lacking(rollout, lacking, state).await?;
-        rollout.target.recreation.not_injected = state.evictions.answers.negative();
+        rollout.target.recreation.not_injected = state.evictions.dry_runs.not_injected();
         state.evictions.active = Some(active);
 
         let settles = rollout.target.recreation.settles_in(now).map(Duration::from_secs);
         let next = [
             (!is_complete).then_some(NEXT_QUESTIONS),
             (missing > 0).then_some(REPLACED),
-            state.evictions.next_try(now),
+            state.evictions.pods.next_try(now),
             settles,
         ];
         let next = next.into_iter().flatten().min();
@@ -182,11 +184,11 @@ impl SidecarSetRollout {
         for pod in lacking {
             let is_evictable =
                 matches!(rollout.target.recreation.check(&pod.0), Ok(()) | Err(Obstacle::NewPodLacksVersion));
-            let is_going = state.evictions.going.contains(&pod.0.metadata.uid);
+            let is_going = state.evictions.pods.is_going(&pod.0);
             if is_going || !is_evictable || !is_selected(&pod.0) {
                 continue;
             }
-            if state.evictions.answers.about(&pod.0).is_none() {
+            if state.evictions.dry_runs.gets_version(&pod.0).is_none() {
                 if questions >= QUESTIONS {
                     is_complete = false;
                     continue;

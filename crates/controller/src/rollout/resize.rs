@@ -7,6 +7,7 @@ use pillion_plan::Step;
 use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::resize;
+use pillion_rollout::unwritten::{NO_RESIZE, Unresized, Unwritten};
 use pillion_rollout::upgrade::images_precede_resize;
 use serde_json::Value;
 
@@ -62,29 +63,20 @@ impl SidecarSetRollout {
             tracing::info!(controller = Self::NAME, sidecar_set = set, namespace, pod = name, "resized");
             return Ok(Written::Done);
         };
-        let refusal = match &error.problem {
-            WriteProblem::Invalid(problem) => Some(problem.clone()),
-            // A right that is missing is no refusal of this resize.
-            WriteProblem::Forbidden(problem) if !problem.contains("cannot patch resource") => Some(problem.clone()),
-            WriteProblem::NotFound if self.whole(&seen.metadata).await?.is_some() => {
-                Some("it has no subresource \"resize\" of Pods; Kubernetes 1.33 and newer have it".to_owned())
-            }
-            _ => None,
-        };
-        match refusal {
-            Some(problem) => {
-                self.metrics.wrote(set, Outcome::Refused);
-                self.refuse(rollout, object, &problem).await
-            }
-            None if error.problem.is_overtaken() => {
+        let refusal = match Unresized::from(&error.problem) {
+            Unresized::Refused(text) => text,
+            Unresized::NotFound if self.whole(&seen.metadata).await?.is_some() => NO_RESIZE.to_owned(),
+            Unresized::NotFound | Unresized::Other(Unwritten::Overtaken) => {
                 self.metrics.wrote(set, Outcome::Overtaken);
-                Ok(Written::Overtaken)
+                return Ok(Written::Overtaken);
             }
-            None => {
+            Unresized::Other(Unwritten::Failed { .. }) => {
                 self.metrics.wrote(set, Outcome::Failed);
-                Err(error.into())
+                return Err(error.into());
             }
-        }
+        };
+        self.metrics.wrote(set, Outcome::Refused);
+        self.refuse(rollout, object, &refusal).await
     }
 
     /// Records in a Pod why it is not resized. The next round reports it.

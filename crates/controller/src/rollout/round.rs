@@ -7,6 +7,7 @@ use pillion_rollout::edit::Edit;
 use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::round::Chosen;
+use pillion_rollout::unwritten::Unwritten;
 use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade;
 use serde_json::{Value, json};
@@ -15,7 +16,6 @@ use super::metrics::Outcome;
 use super::pods::{self, InjectedPod};
 use super::{Rollout, SidecarSetRollout, State};
 use crate::controller::{Controller as _, Done, Failure};
-use crate::problem::WriteProblem;
 use crate::read;
 
 /// The number of tries to write a condition of a Pod that others change at the same time.
@@ -151,20 +151,20 @@ impl SidecarSetRollout {
     async fn write(&self, pod: &Pod, edit: &Edit, cause: Cause<'_>, state: &mut State) -> Result<Written, Failure> {
         let Metadata { uid, resource_version, namespace, name, .. } = &pod.metadata;
         let Cause { sidecar_set, outcome, why } = cause;
-        match self.effects.carry_out(&edit.step(pod), why).await {
-            Ok(_) => {
-                state.uncertain.remove(uid);
-                self.metrics.wrote(sidecar_set, outcome);
-                tracing::info!(controller = Self::NAME, sidecar_set, namespace, pod = name, why, "changed");
-                Ok(Written::Done)
-            }
-            Err(error) if error.problem.is_overtaken() => {
+        let Err(error) = self.effects.carry_out(&edit.step(pod), why).await else {
+            state.uncertain.remove(uid);
+            self.metrics.wrote(sidecar_set, outcome);
+            tracing::info!(controller = Self::NAME, sidecar_set, namespace, pod = name, why, "changed");
+            return Ok(Written::Done);
+        };
+        match Unwritten::from(&error.problem) {
+            Unwritten::Overtaken => {
                 self.metrics.wrote(sidecar_set, Outcome::Overtaken);
                 Ok(Written::Overtaken)
             }
-            Err(error) => {
+            Unwritten::Failed { is_uncertain } => {
                 self.metrics.wrote(sidecar_set, Outcome::Failed);
-                if matches!(error.problem, WriteProblem::Failed(_) | WriteProblem::Later { .. }) {
+                if is_uncertain {
                     state.uncertain.insert(uid.clone(), resource_version.clone());
                 }
                 Err(error.into())

@@ -13,6 +13,7 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::config_map;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
+use pillion_rollout::status::READY;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::json;
@@ -224,19 +225,6 @@ async fn numbers_alone_are_written_every_two_seconds() {
     }
     assert_eq!(running.after(1).await, Ok(Done::Settled));
     assert_eq!(told(&running.simulation.take_writes()), ["SidecarSet logs status"]);
-
-    let reported = |at, generation, reason| Reported { at: Timestamp(at), generation: Some(generation), reason };
-    let last = reported(100, 1, "RollingOut");
-    let cases = [
-        (reported(100, 1, "RollingOut"), Some(2), "numbers"),
-        (reported(102, 1, "RollingOut"), None, "numbers, later"),
-        (reported(100, 2, "RollingOut"), None, "another version of the SidecarSet"),
-        (reported(100, 1, "Complete"), None, "another reason"),
-        (reported(90, 1, "RollingOut"), None, "the clock was set back"),
-    ];
-    for (next, expected, why) in cases {
-        assert_eq!(last.delay(&next), expected.map(Duration::from_secs), "{why}");
-    }
 }
 
 #[tokio::test]

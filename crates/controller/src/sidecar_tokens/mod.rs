@@ -114,7 +114,7 @@ impl Controller for SidecarTokens {
         let lifetime = options.lifetime.max(LIFETIME_MIN);
         let requests =
             Requests { effects: effects.clone(), clock: context.clock.clone(), metrics: metrics.clone(), lifetime };
-        Self { effects, requests, lifetime, secrets, metrics, wakes, context }
+        Self { context, effects, requests, lifetime, secrets, metrics, wakes }
     }
 
     fn keys(&self) -> Vec<String> {

@@ -15,7 +15,7 @@ use super::sidecar_set::SidecarSetObject;
 use super::subject::{PodObject, Subject, WorkloadObject};
 use super::table::Table;
 use super::watch::{Watch, keep};
-use crate::problem::WriteProblem;
+use crate::problem::classify;
 
 /// A kind whose objects create Pods.
 pub(super) struct Workload {
@@ -61,7 +61,7 @@ async fn is_served(client: &Client, api_version: &str, kind: &str) -> Result<boo
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => {
             tracing::warn!(kind, api_version, %error, "discovery");
-            Err(format!("whether the API server serves {api_version} is not known: {}", WriteProblem::of(&error)))
+            Err(format!("whether the API server serves {api_version} is not known: {}", classify(&error)))
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::change::Projection;
 use super::table::{Place, Table, Version};
-use crate::problem::WriteProblem;
+use crate::problem::{WriteProblem, classify};
 
 /// The maximum number of watches marked [`Watch::one_of_many`] that list at the same time. With hundreds of requests at
 /// a time, the API server rejects some, including other requests of this process.
@@ -274,7 +274,7 @@ pub(super) fn problem(error: &watcher::Error, rule: &str) -> String {
         | watcher::Error::WatchFailed(cause) => cause,
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return error.to_string(),
     };
-    match WriteProblem::of(cause) {
+    match classify(cause) {
         WriteProblem::Forbidden(message) => format!("{message}; it needs the rule {rule}"),
         WriteProblem::NotFound => "the API server does not serve it".to_owned(),
         problem => problem.to_string(),

@@ -16,7 +16,7 @@ use crate::counts::Counts;
 use crate::deadline::{Activity, Clock, PROGRESSING, Pace};
 use crate::pod::Pod;
 use crate::round::round;
-use crate::status::{Latest, Progress, Report, step};
+use crate::status::{Latest, Progress, StatusReport, step};
 use crate::target::{Surroundings, Target};
 
 const DEADLINE: Span = Span(60_000_000_000);
@@ -198,7 +198,7 @@ fn written(status: Option<Value>, clock: Option<&Clock>, failed: Option<Cause>) 
     let message = clock.map(|clock| clock.message(DEADLINE)).unwrap_or_default();
     let condition = clock.map(|clock| clock.condition(failed, &message));
     let conditions = progress.conditions().into_iter().chain(condition).collect();
-    let report = Report { counts: Some((counts(5, 2, 1), Latest { name: "logs-1", collisions: 0 })), conditions };
+    let report = StatusReport { counts: Some((counts(5, 2, 1), Latest { name: "logs-1", collisions: 0 })), conditions };
     match step(&object, &report, at(100)) {
         Some(step) => after(&object, &step),
         None => object,

@@ -10,9 +10,9 @@ use pillion_sidecarset::upgrades::Upgrades;
 use rstest::rstest;
 use serde_json::json;
 
-use super::{NOW, cold, pod, read, sidecar_set, stored};
+use super::{NOW, cold, pod, read, revision, sidecar_set};
 use crate::deadline::{Clock, Pace};
-use crate::decide::{Decision, Next, Report, decide};
+use crate::decide::{Decision, Next, RoundReport, decide};
 use crate::history::Revision;
 use crate::observed::{BundleState, Observed};
 use crate::round::Round;
@@ -35,7 +35,8 @@ fn record(set: &SidecarSet) -> Failed {
 /// Decides on a rollout to one Pod that has an earlier version. The last progress was `waited` seconds ago.
 fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed>) -> (Decision, [String; 2]) {
     let earlier = sidecar_set(&json!({"image": "agent:v1"}), &json!({}));
-    let revisions = [stored(&earlier, 1, None), stored(set, 2, failed)];
+    let revisions =
+        [revision(&earlier, 1, &json!({})), revision(set, 2, &failed.map(super::failed).unwrap_or_default())];
     let revisions: Vec<&Revision> = revisions.iter().collect();
     let progress_deadline = Some(Duration(DEADLINE * 1_000_000_000));
     let upgrades = Upgrades { progress_deadline, rollback, ..Upgrades::default() };
@@ -68,7 +69,7 @@ fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed
     (decision, [revisions[0].name().to_owned(), revisions[1].name().to_owned()])
 }
 
-fn report(decision: Decision) -> Report {
+fn report(decision: Decision) -> RoundReport {
     match decision.next {
         Next::Report(report) => report,
         Next::ChangeRecord(change) => panic!("{change:?}"),

@@ -7,7 +7,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::recreations::{decided, outdated, replica_set, revision, target, updated};
+use super::recreations::{created, decided, outdated, replica_set, target, updated};
 use super::sidecar_set;
 use crate::evicted::{EVICTED, Evicted};
 use crate::pod::Pod;
@@ -174,7 +174,7 @@ impl Model {
         }
         let active = |uid: &str| counts.get(uid).copied().unwrap_or_default();
 
-        let mut record = Evicted::of([&revision(2, 200, "new", &self.record)]);
+        let mut record = Evicted::of([&created(2, 200, "new", &self.record)]);
         let short: Vec<String> = record.missing(active).map(|(uid, ..)| uid.to_owned()).collect();
         for uid in short {
             let workload: usize = uid.trim_start_matches("rs").parse().unwrap();
@@ -191,7 +191,7 @@ impl Model {
         for pod in &evicted {
             assert!(record.add(pod, active(pod.owner_uid().unwrap())));
         }
-        for step in record.steps("logs-new", [&revision(2, 200, "new", &self.record)]) {
+        for step in record.steps("logs-new", [&created(2, 200, "new", &self.record)]) {
             let Step::Patch { patch, .. } = step else { panic!("{step:?}") };
             json_patch::merge(&mut self.record, &patch["metadata"]["annotations"]);
         }

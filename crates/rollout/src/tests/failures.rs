@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{pod, read, sidecar_set, stored};
+use super::{failed, pod, read, revision, sidecar_set};
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::failed_progress;
@@ -113,19 +113,19 @@ fn roll61_only_pods_with_the_version_and_containers_that_it_changed_count() {
     let of_the_application = waiting(&set, 1, "CrashLoopBackOff");
     assert_eq!(fails(&set, &[of_the_application], &[]), None);
     let own = [waiting(&set, 0, "ErrImagePull")];
-    let (before, now) = (stored(&old, 1, None), stored(&set, 2, None));
+    let (before, now) = (revision(&old, 1, &json!({})), revision(&set, 2, &json!({})));
     assert!(fails(&set, &own, &[&before, &now]).is_some_and(|text| text.contains("cannot be pulled")));
     // The version before had the same container and another volume.
     let mut volumes = set.clone();
     volumes.as_value_mut()["spec"]["volumes"] = json!([{"name": "a"}]);
-    assert_eq!(fails(&set, &own, &[&stored(&volumes, 1, None), &now]), None);
+    assert_eq!(fails(&set, &own, &[&revision(&volumes, 1, &json!({})), &now]), None);
 }
 
 #[test]
 fn roll61_rev5_a_version_that_returns_is_tried_again() {
     let (one, two) = (version("agent:v1", &json!({})), version("agent:v2", &json!({})));
-    let failed = stored(&one, 1, Some(&record(None)));
-    let newest = stored(&two, 2, None);
+    let failed = revision(&one, 1, &failed(&record(None)));
+    let newest = revision(&two, 2, &json!({}));
     let Latest::Again(Step::Patch { patch, .. }) = History::new(&one, "u", [&failed, &newest]).latest() else {
         panic!("an older revision has the data");
     };
@@ -134,13 +134,13 @@ fn roll61_rev5_a_version_that_returns_is_tried_again() {
 
 #[test]
 fn roll61_a_record_is_written_and_removed() {
-    let revision = stored(&version("agent:v1", &json!({})), 1, None);
-    assert_eq!(revision.forgive(), None);
-    let Step::Patch { object, patch, uid, .. } = revision.fail(&record(Some("logs-0"))) else { panic!("a patch") };
+    let stored = revision(&version("agent:v1", &json!({})), 1, &json!({}));
+    assert_eq!(stored.forgive(), None);
+    let Step::Patch { object, patch, uid, .. } = stored.fail(&record(Some("logs-0"))) else { panic!("a patch") };
     assert_eq!((object.kind, uid.as_str()), ("ControllerRevision", "r1"));
     let text = patch["metadata"]["annotations"][FAILED].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Failed>(text).unwrap(), record(Some("logs-0")));
-    let marked = stored(&version("agent:v1", &json!({})), 1, Some(&record(None)));
+    let marked = revision(&version("agent:v1", &json!({})), 1, &failed(&record(None)));
     assert!(
         matches!(marked.forgive(), Some(Step::Patch { patch, .. }) if patch["metadata"]["annotations"][FAILED].is_null())
     );
@@ -148,7 +148,7 @@ fn roll61_a_record_is_written_and_removed() {
 
 #[test]
 fn roll62_the_whole_revision_has_its_data() {
-    let revision = stored(&version("agent:v1", &json!({})), 1, None);
+    let revision = revision(&version("agent:v1", &json!({})), 1, &json!({}));
     let whole = revision.whole();
     assert_eq!(Revision::from_controller_revision(&whole), revision);
     assert!(whole.spec().is_ok());
@@ -250,7 +250,7 @@ fn roll62_conditions_tell_the_way_back_and_are_never_ready(
     #[case] expected: [bool; 3],
 ) {
     let (restored, failed) = (version("agent:v1", &strategy), version("agent:v2", &strategy));
-    let (one, two) = (stored(&restored, 1, None), stored(&failed, 2, None));
+    let (one, two) = (revision(&restored, 1, &json!({})), revision(&failed, 2, &json!({})));
     let way = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
     let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
     let normal = Progress::after_round(&back(&restored, &failed, &failed), &round, counts);
@@ -273,8 +273,10 @@ fn roll61_roll62_a_failure_says_what_failed_and_what_helps(
     #[case] is_wanted: bool,
     #[case] expected: &str,
 ) {
-    let (one, two) =
-        (stored(&version("agent:v1", &json!({})), 1, None), stored(&version("agent:v2", &json!({})), 2, None));
+    let (one, two) = (
+        revision(&version("agent:v1", &json!({})), 1, &json!({})),
+        revision(&version("agent:v2", &json!({})), 2, &json!({})),
+    );
     let way = is_back.then(|| Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head });
     let counts = Counts { matched: 3, updated: 1, ready: 1, updated_ready: 1, ..Counts::default() };
     let progress = failed_progress::failed(two.name(), &record(None), way.as_ref(), is_wanted, counts);

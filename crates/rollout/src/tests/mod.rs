@@ -3,6 +3,7 @@
 mod absences;
 mod deadline;
 mod decisions;
+mod dry_runs;
 mod evictions;
 mod failures;
 mod kubelet;
@@ -133,12 +134,18 @@ pub(super) fn after(object: &Value, step: &Step) -> Value {
     after
 }
 
-/// Returns the revision of a SidecarSet, with the record of a failure if there is one.
-fn stored(set: &SidecarSet, number: i64, failed: Option<&Failed>) -> Revision {
+/// Returns the revision that stores a version, with these metadata beside its own.
+pub(super) fn revision(set: &SidecarSet, number: i64, metadata: &Value) -> Revision {
     let mut object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
+    let mut annotations = object["metadata"]["annotations"].take();
+    merge(&mut annotations, &metadata["annotations"]);
     object["metadata"]["uid"] = json!(format!("r{number}"));
-    if let Some(failed) = failed {
-        object["metadata"]["annotations"][FAILED] = failed.text().into();
-    }
+    merge(&mut object["metadata"], metadata);
+    object["metadata"]["annotations"] = annotations;
     Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
+}
+
+/// Returns the annotation with the record of a failure.
+fn failed(record: &Failed) -> Value {
+    json!({"annotations": {FAILED: record.text()}})
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
-use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{NOW, pod, read, sidecar_set};
+use super::{NOW, pod, read, revision, sidecar_set};
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::evicted::{EVICTED, Evicted, wanted};
@@ -280,17 +279,13 @@ fn roll67_pods_without_the_sidecar_are_evicted_after_a_rollout_is_complete_other
     assert!(after.message.contains("1 Pods lack the sidecar"), "{}", after.message);
 }
 
-pub(super) fn revision(number: i64, created: i64, image: &str, annotations: &Value) -> Revision {
-    let data = json!({"spec": {"$patch": "replace", "containers": [{"name": "agent", "image": image}]}});
-    let object = json!({
-        "apiVersion": "apps/v1", "kind": "ControllerRevision",
-        "metadata": {
-            "name": format!("logs-{image}"), "namespace": "kruise-system", "uid": image, "resourceVersion": "1",
-            "creationTimestamp": Timestamp(created).to_string(), "annotations": annotations,
-        },
-        "data": data, "revision": number,
+/// Returns the revision of a version with this image, which was created at this time.
+pub(super) fn created(number: i64, created: i64, image: &str, annotations: &Value) -> Revision {
+    let metadata = json!({
+        "name": format!("logs-{image}"), "resourceVersion": "1", "creationTimestamp": Timestamp(created).to_string(),
+        "annotations": annotations,
     });
-    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
+    revision(&sidecar_set(&json!({"image": image}), &json!({})), number, &metadata)
 }
 
 #[rstest]
@@ -300,8 +295,8 @@ pub(super) fn revision(number: i64, created: i64, image: &str, annotations: &Val
 #[case::unreadable(3, json!({"pillion.dev/effective-since": "soon"}), None)]
 #[case::used_again_and_not_noted(3, json!({}), None)]
 fn roll68_since_when_a_version_is_in_force(#[case] number: i64, #[case] noted: Value, #[case] since: Option<i64>) {
-    let other = revision(if number == 2 { 1 } else { 2 }, if number == 2 { 100 } else { 250 }, "other", &json!({}));
-    let newest = revision(number, 200, "newest", &noted);
+    let other = created(if number == 2 { 1 } else { 2 }, if number == 2 { 100 } else { 250 }, "other", &json!({}));
+    let newest = created(number, 200, "newest", &noted);
     assert_eq!(newest.in_force_since([&other, &newest]), since.map(Timestamp));
 }
 
@@ -313,9 +308,9 @@ fn roll68_rev5_a_revision_that_is_used_again_notes_the_time(
     #[case] expected: Option<&str>,
 ) {
     let set = sidecar_set(&json!({}), &json!({}));
-    let mut older = revision(1, 100, "older", &json!({}));
+    let mut older = created(1, 100, "older", &json!({}));
     older.data = pillion_sidecarset::hash::revision_data(set.spec(&[]).unwrap());
-    let newer = revision(2, 200, "newer", &json!({}));
+    let newer = created(2, 200, "newer", &json!({}));
     let history = History::new(&set, "u", [&older, &newer]);
     let history = match noting {
         Some(now) => history.noting(now),
@@ -335,7 +330,7 @@ fn roll66_the_record_survives_a_restart_and_goes_when_pods_are_replaced() {
     let pod = outdated(&set, "a", &[]);
     let mut record = Evicted::default();
     assert!(record.add(&pod, 3));
-    let revisions = [revision(1, 100, "old", &json!({EVICTED: "x"})), revision(2, 200, "new", &json!({}))];
+    let revisions = [created(1, 100, "old", &json!({EVICTED: "x"})), created(2, 200, "new", &json!({}))];
     let steps = record.steps("logs-new", &revisions);
     let [Step::Patch { patch, .. }, Step::Patch { object, patch: removed, .. }] = steps.as_slice() else {
         panic!("{steps:?}")
@@ -343,7 +338,7 @@ fn roll66_the_record_survives_a_restart_and_goes_when_pods_are_replaced() {
     let stored = patch["metadata"]["annotations"][EVICTED].as_str().unwrap();
     assert_eq!((object.name.as_str(), removed), ("logs-old", &json!({"metadata": {"annotations": {EVICTED: null}}})));
 
-    let revisions = [revision(2, 200, "new", &json!({EVICTED: stored}))];
+    let revisions = [created(2, 200, "new", &json!({EVICTED: stored}))];
     let mut again = Evicted::of(&revisions);
     assert_eq!(again, record);
     assert!(again.steps("logs-new", &revisions).is_empty());

@@ -1,6 +1,9 @@
 //! The status of a SidecarSet.
 
+use std::time::Duration;
+
 use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::{Step, Subresource};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -10,7 +13,7 @@ use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::method::UpgradeMethod;
 use crate::round::{Chosen, Rest, Round};
-use crate::status::{Latest, Progress, Report, step};
+use crate::status::{Latest, Progress, StatusDecision, StatusReport, decide, drops_conditions, step};
 use crate::target::Target;
 
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
@@ -67,8 +70,8 @@ fn roll15_conditions_tell_how_far_it_is(
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
 }
 
-fn report(progress: &Progress) -> Report<'_> {
-    Report { counts: Some((counts(3, 1, 1), LATEST)), conditions: progress.conditions().to_vec() }
+fn report(progress: &Progress) -> StatusReport<'_> {
+    StatusReport { counts: Some((counts(3, 1, 1), LATEST)), conditions: progress.conditions().to_vec() }
 }
 
 #[rstest]
@@ -102,7 +105,7 @@ fn api9_roll15_a_status_is_written_once(#[case] status: Value) {
 #[test]
 fn where_conditions_are_dropped_the_counters_are_written_alone() {
     let object = cold().into_value();
-    let report = Report { counts: Some((counts(3, 1, 1), LATEST)), conditions: Vec::new() };
+    let report = StatusReport { counts: Some((counts(3, 1, 1), LATEST)), conditions: Vec::new() };
     let now = after(&object, &step(&object, &report, NOW).expect("a step"));
     assert_eq!(now["status"].get("conditions"), None);
     assert_eq!(step(&now, &report, NOW), None);
@@ -115,10 +118,47 @@ fn where_conditions_are_dropped_the_counters_are_written_alone() {
 fn roll15_the_first_status_has_the_counters_that_are_required(#[case] counts: Option<(Counts, Latest<'_>)>) {
     let object = json!({"metadata": {"name": "logs", "uid": "1", "resourceVersion": "5", "generation": 1}});
     let progress = Progress::stalled("InvalidSelector", "a message".to_owned());
-    let report = Report { counts, conditions: progress.conditions().to_vec() };
+    let report = StatusReport { counts, conditions: progress.conditions().to_vec() };
     let now = after(&object, &step(&object, &report, NOW).expect("a step"));
     for key in ["matchedPods", "updatedPods", "readyPods"] {
         assert_eq!(now["status"][key], 0, "{key}: {now}");
     }
     assert_eq!(step(&now, &report, NOW), None);
+}
+
+#[rstest]
+#[case::numbers(0, 2, "RollingOut", Some(2))]
+#[case::numbers_a_second_later(1, 2, "RollingOut", Some(1))]
+#[case::numbers_later(2, 2, "RollingOut", None)]
+#[case::another_version_of_the_sidecar_set(0, 3, "RollingOut", None)]
+#[case::another_reason(0, 2, "Complete", None)]
+#[case::the_clock_was_set_back(-10, 2, "RollingOut", None)]
+fn numbers_alone_are_written_every_two_seconds(
+    #[case] seconds: i64,
+    #[case] generation: i64,
+    #[case] reason: &'static str,
+    #[case] later: Option<u64>,
+) {
+    let progress = Progress::reconciling("RollingOut", String::new());
+    let mut object = cold().into_value();
+    let first = decide(&object, &report(&progress), "RollingOut", None, NOW);
+    let StatusDecision::Write(_, last) = first else { panic!("it is written: {first:?}") };
+    object["metadata"]["generation"] = json!(generation);
+    let now = Timestamp(NOW.0 + seconds);
+    let next = decide(&object, &report(&progress), reason, Some(&last), now);
+    match later {
+        Some(left) => assert_eq!(next, StatusDecision::Later(Duration::from_secs(left))),
+        None => assert!(matches!(next, StatusDecision::Write(..)), "{next:?}"),
+    }
+}
+
+#[rstest]
+#[case::kept(json!({"status": {"conditions": [{"type": "Ready"}]}}), true, false)]
+#[case::dropped(json!({"status": {"matchedPods": 3}}), true, true)]
+#[case::none_was_written(json!({"status": {"matchedPods": 3}}), false, false)]
+fn an_api_server_may_drop_conditions(#[case] stored: Value, #[case] has_conditions: bool, #[case] expected: bool) {
+    let progress = Progress::reconciling("RollingOut", String::new());
+    let conditions = if has_conditions { progress.conditions().to_vec() } else { Vec::new() };
+    let report = StatusReport { counts: None, conditions };
+    assert_eq!(drops_conditions(&report, &stored), expected);
 }

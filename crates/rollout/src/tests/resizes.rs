@@ -2,18 +2,17 @@
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::{Step, Subresource};
-use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{HASH, NOW, WITHOUT_IMAGE, after, merge, paired, pod, read, sidecar_set, status};
+use super::{HASH, NOW, WITHOUT_IMAGE, after, merge, paired, pod, read, revision, sidecar_set, status};
 use crate::budget::partition;
 use crate::consistency::Judged;
 use crate::counts::Counts;
-use crate::history::{History, Revision};
+use crate::history::Revision;
 use crate::method::{Obstacle, UpgradeMethod};
 use crate::pod::Pod;
 use crate::pod::resize::STATE;
@@ -35,13 +34,9 @@ fn cpu(limit: &str) -> Value {
     json!({"limits": {"cpu": limit}, "requests": {"cpu": "100m"}})
 }
 
-fn stored(set: &SidecarSet, number: i64) -> Revision {
-    let object = History::new(set, "u", []).new_revision(number, 0, "u", "kruise-system");
-    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
-}
-
 fn target<'a>(set: &'a SidecarSet, known: &[&SidecarSet], upgrades: Upgrades) -> Target<'a> {
-    let revisions: Vec<Revision> = known.iter().zip(1..).map(|(set, number)| stored(set, number)).collect();
+    let revisions: Vec<Revision> =
+        known.iter().zip(1..).map(|(set, number)| revision(set, number, &json!({}))).collect();
     // The target borrows the revisions for as long as the test runs.
     Target::new(set, set).with_upgrades((upgrades, vec![]), revisions.leak().iter())
 }

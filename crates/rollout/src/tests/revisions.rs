@@ -9,18 +9,10 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{cold, sidecar_set};
+use super::{cold, revision, sidecar_set};
 use crate::history::{History, Latest, Revision};
 
 const VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
-
-/// Returns the revision that stores a version.
-fn stored(set: &SidecarSet, number: i64) -> Revision {
-    let history = History::new(set, "u", []);
-    let mut object = history.new_revision(number, 0, "u", "kruise-system");
-    object["metadata"]["uid"] = json!(format!("r{number}"));
-    Revision::from_controller_revision(&ControllerRevision::decode(object).unwrap())
-}
 
 fn version(image: &str) -> SidecarSet {
     sidecar_set(&json!({"image": image}), &json!({}))
@@ -51,7 +43,7 @@ fn rev4_a_revision_has_the_labels_and_annotations_of_the_sidecar_set() {
 fn rev5_a_state_is_stored_once() {
     let (old, new) = (version("agent:v1"), version("agent:v2"));
     assert_eq!(History::new(&new, "u", []).latest(), Latest::New(1));
-    let (first, second) = (stored(&old, 1), stored(&new, 2));
+    let (first, second) = (revision(&old, 1, &json!({})), revision(&new, 2, &json!({})));
     assert_eq!(History::new(&new, "u", [&first]).latest(), Latest::New(2));
     assert_eq!(History::new(&new, "u", [&first, &second]).latest(), Latest::Newest(&second));
     let Latest::Again(Step::Patch { object, patch, .. }) = History::new(&old, "u", [&second, &first]).latest() else {
@@ -67,13 +59,16 @@ fn rev5_another_name_follows_a_collision() {
     let name =
         |collisions| json::text(&history.new_revision(1, collisions, "u", "s"), &["metadata", "name"]).to_owned();
     assert_ne!(name(0), name(1));
-    assert!(history.has_data(&stored(&set, 1)) && !history.has_data(&stored(&version("agent:v1"), 1)));
+    assert!(
+        history.has_data(&revision(&set, 1, &json!({})))
+            && !history.has_data(&revision(&version("agent:v1"), 1, &json!({})))
+    );
 }
 
 #[test]
 fn rev1_revisions_of_an_earlier_sidecar_set_of_this_name_are_left_out() {
     let set = cold();
-    let revision = stored(&set, 1);
+    let revision = revision(&set, 1, &json!({}));
     assert_eq!(History::new(&set, "another", [&revision]).latest(), Latest::New(1));
     let mut object = revision.head.as_value().clone();
     object["metadata"]["ownerReferences"] = json!([]);
@@ -93,7 +88,7 @@ fn rev6_diff12_the_custom_version_is_the_label(
     #[case] expected: Option<&str>,
 ) {
     let mut set = cold();
-    let mut head = stored(&set, 1).head.as_value().clone();
+    let mut head = revision(&set, 1, &json!({})).head.as_value().clone();
     if let Some(label) = label {
         head["metadata"]["labels"][VERSION] = json!(label);
     }
@@ -134,7 +129,8 @@ fn rev7_old_revisions_go_unless_they_are_used(
 ) {
     let images = ["agent:v0", "agent:v1", "agent:v2", "agent:v3"];
     let versions = images.map(version);
-    let mut revisions: Vec<Revision> = (1..).zip(&versions).map(|(number, set)| stored(set, number)).collect();
+    let mut revisions: Vec<Revision> =
+        (1..).zip(&versions).map(|(number, set)| revision(set, number, &json!({}))).collect();
     for labelled in [0, 1] {
         let mut head = revisions[labelled].head.as_value().clone();
         head["metadata"]["labels"][VERSION] = json!("v1");
@@ -154,7 +150,7 @@ fn rev7_old_revisions_go_unless_they_are_used(
 #[test]
 fn rev7_a_revision_that_was_just_created_counts() {
     let (old, new) = (version("agent:v1"), version("agent:v2"));
-    let revision = stored(&old, 1);
+    let revision = revision(&old, 1, &json!({}));
     let mut resource = new.clone();
     resource.as_value_mut()["spec"]["revisionHistoryLimit"] = json!(1);
     let history = History::new(&new, "u", [&revision]);

@@ -60,7 +60,7 @@ impl Running {
 
     /// Returns the revisions with their records, ascending.
     fn revisions(&self) -> Vec<(String, Option<Failed>)> {
-        let sources = self.controller.sources().expect("sources");
+        let sources = self.controller.sources();
         let stored = sources.revisions.group("logs");
         let ascending = history::ascending("u", stored.iter().map(|revision| &revision.0));
         ascending.iter().map(|revision| (revision.name().to_owned(), Failed::of(&revision.head))).collect()
@@ -386,7 +386,7 @@ async fn roll62_if_the_revision_before_fails_as_well_no_pod_is_touched() {
     let (mut running, old, new) = rolled_back(&json!({}), 3).await;
     running.settle().await;
     // The Pod that went back does not start.
-    let sources = running.controller.sources().expect("sources");
+    let sources = running.controller.sources();
     assert_eq!(sources.revisions.len(), 2);
     let pods = running.controller.pods.group("logs");
     for (version, pod) in (1_u64 << 61..).zip(&pods) {

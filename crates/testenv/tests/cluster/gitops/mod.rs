@@ -7,7 +7,7 @@ use pillion_plan::Step;
 use pillion_plan::bundle::CONDITION as IN_BUNDLE;
 use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED};
 use pillion_rollout::counts::Counts;
-use pillion_rollout::status::{self, Latest, Progress, Report};
+use pillion_rollout::status::{self, Latest, Progress, StatusReport};
 use serde_json::{Value, json};
 
 /// The generation of every SidecarSet.
@@ -48,7 +48,7 @@ fn latest() -> Latest<'static> {
 
 /// Writes counters and conditions as the controller `sidecarset-rollout` does.
 fn rolled(object: &mut Value, progress: &Progress, counts: Counts) {
-    let report = Report { counts: Some((counts, latest())), conditions: progress.conditions().to_vec() };
+    let report = StatusReport { counts: Some((counts, latest())), conditions: progress.conditions().to_vec() };
     let step = status::step(object, &report, Timestamp(0));
     written(object, step);
 }
@@ -62,7 +62,7 @@ fn conditioned(object: &mut Value, type_: &str, status: bool, reason: &str) {
 /// Returns a SidecarSet in a cluster whose definition drops conditions.
 pub fn by_counters(spec: &Value, counts: Counts) -> Value {
     let mut object = set(spec);
-    let report = Report { counts: Some((counts, latest())), conditions: Vec::new() };
+    let report = StatusReport { counts: Some((counts, latest())), conditions: Vec::new() };
     let step = status::step(&object, &report, Timestamp(0));
     written(&mut object, step);
     object
