@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::authority::MakeError;
-use crate::bundle::Target;
+use crate::bundle::CaBundleTarget;
 use crate::secret::NotOurs;
 
 /// Timeout of one request.
@@ -116,7 +116,7 @@ impl Object {
         }
     }
 
-    pub(crate) fn target(target: &Target) -> Self {
+    pub(crate) fn target(target: &CaBundleTarget) -> Self {
         let (group, plural) = target.resource();
         Self {
             path: format!("/apis/{group}/v1/{plural}"),

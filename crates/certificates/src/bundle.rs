@@ -13,7 +13,7 @@ use crate::x509::Id;
 
 /// An object with `caBundle`s.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum CaBundleTarget {
     /// A `MutatingWebhookConfiguration`, by name.
     Mutating(String),
     /// A `ValidatingWebhookConfiguration`, by name.
@@ -22,7 +22,7 @@ pub enum Target {
     Conversion(String),
 }
 
-impl Target {
+impl CaBundleTarget {
     /// Returns the name of the object.
     pub fn name(&self) -> &str {
         match self {
@@ -40,7 +40,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for CaBundleTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
             Self::Mutating(_) => "MutatingWebhookConfiguration",
@@ -62,7 +62,7 @@ pub struct Service {
 
 /// A `clientConfig` that calls this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CaBundlePlace {
     /// The JSON pointer to it.
     pointer: String,
     /// The content of its `caBundle`; `None` if it is absent or not base64.
@@ -70,15 +70,20 @@ pub(crate) struct Place {
 }
 
 /// Returns the places in an object that call the Service, or one of the names by URL. Other places are not ours.
-pub(crate) fn places(target: &Target, object: &Value, service: &Service, names: &ServerNames) -> Vec<Place> {
+pub(crate) fn places(
+    target: &CaBundleTarget,
+    object: &Value,
+    service: &Service,
+    names: &ServerNames,
+) -> Vec<CaBundlePlace> {
     let configs: Vec<(String, Option<&Value>)> = match target {
-        Target::Mutating(_) | Target::Validating(_) => {
+        CaBundleTarget::Mutating(_) | CaBundleTarget::Validating(_) => {
             let webhooks = object.get("webhooks").and_then(Value::as_array).into_iter().flatten().enumerate();
             webhooks
                 .map(|(index, webhook)| (format!("/webhooks/{index}/clientConfig"), webhook.get("clientConfig")))
                 .collect()
         }
-        Target::Conversion(_) => {
+        CaBundleTarget::Conversion(_) => {
             let pointer = "/spec/conversion/webhook/clientConfig";
             let is_webhook = object.pointer("/spec/conversion/strategy").is_some_and(|strategy| strategy == "Webhook");
             vec![(pointer.to_owned(), object.pointer(pointer).filter(|_| is_webhook))]
@@ -88,7 +93,7 @@ pub(crate) fn places(target: &Target, object: &Value, service: &Service, names: 
     let ours = ours.filter(|(_, config)| calls(config, service, names));
     ours.map(|(pointer, config)| {
         let text = config.get("caBundle").and_then(Value::as_str);
-        Place { pointer, bundle: text.and_then(|text| STANDARD.decode(text).ok()) }
+        CaBundlePlace { pointer, bundle: text.and_then(|text| STANDARD.decode(text).ok()) }
     })
     .collect()
 }
@@ -110,10 +115,10 @@ fn host(authority: &str) -> &str {
 }
 
 /// Returns the authorities that all of the places hold; `None` if there is no place.
-pub(crate) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BTreeSet<Id>> {
+pub(crate) fn held<'a>(places: impl IntoIterator<Item = &'a CaBundlePlace>) -> Option<BTreeSet<Id>> {
     let held = places.into_iter().map(|place| {
         let certificates = pem::certificates(place.bundle.as_deref().unwrap_or_default()).0;
-        certificates.iter().map(Id::of).collect::<BTreeSet<_>>()
+        certificates.iter().map(Id::from_certificate).collect::<BTreeSet<_>>()
     });
     held.reduce(|one, other| &one & &other)
 }
@@ -122,7 +127,7 @@ pub(crate) fn held<'a>(places: impl IntoIterator<Item = &'a Place>) -> Option<BT
 ///
 /// The patch requires the version of the object that was read: in another version, the indexes could mean other
 /// webhooks.
-pub(crate) fn patch(object: &Value, places: &[Place], bundle: &str) -> Option<Value> {
+pub(crate) fn patch(object: &Value, places: &[CaBundlePlace], bundle: &str) -> Option<Value> {
     let differ = places.iter().filter(|place| place.bundle.as_deref() != Some(bundle.as_bytes()));
     let encoded = STANDARD.encode(bundle);
     let mut changes: Vec<Value> = differ

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use crate::authority::{self, Lifetimes, MakeError, Pair};
 use crate::names::ServerNames;
 use crate::pem;
-use crate::plan::{Change, Server, State, Trusted};
+use crate::plan::{AuthorityState, Change, Server, Trusted};
 use crate::time::Time;
 use crate::x509::{self, Facts, Id};
 
@@ -42,15 +42,15 @@ impl Contents {
     }
 
     /// Returns the state without keys.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> AuthorityState {
         let trusted = self.trusted.iter().map(|authority| {
             let Facts { id, validity, .. } = authority.facts;
             Trusted { id, validity, retired_until: self.retired.get(&id).copied() }
         });
-        State {
+        AuthorityState {
             trusted: trusted.collect(),
-            signing: self.signing.as_ref().map(|pair| Id::of(&pair.certificate)),
-            next: self.next.as_ref().map(|pair| Id::of(&pair.certificate)),
+            signing: self.signing.as_ref().map(|pair| Id::from_certificate(&pair.certificate)),
+            next: self.next.as_ref().map(|pair| Id::from_certificate(&pair.certificate)),
             server: self.server.as_ref().and_then(|pair| self.server_state(pair)),
             damaged: !self.damage.is_empty(),
         }
@@ -83,10 +83,11 @@ impl Contents {
     /// Returns the contents without the parts that match no trusted authority.
     pub(crate) fn tidied(mut self) -> Self {
         let trusted: BTreeSet<Id> = self.trusted.iter().map(|authority| authority.facts.id).collect();
-        let is_trusted = |pair: &Pair| trusted.contains(&Id::of(&pair.certificate));
+        let is_trusted = |pair: &Pair| trusted.contains(&Id::from_certificate(&pair.certificate));
         self.signing = self.signing.filter(is_trusted);
         self.next = self.next.filter(is_trusted);
-        let signers = [&self.signing, &self.next].map(|pair| pair.as_ref().map(|pair| Id::of(&pair.certificate)));
+        let signers =
+            [&self.signing, &self.next].map(|pair| pair.as_ref().map(|pair| Id::from_certificate(&pair.certificate)));
         self.retired.retain(|id, _| trusted.contains(id) && !signers.contains(&Some(*id)));
         self.damage.clear();
         self

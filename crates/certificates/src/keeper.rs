@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::api::{CertificateError, Object, Written};
 use crate::authority::Pair;
-use crate::bundle::{self, Place, Target};
+use crate::bundle::{self, CaBundlePlace, CaBundleTarget};
 use crate::contents::Contents;
 use crate::handout::Handout;
 use crate::options::SelfSigned;
@@ -35,7 +35,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// An object with `caBundle`s as a round found it.
 enum Sight {
     /// The object, and the places in it that call this server.
-    There(Value, Vec<Place>),
+    There(Value, Vec<CaBundlePlace>),
     /// The object does not exist (yet).
     Absent,
     Unknown,
@@ -170,7 +170,7 @@ impl Keeper {
     }
 
     /// Reads an object with `caBundle`s.
-    async fn look(&self, target: &Target, report: &mut Report) -> Sight {
+    async fn look(&self, target: &CaBundleTarget, report: &mut Report) -> Sight {
         match Object::target(target).get::<Value>(&self.client).await {
             Ok(Some(object)) => {
                 let places = bundle::places(target, &object, &self.options.service, &self.options.names);
@@ -195,7 +195,7 @@ impl Keeper {
 
     /// Writes the bundle into the places that differ. Returns whether another client changed the object in the
     /// meantime.
-    async fn write(&self, target: &Target, sight: &Sight, bundle: &str, report: &mut Report) -> bool {
+    async fn write(&self, target: &CaBundleTarget, sight: &Sight, bundle: &str, report: &mut Report) -> bool {
         let Sight::There(object, places) = sight else { return false };
         let Some(patch) = bundle::patch(object, places, bundle) else { return false };
         match Object::target(target).patch(&self.client, patch).await {

@@ -41,7 +41,7 @@ use rustls::sign::CertifiedKey;
 
 pub use api::CertificateError;
 pub use authority::{Lifetimes, MakeError};
-pub use bundle::{Service, Target};
+pub use bundle::{CaBundleTarget, Service};
 pub use files::{FileError, Files};
 pub use handout::{Certificates, Status};
 pub use names::{NameError, ServerNames};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::authority::Lifetimes;
-use crate::bundle::{Service, Target};
+use crate::bundle::{CaBundleTarget, Service};
 use crate::names::{NameError, ServerNames};
 
 /// How to maintain a self-signed authority.
@@ -18,7 +18,7 @@ pub struct SelfSigned {
     /// The names in the certificate, usually [`ServerNames::of_service`] of that Service.
     pub names: ServerNames,
     /// The objects whose `caBundle` is written.
-    pub targets: Vec<Target>,
+    pub targets: Vec<CaBundleTarget>,
     /// The interval between rounds. If another client resets a `caBundle`, the next round repairs it.
     pub interval: Duration,
     /// The lifetimes of certificates.
@@ -35,7 +35,7 @@ impl SelfSigned {
     ///
     /// # Errors
     /// [`NameError`] if the name of the Service or the namespace is invalid.
-    pub fn for_service(name: &str, namespace: &str, targets: Vec<Target>) -> Result<Self, NameError> {
+    pub fn for_service(name: &str, namespace: &str, targets: Vec<CaBundleTarget>) -> Result<Self, NameError> {
         Ok(Self {
             namespace: namespace.to_owned(),
             secret: Self::SECRET.to_owned(),

@@ -37,7 +37,7 @@ pub(crate) struct Server {
 
 /// The contents of the Secret without keys. An authority is `signing` or `next` only if its key is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct AuthorityState {
     pub(crate) trusted: Vec<Trusted>,
     pub(crate) signing: Option<Id>,
     pub(crate) next: Option<Id>,
@@ -89,7 +89,7 @@ impl TrustObservations {
 
 /// Returns the necessary changes, in order, for one write; none if all is well.
 pub(crate) fn plan(
-    state: &State,
+    state: &AuthorityState,
     seen: &TrustObservations,
     wanted: &ServerNames,
     now: Time,
@@ -163,7 +163,7 @@ fn issue(
 
 /// Returns the changes for authorities that are not needed any more, or only until a known time.
 fn farewells<'a>(
-    state: &'a State,
+    state: &'a AuthorityState,
     signer: Option<Id>,
     server: Option<&'a Server>,
     now: Time,

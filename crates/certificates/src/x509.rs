@@ -19,7 +19,7 @@ const AHEAD: std::time::Duration = std::time::Duration::from_hours(1);
 pub(crate) struct Id(pub [u8; 32]);
 
 impl Id {
-    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
+    pub(crate) fn from_certificate(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate).into())
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
         }
     }
     Some(Facts {
-        id: Id::of(der),
+        id: Id::from_certificate(der),
         validity: Validity { from: Time(validity.not_before.timestamp()), until: Time(validity.not_after.timestamp()) },
         is_authority: certificate.is_ca() && usage,
         is_server: extended.is_none_or(|usage| usage.value.server_auth || usage.value.any),

@@ -199,7 +199,7 @@ impl Tuning {
             return Ok(Some(Authority::from_pem(pem).with_context(|| path.display().to_string())?));
         }
         let is_needed = chosen.contains(&Name::RootCaPublisher);
-        match config.map(Authority::of) {
+        match config.map(Authority::from_config) {
             Some(Ok(authority)) => Ok(Some(authority)),
             Some(Err(error)) if is_needed => Err(error).context(REMEDY),
             None if is_needed => bail!(REMEDY),

@@ -46,7 +46,7 @@ impl Authority {
     /// # Errors
     /// The configuration names no certificates, so the client uses those that its system trusts; or they cannot be
     /// read.
-    pub fn of(config: &Config) -> Result<Self, NoAuthority> {
+    pub fn from_config(config: &Config) -> Result<Self, NoAuthority> {
         if let Some(file) = &config.root_cert_file {
             return Self::from_pem(
                 fs::read_to_string(file).map_err(|error| NoAuthority::Unreadable(error.to_string()))?,
@@ -82,9 +82,9 @@ mod tests {
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = rcgen::CertificateParams::default().self_signed(&key).expect("a certificate");
         let mut config = Config::new("https://127.0.0.1".parse().expect("a URL"));
-        assert_eq!(Authority::of(&config), Err(NoAuthority::Empty));
+        assert_eq!(Authority::from_config(&config), Err(NoAuthority::Empty));
         config.root_cert = Some(vec![certificate.der().to_vec(), certificate.der().to_vec()]);
-        let both = Authority::of(&config).expect("an authority");
+        let both = Authority::from_config(&config).expect("an authority");
         let given = Authority::from_pem(certificate.pem().replace("\r\n", "\n")).expect("an authority");
         assert_eq!(both.as_pem(), given.as_pem().repeat(2));
     }

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 /// The SidecarSets of the bundle that this process keeps, if it keeps one.
 #[derive(Debug)]
-pub struct Bundled(watch::Sender<State>);
+pub struct Bundled(watch::Sender<BundledState>);
 
 #[derive(Clone, Debug, Default)]
-enum State {
+enum BundledState {
     /// This process keeps no bundle: the SidecarSets of the cluster count.
     #[default]
     None,
@@ -25,7 +25,7 @@ enum State {
 
 impl Default for Bundled {
     fn default() -> Self {
-        Self(watch::Sender::new(State::None))
+        Self(watch::Sender::new(BundledState::None))
     }
 }
 
@@ -33,20 +33,20 @@ impl Bundled {
     /// Returns the SidecarSets in the bundle; `None` if this process keeps no bundle or does not know its contents yet.
     pub fn sets(&self) -> Option<Arc<Vec<SidecarSet>>> {
         match &*self.0.borrow() {
-            State::Kept(sets) => Some(Arc::clone(sets)),
-            State::None | State::Awaited => None,
+            BundledState::Kept(sets) => Some(Arc::clone(sets)),
+            BundledState::None | BundledState::Awaited => None,
         }
     }
 
     /// Whether the contents of a bundle count, and not the SidecarSets of the cluster.
     pub fn is_kept(&self) -> bool {
-        matches!(&*self.0.borrow(), State::Kept(_))
+        matches!(&*self.0.borrow(), BundledState::Kept(_))
     }
 
     /// Waits until the contents of the bundle are known. Returns at once if this process keeps no bundle.
     pub async fn known(&self) {
         // This fails only if the sender is dropped, and `self` holds the sender.
-        let _ = self.0.subscribe().wait_for(|state| !matches!(state, State::Awaited)).await;
+        let _ = self.0.subscribe().wait_for(|state| !matches!(state, BundledState::Awaited)).await;
     }
 
     /// Returns a receiver that is notified when the SidecarSets may have changed.
@@ -56,20 +56,20 @@ impl Bundled {
 
     /// Records that the contents will be known later, or that there will be no bundle.
     pub(crate) fn await_it(&self) {
-        self.0.send_replace(State::Awaited);
+        self.0.send_replace(BundledState::Awaited);
     }
 
     /// Records that this process keeps no bundle. Returns whether that is new.
     pub(crate) fn none(&self) -> bool {
-        self.0.send_if_modified(|state| !matches!(std::mem::take(state), State::None))
+        self.0.send_if_modified(|state| !matches!(std::mem::take(state), BundledState::None))
     }
 
     /// Records the SidecarSets that are in the bundle now. Returns whether that is new.
     pub(crate) fn put(&self, sets: Vec<SidecarSet>) -> bool {
         self.0.send_if_modified(|state| {
-            let is_new = !matches!(state, State::Kept(before) if **before == sets);
+            let is_new = !matches!(state, BundledState::Kept(before) if **before == sets);
             if is_new {
-                *state = State::Kept(Arc::new(sets));
+                *state = BundledState::Kept(Arc::new(sets));
             }
             is_new
         })

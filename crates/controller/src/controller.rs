@@ -120,7 +120,7 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// What it reconciles at a time.
     type Key: Key;
     /// What it remembers about a key. A key that goes takes its state with it.
-    type State: Default + Send + 'static;
+    type KeyState: Default + Send + 'static;
 
     /// Starts the watches that it needs, waits until everything was listed, and names the changes that wake it from then
     /// on.
@@ -142,8 +142,11 @@ pub trait Controller: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// The key is not in its wanted state, and must be retried.
-    fn reconcile(&self, key: &Self::Key, state: &mut Self::State)
-    -> impl Future<Output = Result<Done, Failure>> + Send;
+    fn reconcile(
+        &self,
+        key: &Self::Key,
+        state: &mut Self::KeyState,
+    ) -> impl Future<Output = Result<Done, Failure>> + Send;
 
     /// Forgets what is not in the state of a key that is gone.
     fn forget(&self, _key: &Self::Key) {}

@@ -41,7 +41,7 @@ impl<S: Default> Default for Entry<S> {
 /// A reconciliation that has ended.
 struct Ended<C: Controller> {
     key: C::Key,
-    entry: Entry<C::State>,
+    entry: Entry<C::KeyState>,
     result: Result<Done, Failure>,
 }
 
@@ -68,7 +68,7 @@ async fn work<C: Controller>(context: &Context, controller: Arc<C>, mut wakes: m
     let mut scheduler = pin!(scheduler(requests));
     // The scheduler holds the other end.
     let schedule = |key: C::Key, run_at: Instant| drop(send.send(ScheduleRequest { message: key, run_at }));
-    let mut idle: HashMap<C::Key, Entry<C::State>> = HashMap::new();
+    let mut idle: HashMap<C::Key, Entry<C::KeyState>> = HashMap::new();
     let mut running = FuturesUnordered::new();
     let mut active: HashSet<C::Key> = HashSet::new();
     loop {
@@ -131,7 +131,7 @@ fn reconciled<C: Controller>(
     context: &Context,
     controller: Arc<C>,
     key: C::Key,
-    mut entry: Entry<C::State>,
+    mut entry: Entry<C::KeyState>,
 ) -> impl Future<Output = Ended<C>> {
     let metrics = Arc::clone(&context.metrics);
     async move {

@@ -48,7 +48,7 @@ impl Right {
 
     /// Restricts the right to objects with these names.
     #[must_use]
-    pub const fn of(self, names: &'static [&'static str]) -> Self {
+    pub const fn named(self, names: &'static [&'static str]) -> Self {
         Self { names, ..self }
     }
 }

@@ -43,7 +43,7 @@ impl Sets {
     /// that of the settings counts and the custom resource is left out. A set that admission would refuse for its
     /// values is included, as it is when the policy admits a Pod.
     pub fn union<'a>(settings: &Settings, resources: impl IntoIterator<Item = &'a Value>) -> Self {
-        let (mut all, taken) = Self::of(settings);
+        let (mut all, taken) = Self::from_settings(settings);
         for resource in resources {
             let name = json::text(resource, &["metadata", "name"]).to_owned();
             let why = if taken.contains(&name) {
@@ -69,7 +69,7 @@ impl Sets {
         bundled: &[SidecarSet],
         resources: impl IntoIterator<Item = &'a Value>,
     ) -> Self {
-        let (mut all, taken) = Self::of(settings);
+        let (mut all, taken) = Self::from_settings(settings);
         all.sets.extend(bundled.iter().filter(|set| !taken.contains(set.name())).cloned());
         let bundled: BTreeSet<&str> = bundled.iter().map(SidecarSet::name).collect();
         for resource in resources {
@@ -87,7 +87,7 @@ impl Sets {
     }
 
     /// Returns the SidecarSets of the settings, and their names.
-    fn of(settings: &Settings) -> (Self, BTreeSet<String>) {
+    fn from_settings(settings: &Settings) -> (Self, BTreeSet<String>) {
         let mut all = Self::default();
         match settings.all_sidecar_sets() {
             Ok(sets) => all.sets = sets.into_owned(),
@@ -100,7 +100,7 @@ impl Sets {
     fn complete(self) -> Self {
         let mut all = self;
         all.sets.sort_by(|one, other| one.name().cmp(other.name()));
-        all.prepared = Prepared::of(&all.sets);
+        all.prepared = Prepared::from_sets(&all.sets);
         all
     }
 

@@ -120,7 +120,7 @@ impl Look {
         let mut injected = object.clone();
         let mut is_refused = false;
         for template in templates(object) {
-            let Some(mut before) = pod::of(object, &template, namespace) else { continue };
+            let Some(mut before) = pod::from_template(object, &template, namespace) else { continue };
             admission::apply(&mut before, |name| cluster.service_account(namespace, name));
             let mut request = Request::decode(request::create(&before, namespace, &template))
                 .map_err(|refusal| anyhow!("{name}: {}", refusal.message()))?;

@@ -27,7 +27,7 @@ impl Credential {
     }
 
     /// Returns the credential of a set that is isolated.
-    pub(crate) fn of(set: &Asking) -> Self {
+    pub(crate) fn from_asking(set: &Asking) -> Self {
         if set.declared.tokens.is_empty() {
             Self::shared(&set.account)
         } else {

@@ -45,7 +45,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Prepares those of `sets` that can affect the identity of any Pod.
-    pub fn of(sets: &[SidecarSet]) -> Vec<Self> {
+    pub fn from_sets(sets: &[SidecarSet]) -> Vec<Self> {
         let prepared = sets.iter().map(|set| {
             let identity = Identities::of(std::slice::from_ref(set), true).ok();
             Self { set: set.clone(), identity, owners: pod_identity::owners(std::slice::from_ref(set)) }
@@ -140,7 +140,7 @@ impl<'a> Demands<'a> {
     /// `is_there` tells whether the namespace has an account. The function is called only if `onMissing` is `Skip`,
     /// because only then a missing account changes the merged set. If `onMissing` is `Deny`, Pods are refused until all
     /// accounts exist; preparing the merged account before then does no harm.
-    pub fn of(&self, pod: &Value, is_there: &dyn Fn(&str) -> bool) -> Demand {
+    pub fn for_pod(&self, pod: &Value, is_there: &dyn Fn(&str) -> bool) -> Demand {
         if self.candidates.is_empty() || pod_identity::is_mirror(pod) {
             return Demand::default();
         }
@@ -164,7 +164,7 @@ impl<'a> Demands<'a> {
             return Demand::default();
         };
         let merged = resolved.merged().map(|sets| ascending(sets.iter().map(|set| set.sidecar_set.as_str())));
-        let isolated = resolved.isolated().map(|set| (Credential::of(set), set.declared.tokens.clone()));
+        let isolated = resolved.isolated().map(|set| (Credential::from_asking(set), set.declared.tokens.clone()));
         Demand { merged, isolated: isolated.collect() }
     }
 

@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use self::objects::{Found, State};
+use self::objects::{Found, ObjectState};
 pub use self::objects::{KINDS, LABEL, MANAGED_BY, Trio, is_ours, without_finalizers};
 use super::Step;
 use super::demand::{Demands, MOST_PREPARED};
@@ -66,7 +66,8 @@ pub fn needed<'p>(
     pods: impl Iterator<Item = &'p Value>,
     is_there: &dyn Fn(&str) -> bool,
 ) -> Needed {
-    let mut needed = Needed { sets: pods.filter_map(|pod| demands.of(pod, is_there).merged).collect(), too_many: None };
+    let mut needed =
+        Needed { sets: pods.filter_map(|pod| demands.for_pod(pod, is_there).merged).collect(), too_many: None };
     if json::text(namespace, &["metadata", "labels", PREPARE]) == "true" {
         let (combinations, merging) = demands.combinations();
         needed.sets.extend(combinations);
@@ -275,7 +276,7 @@ pub fn is_going(namespace: &Value) -> bool {
 fn one(seen: &MergedInput<'_>, name: &str, sets: &[String], plan: &mut Plan) {
     let group = Group { name: name.to_owned(), sets: sets.to_vec(), ..Group::default() };
     let none = [None, None, None];
-    let found = Found::of(name, sets, seen.objects.get(name).unwrap_or(&none));
+    let found = Found::new(name, sets, seen.objects.get(name).unwrap_or(&none));
     let foreign = found.foreign();
     if !foreign.is_empty() {
         let notice = |kind| Notice::Foreign { kind, name: name.to_owned(), sets: sets.to_vec() };
@@ -320,11 +321,11 @@ fn keep(found: &Found<'_>, merging: &[&Asking], namespace: &str, mut group: Grou
     let notice = Notice::AccountLost { name: group.name.clone(), sets: group.sets.clone() };
     for (state, wanted) in found.states().zip(&wanted) {
         let (mut steps, is_there) = match state {
-            State::Missing => (steps::make(wanted), false),
+            ObjectState::Missing => (steps::make(wanted), false),
             // Without finalizers the object disappears. The watch reports that, and the next plan finds the object
             // missing.
-            State::Going(object) => (without_finalizers(object).into_iter().collect(), false),
-            State::There(object) => (steps::repair(object, wanted), true),
+            ObjectState::Going(object) => (without_finalizers(object).into_iter().collect(), false),
+            ObjectState::There(object) => (steps::repair(object, wanted), true),
         };
         let is_account = json::text(wanted, &["kind"]) == "ServiceAccount";
         if is_account && !is_there {

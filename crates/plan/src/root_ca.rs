@@ -34,7 +34,7 @@ impl ObservedConfigMap {
 
     /// Compares a ConfigMap with its wanted contents. `data` must contain `authority` (certificates in PEM) and nothing
     /// else. The ConfigMap must have a description, which may be any text.
-    pub fn of(config_map: &Value, authority: &str) -> Self {
+    pub fn compare(config_map: &Value, authority: &str) -> Self {
         let text = |key| json::text(config_map, &["metadata", key]).to_owned();
         let mut data = Map::new();
         for (key, _) in json::object(config_map, &["data"]).into_iter().flatten().filter(|(key, _)| *key != KEY) {
@@ -95,7 +95,7 @@ mod tests {
 
     fn seen(data: &Value, annotations: &Value) -> ObservedConfigMap {
         let metadata = json!({"name": NAME, "uid": "1", "resourceVersion": "7", "annotations": annotations});
-        ObservedConfigMap::of(&json!({"metadata": metadata, "data": data}), CA)
+        ObservedConfigMap::compare(&json!({"metadata": metadata, "data": data}), CA)
     }
 
     fn patch(data: &Value, annotations: &Value) -> Option<Value> {
@@ -112,7 +112,11 @@ mod tests {
     fn run6_it_is_made_where_it_is_missing() {
         let Some(Step::Create(made)) = plan("shop", "Active", CA, None) else { panic!("nothing is made") };
         assert_eq!(made["data"], json!({"ca.crt": CA}));
-        assert_eq!(plan("shop", "Active", CA, Some(&ObservedConfigMap::of(&made, CA))), None, "what is made is right");
+        assert_eq!(
+            plan("shop", "Active", CA, Some(&ObservedConfigMap::compare(&made, CA))),
+            None,
+            "what is made is right"
+        );
     }
 
     #[rstest]

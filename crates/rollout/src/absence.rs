@@ -2,7 +2,7 @@
 //! a node would all restart at once when the node is back.
 
 use crate::pod::{ContainerStatus, Phase, Pod};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// How long the containers of a Pod may be not ready until that counts as their own state, in seconds. A kubelet that
 /// starts reports all containers with a probe as not ready until the probe has succeeded.
@@ -19,7 +19,7 @@ pub enum Absence {
     Other,
 }
 
-impl Target<'_> {
+impl RolloutTarget<'_> {
     /// Returns why a Pod is not ready, or may soon not be, if its containers are not the reason.
     pub(crate) fn absence(&self, pod: &Pod) -> Option<Absence> {
         let state = &pod.state;

@@ -4,7 +4,7 @@ use crate::absence::Absence;
 use crate::method::UpgradeMethod;
 use crate::pair::{self, Pair};
 use crate::pod::{Phase, Pod};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 impl Pod {
     /// Whether the Pod runs and is ready.
@@ -15,18 +15,18 @@ impl Pod {
 
 /// Whether a Pod belongs to the SidecarSet (ROLL-10): it is active, was injected with it and is consistent with it. The
 /// labels and the namespace are checked before.
-pub fn is_candidate(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_candidate(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     is_injected(target, pod) && has_all_sidecars(target, pod)
 }
 
 /// Whether a Pod is active and was injected with the SidecarSet.
-pub fn is_injected(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_injected(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     pod.is_active() && pod.injected().any(|name| name == target.name())
 }
 
 /// Whether the Pod has a container for each sidecar; for a pair, both containers and the record of the working one
 /// (ROLL-11).
-pub fn has_all_sidecars(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn has_all_sidecars(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     target.sidecars.iter().all(|sidecar| {
         let is_recorded = sidecar.empty_image.is_none() || pair::working(pod).contains_key(sidecar.name);
         is_recorded && sidecar.containers().iter().all(|name| pod.container(name).is_some())
@@ -55,7 +55,7 @@ pub struct Judged {
 
 impl Judged {
     /// Judges a Pod of the SidecarSet.
-    pub fn judge(target: &Target<'_>, pod: &Pod) -> Self {
+    pub fn judge(target: &RolloutTarget<'_>, pod: &Pod) -> Self {
         let is_in_flight = target.is_in_flight(pod);
         Self {
             is_updated: target.recorded_hash(pod.records()) == target.hash() && pod.resize(target).is_none(),
@@ -75,7 +75,7 @@ impl Judged {
 }
 
 /// Whether the Pod runs and is ready, and each idle container of a pair has its empty image (ROLL-16).
-pub fn is_ready(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_ready(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     let mut pairs = target.pairs().filter(|(_, empty)| !empty.is_empty());
     pairs.all(|(sidecar, empty)| {
         pod.container(&Pair::find(sidecar, pod).idle).is_none_or(|(_, container)| container.image == empty)
@@ -89,6 +89,6 @@ fn has_all_statuses(pod: &Pod) -> bool {
 
 /// Whether the statuses of the SidecarSet's containers are about the containers of the spec (ROLL-20). Only containers for
 /// which `counts` returns true are compared.
-pub fn is_consistent(target: &Target<'_>, pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
+pub fn is_consistent(target: &RolloutTarget<'_>, pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
     has_all_statuses(pod) && target.containers().iter().filter(|name| counts(name)).all(|name| target.runs(pod, name))
 }

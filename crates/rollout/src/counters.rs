@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
     use crate::status::Progress;
-    use crate::target::Target;
+    use crate::target::RolloutTarget;
 
     #[rstest]
     #[case::nothing_there(json!({}), (0, 0, 0), "Complete")]
@@ -55,7 +55,7 @@ mod tests {
         #[case] reason: &str,
     ) {
         let set = SidecarSet::from_decoded(json!({"metadata": {"name": "s"}, "spec": {"updateStrategy": strategy}}));
-        let target = Target::new(&set, &set);
+        let target = RolloutTarget::new(&set, &set);
         let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
         assert_eq!(Progress::after_round(&target, &round(&target.strategy, counts), counts).reason, reason);
     }

@@ -16,7 +16,7 @@ use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::pod::Pod;
 use crate::round::{Rest, Round};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// The condition of a SidecarSet with the last progress of its rollout. It is written only if a deadline is asked for.
 pub const PROGRESSING: &str = "Progressing";
@@ -36,7 +36,7 @@ pub enum Activity {
 
 impl Activity {
     /// Returns what a rollout does after a round was decided. `pods` and `judged` are those of the round.
-    pub fn after_round(target: &Target<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
+    pub fn after_round(target: &RolloutTarget<'_>, round: &Round, pods: &[&Pod], judged: &[Judged]) -> Self {
         let counts = Counts::count(judged);
         // A node that is away is no fault of the version.
         let is_settling =

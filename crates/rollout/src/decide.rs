@@ -17,7 +17,7 @@ use crate::resize;
 use crate::rollback::Rollback;
 use crate::round::{Round, round};
 use crate::status::Progress;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// The decision on a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,14 +112,14 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
 }
 
 /// Whether time alone may change how a Pod counts, or what is told about it.
-fn depends_on_time(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
+fn depends_on_time(target: &RolloutTarget<'_>, pod: &Pod, judged: Judged) -> bool {
     (judged.absence == Some(Absence::Other) && target.is_newly_unready(pod))
         || (judged.is_in_flight && target.is_undecided(pod))
         || resize::depends_on_time(target, pod)
 }
 
 /// Names the first Pod whose resize the kubelet does not get done, and what the kubelet says.
-fn with_resize_error(progress: Progress, target: &Target<'_>, pods: &[&Pod]) -> Progress {
+fn with_resize_error(progress: Progress, target: &RolloutTarget<'_>, pods: &[&Pod]) -> Progress {
     let failing = pods.iter().find_map(|pod| Some((named(pod), resize::error(target, pod)?)));
     match failing.filter(|_| !progress.is_ready) {
         Some((pod, error)) => {

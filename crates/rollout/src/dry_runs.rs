@@ -7,7 +7,7 @@ use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// How long an answer counts, in seconds: that new Pods get the version, that they do not, and that it is not known.
 const GETS: i64 = 300;
@@ -43,7 +43,7 @@ struct Noted {
 
 impl DryRuns {
     /// Forgets what is not about this version and this state of the SidecarSet, and what is too old.
-    pub fn keep(&mut self, target: &Target<'_>, object: &Value, now: Timestamp) {
+    pub fn keep(&mut self, target: &RolloutTarget<'_>, object: &Value, now: Timestamp) {
         let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
         // New Pods get the version of the bundle, which follows the SidecarSet in its own time.
         let strategy = target.version.spec(&["injectionStrategy"]).cloned().unwrap_or_default();

@@ -6,9 +6,9 @@ use crate::difference::Reach;
 use crate::method::{Obstacle, UpgradeMethod};
 use crate::pod::Pod;
 use crate::resize;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
-impl Target<'_> {
+impl RolloutTarget<'_> {
     /// Whether a Pod that is not updated gets the version: it is selected, and if a version has failed, the Pod has that
     /// one.
     pub fn selects(&self, pod: &Pod) -> bool {

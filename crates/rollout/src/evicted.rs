@@ -42,7 +42,7 @@ pub struct Workload {
 
 impl Evicted {
     /// Returns what the revisions of a SidecarSet record, together. A record that cannot be read is empty.
-    pub fn of<'a>(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
+    pub fn from_revisions<'a>(revisions: impl IntoIterator<Item = &'a Revision>) -> Self {
         let mut all = Self::default();
         for revision in revisions {
             let read: Self = serde_json::from_str(revision.head.annotation(EVICTED)).unwrap_or_default();

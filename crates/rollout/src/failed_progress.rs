@@ -26,11 +26,11 @@ pub fn failed(revision: &str, record: &Failed, back: Option<&Back<'_>>, is_wante
         Some(back) => format!("{}, and failed as well at {at}: {message}", back.text()),
         None => format!("revision \"{revision}\" failed at {at}: {message}"),
     };
-    let way = match back {
+    let hint = match back {
         None if is_wanted => "; there is no earlier revision to go back to",
         _ => "",
     };
-    Progress::stalled(reason.as_str(), format!("{what}{way}; {UNTIL}; {}", numbers(counts)))
+    Progress::stalled(reason.as_str(), format!("{what}{hint}; {UNTIL}; {}", numbers(counts)))
 }
 
 /// Returns the progress of the way back. `left` is the number of Pods that still have the failed version, and `note`

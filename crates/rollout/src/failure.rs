@@ -60,7 +60,7 @@ pub(crate) fn assess(observed: &Observed<'_>, round: &Round, judged: &[Judged]) 
     let counts = Counts::count(judged);
     let before = observed.clock.filter(|clock| clock.revision == revision.name()).cloned();
     let before = before.or_else(|| Clock::read(observed.object, revision.name()));
-    if let Some(record) = Failed::of(&revision.head) {
+    if let Some(record) = Failed::from_revision(&revision.head) {
         let wanted = prepared(resource);
         if may_go_back && record.hash == wanted.hash() {
             let back = way_back(&wanted, observed);
@@ -105,7 +105,7 @@ pub(crate) fn assess(observed: &Observed<'_>, round: &Round, judged: &[Judged]) 
         at: now.to_string(),
         reason,
         message,
-        of: failure::digest(resource),
+        sidecar_set_digest: failure::digest(resource),
         hash: wanted.hash().to_owned(),
         back,
     };

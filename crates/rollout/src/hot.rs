@@ -9,11 +9,11 @@ use serde_json::json;
 use crate::consistency::is_consistent;
 use crate::pair::Pair;
 use crate::pod::Pod;
-use crate::target::{Sidecar, Target};
+use crate::target::{RolloutTarget, Sidecar};
 
 /// Returns the containers of a pair in the order of an upgrade: the one that gets the new image, and the other one
 /// (ROLL-45).
-pub(crate) fn order(target: &Target<'_>, sidecar: &Sidecar<'_>, pod: &Pod) -> [String; 2] {
+pub(crate) fn order(target: &RolloutTarget<'_>, sidecar: &Sidecar<'_>, pod: &Pod) -> [String; 2] {
     let [first, second] = sidecar.pair();
     let image = |name: &str| pod.container(name).map(|(_, container)| container.image.as_str());
     if image(&first) == sidecar.empty_image {
@@ -63,7 +63,7 @@ pub(crate) const NO_VERSION: &str = "0";
 
 /// Whether an idle container of the Pod must get the empty image now (ROLL-47): all other containers are consistent, and
 /// the Pod or all other containers are ready.
-pub fn is_reset_due(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_reset_due(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     let idle: Vec<String> = target.pairs().map(|(sidecar, _)| Pair::find(sidecar, pod).idle).collect();
     let is_idle = |name: &str| idle.iter().any(|idle| idle == name);
     let has_old_image = target
@@ -74,7 +74,7 @@ pub fn is_reset_due(target: &Target<'_>, pod: &Pod) -> bool {
 }
 
 /// Whether the Pod, or each container with a status that is not idle, is ready.
-fn is_ready_but(target: &Target<'_>, pod: &Pod, is_idle: impl Fn(&str) -> bool) -> bool {
+fn is_ready_but(target: &RolloutTarget<'_>, pod: &Pod, is_idle: impl Fn(&str) -> bool) -> bool {
     let own = target.containers();
     let natives = pod.state.natives.iter().filter(|status| own.contains(&status.name));
     let mut others = pod.state.containers.iter().chain(natives).filter(|status| !is_idle(&status.name));

@@ -8,14 +8,20 @@ use serde_json::{Value, json};
 use crate::edit::Edit;
 use crate::pod::Pod;
 use crate::pod::in_place::{BEFORE, Before, STATE, read};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// In the state of a SidecarSet: the id of each changed container's image before the change.
 const LAST: &str = "lastContainerStatuses";
 
 impl Edit {
     /// Records that these containers of a Pod get new images.
-    pub(crate) fn record_in_place(&mut self, target: &Target<'_>, pod: &Pod, changed: &[String], now: Timestamp) {
+    pub(crate) fn record_in_place(
+        &mut self,
+        target: &RolloutTarget<'_>,
+        pod: &Pod,
+        changed: &[String],
+        now: Timestamp,
+    ) {
         self.annotations.insert(STATE.to_owned(), state(target, pod, changed, now));
         if changed.is_empty() {
             return;
@@ -27,7 +33,7 @@ impl Edit {
 }
 
 /// Returns OpenKruise's record. Fields that are not known stay. A record that cannot be read is replaced.
-fn state(target: &Target<'_>, pod: &Pod, changed: &[String], now: Timestamp) -> String {
+fn state(target: &RolloutTarget<'_>, pod: &Pod, changed: &[String], now: Timestamp) -> String {
     let sidecar_set = target.name();
     let mut states = read(pod.annotation(STATE)).unwrap_or_default();
     let is_new = !states.get(sidecar_set).is_some_and(Value::is_object);
@@ -49,7 +55,7 @@ fn state(target: &Target<'_>, pod: &Pod, changed: &[String], now: Timestamp) -> 
 }
 
 /// Returns what the status of a container says before its image changes.
-fn before(target: &Target<'_>, pod: &Pod, name: &str) -> Before {
+fn before(target: &RolloutTarget<'_>, pod: &Pod, name: &str) -> Before {
     let mut superseded = Vec::new();
     if !target.runs(pod, name) {
         let known = pod.in_place().before(target.name(), name).map(|before| before.superseded.clone());

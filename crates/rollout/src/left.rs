@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::consistency::Judged;
 use crate::method::Obstacle;
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::{budget, order, scatter};
 
 /// Why a Pod keeps its version for as long as the SidecarSet stays as it is.
@@ -31,7 +31,7 @@ pub enum Left {
 /// Returns the Pods that keep their version, by their position, each with the reason. `pods` are all Pods of the
 /// SidecarSet, sorted by namespace and name; `judged` are their states. A strategy that cannot be read leaves none: it
 /// is an error of its own.
-pub fn left(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize, Left)> {
+pub fn left(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<(usize, Left)> {
     let strategy = &target.strategy;
     if !strategy.errors.is_empty() {
         return Vec::new();

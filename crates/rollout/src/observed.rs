@@ -15,7 +15,7 @@ use crate::history::Revision;
 use crate::pod::Pod;
 use crate::recreate::Held;
 use crate::rollback::Rollback;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// A SidecarSet, its revisions and its Pods.
 pub struct Observed<'a> {
@@ -24,7 +24,7 @@ pub struct Observed<'a> {
     /// The custom resource as it is in the cluster.
     pub object: &'a Value,
     /// What is rolled out.
-    pub target: &'a Target<'a>,
+    pub target: &'a RolloutTarget<'a>,
     /// The Pods of the SidecarSet, sorted by namespace and name; after them, those that lack its sidecar and are evicted
     /// for it (ROLL-67).
     pub pods: &'a [&'a Pod],

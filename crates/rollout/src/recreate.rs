@@ -5,7 +5,7 @@ use crate::pod::Pod;
 use crate::recreation::SETTLING;
 use crate::round::{Chosen, Round, lacks};
 use crate::status::{Progress, ROLLING_OUT};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// A Pod that waits for a PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Held {
 /// `judged` are those of the round, in which the Pods from position `members` on lack the sidecar.
 pub fn progress(
     progress: Progress,
-    (target, round): (&Target<'_>, &Round),
+    (target, round): (&RolloutTarget<'_>, &Round),
     (pods, judged, members): (&[&Pod], &[Judged], usize),
     held: &[Held],
 ) -> Progress {
@@ -92,11 +92,11 @@ pub fn progress(
 }
 
 /// Names the first Pod that cannot be upgraded, and the reason.
-fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &[&Pod]) -> Progress {
+fn with_obstacle(progress: Progress, target: &RolloutTarget<'_>, round: &Round, pods: &[&Pod]) -> Progress {
     let Round::Upgrade { not_upgradable, .. } = round else { return progress };
     let stuck = not_upgradable.iter().filter_map(|position| pods.get(*position));
-    let mut told = stuck.filter(|_| progress.reason == "NotUpgradablePods");
-    match told.find_map(|pod| Some((named(pod), target.upgrade_method(pod).err()?))) {
+    let mut stuck = stuck.filter(|_| progress.reason == "NotUpgradablePods");
+    match stuck.find_map(|pod| Some((named(pod), target.upgrade_method(pod).err()?))) {
         Some((pod, obstacle)) => {
             Progress { message: format!("{}; Pod \"{pod}\": {obstacle}", progress.message), ..progress }
         }
@@ -105,7 +105,7 @@ fn with_obstacle(progress: Progress, target: &Target<'_>, round: &Round, pods: &
 }
 
 /// Returns the progress while replacements of evicted Pods do not exist yet.
-fn awaiting(progress: Progress, target: &Target<'_>) -> Progress {
+fn awaiting(progress: Progress, target: &RolloutTarget<'_>) -> Progress {
     let missing = target.recreation.missing;
     if missing == 0 || progress.is_stalled || progress.reason == ROLLING_OUT {
         return progress;

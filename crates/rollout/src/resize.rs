@@ -21,7 +21,7 @@ use crate::edit::{self, Edit, test};
 use crate::method::Obstacle;
 use crate::pod::Pod;
 use crate::pod::resize::{Begun, STATE};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// The resources that a resize changes.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
@@ -34,32 +34,32 @@ const REFUSAL_MAX: usize = 500;
 
 impl Pod {
     /// Returns the resize of this Pod for a SidecarSet that has begun and is not complete.
-    pub fn resize(&self, target: &Target<'_>) -> Option<&Begun> {
+    pub fn resize(&self, target: &RolloutTarget<'_>) -> Option<&Begun> {
         self.resizes().get(target.name())
     }
 }
 
 /// Whether the kubelet has not carried out a resize to this version yet. The resize may still have to be sent: whoever
 /// sends it reads the Pod first.
-pub fn is_under_way(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_under_way(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     let is_asked = pod.resize(target).is_some_and(|begun| begun.hash == target.hash() && begun.refused.is_empty());
     is_asked && !is_complete(target, pod)
 }
 
 /// Whether the containers of the SidecarSet have the cpu and memory of the Pod's spec.
-pub fn is_complete(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn is_complete(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     let has_resources = |name: &String| pod.status(name).is_some_and(|status| status.has_resources);
     pod.state.resize.in_progress.is_none() && target.containers().iter().all(has_resources)
 }
 
 /// Returns what the kubelet says about a resize that it does not get done, once that lasts for some time. It tries again
 /// by itself, and a restart of the container may help.
-pub fn error<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<&'p str> {
+pub fn error<'p>(target: &RolloutTarget<'_>, pod: &'p Pod) -> Option<&'p str> {
     failing(target, pod).filter(|failing| !failing.is_new).map(|failing| failing.text)
 }
 
 /// Whether time alone turns the failure of a resize into one that people are told.
-pub(crate) fn depends_on_time(target: &Target<'_>, pod: &Pod) -> bool {
+pub(crate) fn depends_on_time(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     failing(target, pod).is_some_and(|failing| failing.is_new)
 }
 
@@ -70,7 +70,7 @@ struct Failing<'p> {
     is_new: bool,
 }
 
-fn failing<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<Failing<'p>> {
+fn failing<'p>(target: &RolloutTarget<'_>, pod: &'p Pod) -> Option<Failing<'p>> {
     pod.resize(target)?;
     let in_progress = pod.state.resize.in_progress.as_deref()?;
     let is_new = in_progress.since.is_some_and(|since| !target.has_passed(since.0, ERROR_MIN));
@@ -79,7 +79,7 @@ fn failing<'p>(target: &Target<'_>, pod: &'p Pod) -> Option<Failing<'p>> {
 
 /// Returns why a resize of a Pod to this version cannot be carried out, if it is refused or the kubelet calls it
 /// infeasible.
-pub fn obstacle(target: &Target<'_>, pod: &Pod) -> Option<Obstacle> {
+pub fn obstacle(target: &RolloutTarget<'_>, pod: &Pod) -> Option<Obstacle> {
     let begun = pod.resize(target).filter(|begun| begun.hash == target.hash())?;
     if !begun.refused.is_empty() {
         return Some(Obstacle::ResizeRefused { problem: begun.refused.clone() });
@@ -103,7 +103,7 @@ pub struct Resize {
 ///
 /// # Errors
 /// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
-pub fn plan(target: &Target<'_>, object: &Value) -> Result<Resize, Vec<Reason>> {
+pub fn plan(target: &RolloutTarget<'_>, object: &Value) -> Result<Resize, Vec<Reason>> {
     let operations = operations(target, object)?;
     let seen = Pod::decode(object).unwrap_or_default();
     let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
@@ -121,14 +121,14 @@ pub fn plan(target: &Target<'_>, object: &Value) -> Result<Resize, Vec<Reason>> 
 }
 
 /// Returns the step that records why the resize of a Pod is refused. It is not asked for again until the version changes.
-pub fn refuse(target: &Target<'_>, pod: &Pod, problem: &str) -> Step {
+pub fn refuse(target: &RolloutTarget<'_>, pod: &Pod, problem: &str) -> Step {
     let generation = pod.resize(target).map_or(0, |begun| begun.generation);
     let refused = problem.chars().take(REFUSAL_MAX).collect();
     write(target, pod, Begun { hash: target.hash().to_owned(), generation, refused })
 }
 
 /// Returns the annotation after the resize for this SidecarSet; `None` if it is not needed any more.
-pub(crate) fn after(target: &Target<'_>, pod: &Pod) -> Option<String> {
+pub(crate) fn after(target: &RolloutTarget<'_>, pod: &Pod) -> Option<String> {
     let mut resizes = pod.resizes().clone();
     resizes.remove(target.name());
     (!resizes.is_empty()).then(|| text(&resizes))
@@ -138,14 +138,14 @@ fn text(resizes: &BTreeMap<String, Begun>) -> String {
     go_json::to_string_sorted(&json!(resizes))
 }
 
-fn write(target: &Target<'_>, pod: &Pod, begun: Begun) -> Step {
+fn write(target: &RolloutTarget<'_>, pod: &Pod, begun: Begun) -> Step {
     let mut resizes = pod.resizes().clone();
     resizes.insert(target.name().to_owned(), begun);
     Edit::annotation(STATE, text(&resizes)).step(pod)
 }
 
 /// Returns the operations that give the containers of the SidecarSet their cpu and memory.
-fn operations(target: &Target<'_>, object: &Value) -> Result<Vec<Value>, Vec<Reason>> {
+fn operations(target: &RolloutTarget<'_>, object: &Value) -> Result<Vec<Value>, Vec<Reason>> {
     let own = without_injected(object);
     let pod = pods::Pod::decode(&own).map_err(|errors| {
         let unreadable = |error: FieldError| Reason::forbidden(FieldPath::new("spec"), error.to_string(), "");

@@ -40,7 +40,7 @@ pub fn in_force<'a>(
     let restored = restored(&wanted, &stored.whole())
         .map_err(|errors| format!("ControllerRevision \"{}\" cannot be read: {}", stored.name(), joined(&errors)))?;
     let is_bundled = bundled.hash() == restored.hash();
-    if Back::of(&wanted, upgrades, &heads).is_some() {
+    if Back::find(&wanted, upgrades, &heads).is_some() {
         let note = match (is_bundled, has_bundle) {
             (true, _) => "",
             (false, true) => "new Pods get it when the bundle contains it",

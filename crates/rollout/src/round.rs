@@ -10,7 +10,7 @@ use crate::order;
 use crate::pod::Pod;
 use crate::resize;
 use crate::scatter;
-use crate::target::{Strategy, Target};
+use crate::target::{RolloutTarget, Strategy};
 use crate::upgrade::images_precede_resize;
 
 /// What is done with the Pods of a SidecarSet in a round. Numbers are positions in the list of Pods.
@@ -57,7 +57,12 @@ pub enum Rest {
 /// For Pods of which `is_uncertain` returns true, an upgrade was sent and its outcome is not known. Such a Pod counts as
 /// unavailable, and is tried first; so does a Pod whose resize has begun (ROLL-65), and one to which the kubelet has not
 /// given the images of its spec yet, of whichever version (ROLL-30).
-pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain: impl Fn(&Pod) -> bool) -> Round {
+pub fn round(
+    target: &RolloutTarget<'_>,
+    pods: &[&Pod],
+    judged: &[Judged],
+    is_uncertain: impl Fn(&Pod) -> bool,
+) -> Round {
     let strategy = &target.strategy;
     if let Some(rest) = rest(strategy) {
         return Round::Rest(rest);
@@ -75,9 +80,9 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
             outdated.push(position);
         }
     }
-    let way = |position: &usize| pods.get(*position).and_then(|pod| target.upgrade_method(pod).ok());
+    let method_of = |position: &usize| pods.get(*position).and_then(|pod| target.upgrade_method(pod).ok());
     let (upgradable, not_upgradable): (Vec<usize>, Vec<usize>) =
-        outdated.into_iter().partition(|pod| way(pod).is_some());
+        outdated.into_iter().partition(|pod| method_of(pod).is_some());
     let open = upgradable.len();
     let is_open = |pod: &&Pod| !resize::is_under_way(target, pod) || images_precede_resize(target, pod);
     let is_waiting = |position: &usize| pods.get(*position).is_some_and(is_open);
@@ -86,13 +91,13 @@ pub fn round(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], is_uncertain
     // ROLL-68: one new Pod without the version keeps all other Pods from an eviction.
     let evicts =
         !target.recreation.is_early && !pods.iter().zip(judged).any(|(pod, judged)| lacks(target, pod, *judged));
-    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, method: way(&pod)? }));
+    let chosen = chosen.into_iter().filter_map(|pod| Some(Chosen { pod, method: method_of(&pod)? }));
     let chosen = chosen.filter(|chosen| evicts || chosen.method != UpgradeMethod::Recreate).collect();
     Round::Upgrade { not_upgradable, chosen, open }
 }
 
 /// Whether a Pod was created after the version came into force, and does not have it (ROLL-68).
-pub(crate) fn lacks(target: &Target<'_>, pod: &Pod, judged: Judged) -> bool {
+pub(crate) fn lacks(target: &RolloutTarget<'_>, pod: &Pod, judged: Judged) -> bool {
     target.upgrades.recreate && !judged.is_updated && target.upgrade_method(pod) == Err(Obstacle::NewPodLacksVersion)
 }
 
@@ -115,7 +120,7 @@ fn positions<'a>(pods: &'a [&Pod], has: impl Fn(&Pod) -> bool + 'a) -> impl Iter
 
 /// Returns the Pods that are upgraded now, in the order of the upgrades.
 fn chosen(
-    target: &Target<'_>,
+    target: &RolloutTarget<'_>,
     pods: &[&Pod],
     judged: &[Judged],
     waiting: Vec<usize>,

@@ -8,7 +8,7 @@
 use pillion_sidecarset::image;
 
 use crate::pod::{ContainerStatus, Pod, Trouble};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// How long the kubelet may start an image that a later change has replaced, in seconds: it may be stopping a container,
 /// which takes 30 s unless the Pod says otherwise, and then starts what it saw before.
@@ -18,7 +18,7 @@ const SEEN: i64 = 10;
 /// How long the kubelet may report the trouble of the container before a change, in seconds.
 const FORMER_TROUBLE: i64 = 15;
 
-impl Target<'_> {
+impl RolloutTarget<'_> {
     /// Whether the status of a container is about the container that the spec asks for. A container whose image no
     /// upgrade has changed is that one, whatever its status says.
     pub(crate) fn runs(&self, pod: &Pod, name: &str) -> bool {

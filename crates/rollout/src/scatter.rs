@@ -75,7 +75,7 @@ struct Group {
 
 impl Group {
     /// Returns groups that spread so many Pods evenly. Both numbers are at least 1.
-    fn of(matched: usize, others: usize) -> Self {
+    fn spread(matched: usize, others: usize) -> Self {
         let groups = matched.min(others).max(1);
         Self { matched: rounded(matched, groups), others: rounded(others, groups) }
     }
@@ -100,9 +100,9 @@ fn pass(waiting: Vec<usize>, totals: (usize, usize), is_of_term: impl Fn(usize) 
     let mut order = Vec::with_capacity(waiting.len());
     // Among all Pods there are at least as many others for each that matches as among those that wait.
     let (group, groups) = if all.1.saturating_mul(count_matched) >= count_others.saturating_mul(all.0) {
-        (Group::of(count_matched, count_others), count_matched.min(count_others))
+        (Group::spread(count_matched, count_others), count_matched.min(count_others))
     } else {
-        let group = Group::of(all.0, all.1);
+        let group = Group::spread(all.0, all.1);
         let groups = (count_matched / group.matched.max(1)).min(count_others / group.others.max(1));
         let surplus = count_others.saturating_sub(groups.saturating_mul(group.others));
         order.extend(others.by_ref().take(surplus));

@@ -14,7 +14,7 @@ use crate::budget;
 use crate::counts::Counts;
 use crate::deadline::PROGRESSING;
 use crate::round::{Rest, Round};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// Whether the rollout has done what its strategy asks for.
 pub const READY: &str = "Ready";
@@ -71,7 +71,7 @@ impl Progress {
     }
 
     /// Returns the progress after a round.
-    pub fn after_round(target: &Target<'_>, round: &Round, counts: Counts) -> Self {
+    pub fn after_round(target: &RolloutTarget<'_>, round: &Round, counts: Counts) -> Self {
         let Counts { matched, updated, updated_ready, resizing, absent, .. } = counts;
         let resizes = if resizing > 0 { format!("; resizes under way: {resizing}") } else { String::new() };
         let numbers = format!("{updated} of {matched} Pods are updated, {updated_ready} of them are ready{resizes}");

@@ -23,7 +23,7 @@ use crate::scatter::Term;
 
 /// The version of a SidecarSet that is rolled out. New Pods get the same version.
 #[derive(Clone, Debug)]
-pub struct Target<'a> {
+pub struct RolloutTarget<'a> {
     /// The version, with its defaults and hashes.
     pub version: &'a SidecarSet,
     /// `metadata.resourceVersion` of the SidecarSet in the cluster.
@@ -188,7 +188,7 @@ impl<'a> Strategy<'a> {
     }
 }
 
-impl<'a> Target<'a> {
+impl<'a> RolloutTarget<'a> {
     /// Returns the target of a rollout. `version` is the version that new Pods get, with its defaults and hashes;
     /// `resource` is the SidecarSet in the cluster, whose `updateStrategy` counts.
     pub fn new(version: &'a SidecarSet, resource: &'a SidecarSet) -> Self {

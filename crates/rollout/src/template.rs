@@ -4,7 +4,7 @@ use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// Returns the Pod that a workload would create in place of an evicted one: its template, with the volumes of a
 /// `StatefulSet`'s claims. Returns `None` if the workload has no template.
@@ -44,7 +44,7 @@ pub fn pod(workload: &Value) -> Option<Value> {
 ///
 /// # Errors
 /// Why it does not have it, without a full stop.
-pub fn check(target: &Target<'_>, stored: &Value) -> Result<(), String> {
+pub fn check(target: &RolloutTarget<'_>, stored: &Value) -> Result<(), String> {
     let pod = Pod::decode(stored).map_err(|error| format!("the answer to a dry run cannot be read: {error}"))?;
     if target.recorded_hash(pod.records()) == target.hash() {
         return Ok(());

@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::consistency::Judged;
 use crate::history::Revision;
 use crate::pod::Pod;
-use crate::target::{Sidecar, Target};
+use crate::target::{RolloutTarget, Sidecar};
 
 /// Returns why a rollout fails: containers that the version has changed crash or do not start in more updated Pods than
 /// `maxUnavailable`. `None` if it does not. `revisions` are those of the SidecarSet, ascending.
 ///
 /// Restarts alone are not counted: a container that the version does not break may restart now and then, too.
-pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &[&Revision]) -> Option<String> {
+pub fn fails(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged], revisions: &[&Revision]) -> Option<String> {
     let most = usize::try_from(target.strategy.limits.max_unavailable.scaled_value(pods.len())).unwrap_or_default();
     let updated = || pods.iter().zip(judged).filter(|(_, judged)| judged.is_updated).map(|(pod, _)| *pod);
     let own = target.containers();
@@ -37,7 +37,7 @@ pub fn fails(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: &
 
 /// Returns those of the containers that do not run, each with what it does.
 fn in_trouble<'a>(
-    target: &'a Target<'_>,
+    target: &'a RolloutTarget<'_>,
     pod: &'a Pod,
     names: &'a BTreeSet<String>,
 ) -> impl Iterator<Item = (&'a str, &'static str)> {
@@ -48,7 +48,7 @@ fn in_trouble<'a>(
 
 /// Returns the names of the containers in a Pod that differ from the newest revision with other data. Without one, all
 /// of them are new.
-fn changed(target: &Target<'_>, revisions: &[&Revision]) -> BTreeSet<String> {
+fn changed(target: &RolloutTarget<'_>, revisions: &[&Revision]) -> BTreeSet<String> {
     let data = revision_data(target.version.spec(&[]).unwrap_or(&Value::Null));
     let before = revisions.iter().rev().find(|revision| revision.data != data);
     let Some(before) = before.and_then(|before| json::parse(before.data.as_bytes()).ok()) else {

@@ -14,13 +14,13 @@ use crate::pair::{self, Pair};
 use crate::pod::Pod;
 use crate::pod::resize::STATE as RESIZES;
 use crate::resize;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 /// Returns the upgrade of a Pod to the target. `revision` is the name of the target's ControllerRevision.
 ///
 /// # Errors
 /// A patch of the Pod's metadata cannot be merged.
-pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
+pub fn upgrade(target: &RolloutTarget<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
     let mut edit = images(target, pod, now);
     edit.record(target, pod, revision, now);
     edit.patch_metadata(target, pod)?;
@@ -28,7 +28,7 @@ pub fn upgrade(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -
 }
 
 /// Returns the change of a Pod's images to those of the target.
-pub fn images(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
+pub fn images(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut working = pair::working(pod);
     let mut changed = Vec::new();
@@ -59,7 +59,7 @@ pub fn images(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
 
 /// Whether the images of a Pod change before its resize is complete (ROLL-65): the kubelet has accepted the resize, and a
 /// restarted container gets the new cpu and memory in any case.
-pub fn images_precede_resize(target: &Target<'_>, pod: &Pod) -> bool {
+pub fn images_precede_resize(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     pod.state.resize.in_progress.is_some() && images(target, pod, target.surroundings.now).changes_images()
 }
 
@@ -68,7 +68,12 @@ pub fn images_precede_resize(target: &Target<'_>, pod: &Pod) -> bool {
 ///
 /// # Errors
 /// A patch of the Pod's metadata cannot be merged.
-pub fn after_resize(target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) -> Result<Edit, Vec<Reason>> {
+pub fn after_resize(
+    target: &RolloutTarget<'_>,
+    pod: &Pod,
+    revision: &str,
+    now: Timestamp,
+) -> Result<Edit, Vec<Reason>> {
     let mut edit = upgrade(target, pod, revision, now)?;
     let mut records = pod.records_without_image().clone();
     records.complete(now);
@@ -82,7 +87,7 @@ pub fn after_resize(target: &Target<'_>, pod: &Pod, revision: &str, now: Timesta
 }
 
 /// Returns the record of a Pod about a version.
-fn record(target: &Target<'_>, hash: &str, revision: &str, now: Timestamp) -> Record {
+fn record(target: &RolloutTarget<'_>, hash: &str, revision: &str, now: Timestamp) -> Record {
     Record {
         time: Some(now),
         hash: hash.to_owned(),
@@ -93,7 +98,7 @@ fn record(target: &Target<'_>, hash: &str, revision: &str, now: Timestamp) -> Re
 }
 
 /// Returns the change that gives the idle containers of a Pod their empty image (ROLL-47).
-pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
+pub fn reset(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut changed = Vec::new();
     for (sidecar, empty) in target.pairs() {
@@ -111,7 +116,7 @@ pub fn reset(target: &Target<'_>, pod: &Pod, now: Timestamp) -> Edit {
 impl Edit {
     /// Writes the records of the Pod's SidecarSets (ROLL-41). Records of the older form, which have only a hash, get a
     /// time and keep their own names (DIFF-19). A record that cannot be read is replaced.
-    fn record(&mut self, target: &Target<'_>, pod: &Pod, revision: &str, now: Timestamp) {
+    fn record(&mut self, target: &RolloutTarget<'_>, pod: &Pod, revision: &str, now: Timestamp) {
         let mut records = pod.records().clone();
         if records.is_legacy() {
             records.complete(now);
@@ -126,7 +131,7 @@ impl Edit {
     }
 
     /// Applies the patches of the SidecarSet to the Pod's annotations (ROLL-43), except for new `Retain` keys (DIFF-23).
-    fn patch_metadata(&mut self, target: &Target<'_>, pod: &Pod) -> Result<(), Vec<Reason>> {
+    fn patch_metadata(&mut self, target: &RolloutTarget<'_>, pod: &Pod) -> Result<(), Vec<Reason>> {
         let patched = metadata::keys(target.version);
         if patched.is_empty() {
             return Ok(());

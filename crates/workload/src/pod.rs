@@ -14,7 +14,7 @@ use crate::controllers::{Owner, Parts, UNKNOWN};
 /// webhooks that may change a Pod.
 ///
 /// Returns `None` if the object has nothing at the template's place.
-pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value> {
+pub fn from_template(object: &Value, template: &Template, namespace: &str) -> Option<Value> {
     let source = object.pointer(&template.pointer)?;
     let Some((api_version, kind)) = &template.owner else {
         let mut pod = source.clone();
@@ -59,7 +59,7 @@ mod tests {
     use crate::templates;
 
     fn made(object: &Value) -> Value {
-        of(object, &templates(object)[0], "shop").unwrap()
+        from_template(object, &templates(object)[0], "shop").unwrap()
     }
 
     fn workload(kind: &str) -> Value {

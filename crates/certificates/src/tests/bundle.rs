@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{NOW, crd, hooks};
 use crate::authority::{self, Lifetimes};
-use crate::bundle::{Service, Target, held, patch, places};
+use crate::bundle::{CaBundleTarget, Service, held, patch, places};
 use crate::names::ServerNames;
 use crate::pem;
 use crate::x509::Id;
 
-fn found(target: &Target, object: &Value) -> usize {
+fn found(target: &CaBundleTarget, object: &Value) -> usize {
     let service = Service { name: "pillion".to_owned(), namespace: "sys".to_owned() };
     let names = ServerNames::of_service("pillion", "sys").unwrap().and("localhost").unwrap().and("::1").unwrap();
     places(target, object, &service, &names).len()
@@ -34,8 +34,8 @@ fn hook(config: &Value) -> Value {
 #[case::nothing(json!({}), 0)]
 #[case::nonsense(json!(7), 0)]
 fn a_webhook_is_ours_where_it_calls_us(#[case] config: Value, #[case] expected: usize) {
-    assert_eq!(found(&Target::Mutating("m".to_owned()), &hook(&config)), expected);
-    assert_eq!(found(&Target::Validating("m".to_owned()), &hook(&config)), expected);
+    assert_eq!(found(&CaBundleTarget::Mutating("m".to_owned()), &hook(&config)), expected);
+    assert_eq!(found(&CaBundleTarget::Validating("m".to_owned()), &hook(&config)), expected);
 }
 
 #[rstest]
@@ -43,13 +43,13 @@ fn a_webhook_is_ours_where_it_calls_us(#[case] config: Value, #[case] expected: 
 #[case::none(json!({"spec": {"conversion": {"strategy": "None"}}}), 0)]
 #[case::nothing(json!({"spec": {}}), 0)]
 fn a_resource_is_ours_where_we_convert_it(#[case] crd: Value, #[case] expected: usize) {
-    assert_eq!(found(&Target::Conversion("c".to_owned()), &crd), expected);
+    assert_eq!(found(&CaBundleTarget::Conversion("c".to_owned()), &crd), expected);
 }
 
 #[test]
 fn only_what_differs_is_patched_and_only_in_the_version_that_was_read() {
     let service = Service { name: "pillion".to_owned(), namespace: "sys".to_owned() };
-    let target = Target::Mutating("pillion".to_owned());
+    let target = CaBundleTarget::Mutating("pillion".to_owned());
     let mut object = hooks();
     object["metadata"]["resourceVersion"] = json!("7");
     let found = |object: &Value| places(&target, object, &service, &ServerNames::default());
@@ -83,9 +83,9 @@ fn an_authority_is_everywhere_only_where_each_webhook_has_it() {
     let both = config(&pem::shown([&one, &two]));
     let held = |webhooks: &[&Value]| {
         let object = json!({"webhooks": webhooks});
-        held(&places(&Target::Validating("v".to_owned()), &object, &service, &ServerNames::default()))
+        held(&places(&CaBundleTarget::Validating("v".to_owned()), &object, &service, &ServerNames::default()))
     };
-    let ids = |certificates: &[_]| Some(certificates.iter().map(Id::of).collect::<BTreeSet<_>>());
+    let ids = |certificates: &[_]| Some(certificates.iter().map(Id::from_certificate).collect::<BTreeSet<_>>());
     assert_eq!(held(&[]), None);
     assert_eq!(held(&[&both, &both]), ids(&[one.clone(), two.clone()]));
     assert_eq!(held(&[&both, &config(&pem::shown([&two]))]), ids(&[two]));

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{CRD, HOOKS, NOW, SECRET, TestClock, bundle_at, bundles, crd, hooks, verify};
 use crate::keeper::Keeper;
 use crate::time::Time;
-use crate::{SelfSigned, Status, Target, self_signed};
+use crate::{CaBundleTarget, SelfSigned, Status, self_signed};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -45,8 +45,10 @@ impl Replica {
 }
 
 fn options() -> SelfSigned {
-    let targets =
-        vec![Target::Mutating("pillion".to_owned()), Target::Conversion("sidecarsets.apps.kruise.io".to_owned())];
+    let targets = vec![
+        CaBundleTarget::Mutating("pillion".to_owned()),
+        CaBundleTarget::Conversion("sidecarsets.apps.kruise.io".to_owned()),
+    ];
     SelfSigned::for_service("pillion", "sys", targets).unwrap()
 }
 

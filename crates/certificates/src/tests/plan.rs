@@ -7,7 +7,7 @@ use rstest::rstest;
 use super::NOW;
 use crate::authority::Lifetimes;
 use crate::names::ServerNames;
-use crate::plan::{Change, Server, State, TrustObservations, Trusted, plan};
+use crate::plan::{AuthorityState, Change, Server, TrustObservations, Trusted, plan};
 use crate::time::Time;
 use crate::x509::{Id, Validity};
 
@@ -44,8 +44,13 @@ fn server(issuer: Id, age: u32) -> Server {
     Server { issuer, validity, names: names() }
 }
 
-fn state(trusted: &[Trusted], signing: Option<Id>, next: Option<Id>, server: impl Into<Option<Server>>) -> State {
-    State { trusted: trusted.to_vec(), signing, next, server: server.into(), damaged: false }
+fn state(
+    trusted: &[Trusted],
+    signing: Option<Id>,
+    next: Option<Id>,
+    server: impl Into<Option<Server>>,
+) -> AuthorityState {
+    AuthorityState { trusted: trusted.to_vec(), signing, next, server: server.into(), damaged: false }
 }
 
 /// Every bundle has held these authorities for `since`.
@@ -107,7 +112,7 @@ fn seen(ids: &[Id], since: Duration) -> TrustObservations {
     state(&[Trusted { validity: Validity { from: NOW + DAY, until: NOW + DAY * 9 }, ..trusted(OLD, 0) }], Some(OLD), None,
         server(OLD, 1)), &[OLD],
     vec![Change::Create, Change::Issue(names()), Change::Retire(OLD, NOW + DAY * 9)])]
-fn what_has_to_change(#[case] state: State, #[case] everywhere: &[Id], #[case] expected: Vec<Change>) {
+fn what_has_to_change(#[case] state: AuthorityState, #[case] everywhere: &[Id], #[case] expected: Vec<Change>) {
     assert_eq!(plan(&state, &seen(everywhere, DAY), &names(), NOW, &life()), expected);
 }
 
@@ -161,6 +166,6 @@ fn near_the_end_of_an_authority_certificates_are_not_made_faster_and_faster() {
 #[test]
 fn what_cannot_be_used_is_written_away() {
     let well = state(&[trusted(OLD, 1)], Some(OLD), None, server(OLD, 1));
-    let damaged = State { damaged: true, ..well };
+    let damaged = AuthorityState { damaged: true, ..well };
     assert_eq!(plan(&damaged, &seen(&[OLD], DAY), &names(), NOW, &life()), [Change::Tidy]);
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{CRD, HOOKS, SECRET, TestClock, bundles, crd, hooks, verify};
 use crate::keeper::Keeper;
 use crate::time::Time;
-use crate::{Lifetimes, SelfSigned, Target};
+use crate::{CaBundleTarget, Lifetimes, SelfSigned};
 
 /// How long an API server may keep using the old content of a `caBundle`.
 const LAG: Duration = Duration::from_secs(30);
@@ -77,8 +77,10 @@ impl World {
         let (server, clock) = (ApiServer::new(), TestClock::new());
         server.put(HOOKS, hooks());
         server.put(CRD, crd());
-        let targets =
-            vec![Target::Mutating("pillion".to_owned()), Target::Conversion("sidecarsets.apps.kruise.io".to_owned())];
+        let targets = vec![
+            CaBundleTarget::Mutating("pillion".to_owned()),
+            CaBundleTarget::Conversion("sidecarsets.apps.kruise.io".to_owned()),
+        ];
         // A rotation takes a week and a half, so every run sees some.
         let life = Lifetimes { authority: HOUR * 24 * 12, server: HOUR * 24 * 3, ..Lifetimes::default() };
         let options = SelfSigned { life, ..SelfSigned::for_service("pillion", "sys", targets).unwrap() };

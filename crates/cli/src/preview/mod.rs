@@ -156,7 +156,7 @@ impl Preview {
     /// Returns the Pod of a template, as its controller sends it and as the webhook sees it.
     fn pod(&self, object: &Value, template: &Template) -> Option<(Value, Value)> {
         let namespace = self.namespace(object);
-        let sent = pod::of(object, template, namespace)?;
+        let sent = pod::from_template(object, template, namespace)?;
         let mut before = sent.clone();
         admission::apply(&mut before, |name| self.cluster.object("v1", "ServiceAccount", Some(namespace), name));
         Some((sent, before))

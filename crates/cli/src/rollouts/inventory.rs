@@ -9,7 +9,7 @@ use pillion_plan::restored::restored;
 use pillion_rollout::consistency::is_candidate;
 use pillion_rollout::history::{Revision, ascending};
 use pillion_rollout::pod::Pod;
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
@@ -83,7 +83,7 @@ impl<'a> Pods<'a> {
     ///
     /// # Errors
     /// If the namespaces cannot be read, or a selector cannot be read.
-    pub fn of(&self, target: &Target<'_>) -> anyhow::Result<Vec<&Pod>> {
+    pub fn of(&self, target: &RolloutTarget<'_>) -> anyhow::Result<Vec<&Pod>> {
         let unreadable = |field: &str, errors: Vec<pillion_kubernetes::field::FieldError>| {
             let errors: Vec<_> = errors.into_iter().map(|error| error.below(field)).collect();
             anyhow::anyhow!("SidecarSet \"{}\": {}", target.name(), joined(&errors))

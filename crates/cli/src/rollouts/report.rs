@@ -11,7 +11,7 @@ use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::round::{Round, round};
 use pillion_rollout::status::Progress;
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use pillion_rollout::upgradable;
 use pillion_sidecarset::names;
 use serde::Serialize;
@@ -189,7 +189,7 @@ pub struct Sources<'a> {
     /// The SidecarSet as the cluster has it.
     pub object: &'a Value,
     /// What is rolled out.
-    pub target: Target<'a>,
+    pub target: RolloutTarget<'a>,
     /// The Pods, sorted by namespace and name.
     pub pods: Vec<&'a Pod>,
     /// The namespace whose Pods were read, or all.
@@ -203,7 +203,7 @@ pub struct Sources<'a> {
 }
 
 /// Returns the Pods that must be created again to get the version: the caller reads budgets if there are any.
-pub fn must_be_created_again<'p>(target: &Target<'_>, pods: &[&'p Pod]) -> Vec<&'p Pod> {
+pub fn must_be_created_again<'p>(target: &RolloutTarget<'_>, pods: &[&'p Pod]) -> Vec<&'p Pod> {
     let is_it = |pod: &&&Pod| {
         let is_selected = target.selects(pod);
         let takes = target.upgrade_method(pod).map_or(true, |way| way == UpgradeMethod::Recreate);
@@ -251,7 +251,7 @@ impl Report {
 }
 
 /// Returns the Pods by the version that they record.
-fn groups(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: Option<&[&Revision]>) -> Vec<Group> {
+fn groups(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged], revisions: Option<&[&Revision]>) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
     for (pod, judged) in pods.iter().zip(judged) {
         let record = pod.records().get(target.name()).cloned().unwrap_or_default();
@@ -280,7 +280,7 @@ fn groups(target: &Target<'_>, pods: &[&Pod], judged: &[Judged], revisions: Opti
     groups
 }
 
-fn stuck(target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<Stuck> {
+fn stuck(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<Stuck> {
     let outdated = pods
         .iter()
         .zip(judged)

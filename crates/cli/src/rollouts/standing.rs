@@ -6,7 +6,7 @@ use pillion_plan::condition::find;
 use pillion_rollout::counters;
 use pillion_rollout::counts::Counts;
 use pillion_rollout::status::{Progress, READY, RECONCILING, STALLED};
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
@@ -77,8 +77,7 @@ impl Standing {
             Err(errors) => return Progress::stalled("InvalidSidecarSet", joined(&errors)).into(),
         };
         let version = prepared(&resource);
-        let target =
-            Target::new(&version, &resource).with_upgrades(Upgrades::from_sidecar_set(&resource, settings), []);
+        let target = RolloutTarget::new(&version, &resource).with_upgrades(Upgrades::from_sidecar_set(&resource, settings), []);
         let counts = counts(object);
         Progress::after_round(&target, &counters::round(&target.strategy, counts), counts).into()
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::bundle::{Place, Verdict};
+use pillion_plan::bundle::{BundlePlace, Verdict};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -130,14 +130,14 @@ impl BundleMetrics {
         now: Timestamp,
     ) {
         self.correct.get_or_create(&Of::at(at)).set(now.0);
-        let refused = verdicts.iter().filter(|verdict| verdict.place != Place::In).count();
+        let refused = verdicts.iter().filter(|verdict| verdict.place != BundlePlace::In).count();
         self.bytes.set(i64::try_from(length).unwrap_or(i64::MAX));
         self.refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
         let mut edits = self.edits();
         let edited = edits.edited.take();
         let hashes: BTreeMap<String, String> = verdicts
             .iter()
-            .filter(|verdict| verdict.place != Place::Out)
+            .filter(|verdict| verdict.place != BundlePlace::Out)
             .map(|verdict| (verdict.name.clone(), verdict.hash.clone()))
             .collect();
         edits.awaited.retain(|_, since| since.elapsed() < PATIENCE);

@@ -4,7 +4,7 @@
 //! whose old shards still exist), the next process completes the work.
 
 pub(crate) mod metrics;
-mod say;
+mod report;
 mod sources;
 
 use std::fmt;
@@ -17,12 +17,12 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
-use pillion_plan::bundle::{self as planning, BundleInput, Obstacle, Place as Within, Plan, Verdict};
+use pillion_plan::bundle::{self as planning, BundleInput, BundlePlace, Obstacle, Plan, Verdict};
 use tokio::time::timeout;
 
 use self::metrics::BundleMetrics;
-use self::say::Said;
-use self::sources::{Inputs, Place, Sources};
+use self::report::ReportedVerdicts;
+use self::sources::{Inputs, Sources, WatchSettings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::Effects;
@@ -92,19 +92,19 @@ pub struct BundleKeeper {
 }
 
 /// The bundle is in its wanted state.
-struct Brought {
+struct BundleOutcome {
     /// Whether something has changed since the last time.
-    is_new: bool,
+    has_changed: bool,
     /// Whether the conditions of the SidecarSets say so.
-    said: Result<(), Failure>,
+    reported: Result<(), Failure>,
 }
 
 /// What is remembered about the bundle.
 #[derive(Default)]
-pub struct State {
-    said: Said,
+pub struct BundleKeeperState {
+    reported: ReportedVerdicts,
     /// The verdicts of which a condition could not be written.
-    unsaid: Vec<Verdict>,
+    unreported: Vec<Verdict>,
     /// The inputs for which the bundle was last correct.
     done: Option<Inputs>,
     /// When the bundle must be checked even if nothing changes.
@@ -121,7 +121,7 @@ impl Controller for BundleKeeper {
 
     type Options = Options;
     type Key = Whole;
-    type State = State;
+    type KeyState = BundleKeeperState;
 
     async fn start(context: Context, options: Options, wakes: Wakes<Whole>) -> Self {
         let metrics = BundleMetrics::new(&context.metrics);
@@ -142,7 +142,7 @@ impl Controller for BundleKeeper {
         true
     }
 
-    async fn reconcile(&self, _: &Whole, state: &mut State) -> Result<Done, Failure> {
+    async fn reconcile(&self, _: &Whole, state: &mut BundleKeeperState) -> Result<Done, Failure> {
         let Some(sources) = self.sources() else {
             self.metrics.idle();
             self.idle(state);
@@ -154,11 +154,11 @@ impl Controller for BundleKeeper {
             return Ok(Done::LookAgain(LISTING));
         }
         let result = match self.bring(&sources, state).await {
-            Ok(Brought { is_new: true, said }) => {
+            Ok(BundleOutcome { has_changed: true, reported }) => {
                 self.progress.done();
-                said
+                reported
             }
-            Ok(Brought { is_new: false, said }) => return said.map(|()| self.next(state)),
+            Ok(BundleOutcome { has_changed: false, reported }) => return reported.map(|()| self.next(state)),
             Err(stopped) => {
                 state.done = None;
                 Err(self.failed(&sources, &stopped).await)
@@ -184,7 +184,7 @@ impl Controller for BundleKeeper {
         all.push(Right::new(Scope::System, "apps", &["controllerrevisions"], WATCH, revisions));
         if situation.reads_whitelist {
             let names = &["kruise-configuration"];
-            all.push(Right::new(Scope::System, "", &["configmaps"], READ, whitelist).of(names));
+            all.push(Right::new(Scope::System, "", &["configmaps"], READ, whitelist).named(names));
         }
         all
     }
@@ -194,7 +194,7 @@ impl BundleKeeper {
     /// Returns the watches of the bundle that the settings name, if they name one.
     fn sources(&self) -> Option<Arc<Sources>> {
         let mut sources = self.sources.lock();
-        let place = Place::of(&self.context.settings());
+        let place = WatchSettings::from_settings(&self.context.settings());
         if sources.as_ref().map(|sources| &sources.place) != place.as_ref() {
             // The watches before end first.
             *sources = None;
@@ -204,9 +204,9 @@ impl BundleKeeper {
     }
 
     /// There is no bundle to keep.
-    fn idle(&self, state: &mut State) {
+    fn idle(&self, state: &mut BundleKeeperState) {
         if !state.is_idle {
-            *state = State { is_idle: true, ..State::default() };
+            *state = BundleKeeperState { is_idle: true, ..BundleKeeperState::default() };
             tracing::warn!(controller = Self::NAME, "the settings have no bundleRef, so there is nothing to keep");
         }
         let sets = self.context.store.sidecar_sets().len();
@@ -220,7 +220,7 @@ impl BundleKeeper {
     }
 
     /// Returns when to look at the bundle again even if nothing changes.
-    fn next(&self, state: &State) -> Done {
+    fn next(&self, state: &BundleKeeperState) -> Done {
         let left = state.look_again.0.saturating_sub(self.context.clock.now().0);
         Done::LookAgain(self.options.tick.min(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1))))
     }
@@ -249,20 +249,20 @@ impl BundleKeeper {
     }
 
     /// Brings the bundle to its wanted state.
-    async fn bring(&self, sources: &Sources, state: &mut State) -> Result<Brought, Stopped> {
+    async fn bring(&self, sources: &Sources, state: &mut BundleKeeperState) -> Result<BundleOutcome, Stopped> {
         for _ in 0..ROUNDS {
             let mut inputs = sources.inputs(&self.context);
             let is_due = self.context.clock.now() >= state.look_again;
             if !is_due && state.done.as_ref() == Some(&inputs) {
-                let verdicts = std::mem::take(&mut state.unsaid);
-                let said = if verdicts.is_empty() { Ok(()) } else { self.say(verdicts, &inputs, state).await };
-                return Ok(Brought { is_new: false, said });
+                let verdicts = std::mem::take(&mut state.unreported);
+                let reported = if verdicts.is_empty() { Ok(()) } else { self.report(verdicts, &inputs, state).await };
+                return Ok(BundleOutcome { has_changed: false, reported });
             }
             let plan = self.plan(sources, &inputs).await?;
             if let Some(obstacle) = plan.obstacle {
                 return Err(obstacle.into());
             }
-            let within = plan.verdicts.iter().filter(|verdict| verdict.place != Within::Out).count();
+            let within = plan.verdicts.iter().filter(|verdict| verdict.place != BundlePlace::Out).count();
             let why = format!("{within} SidecarSets in {} bytes", plan.length);
             for step in &plan.steps {
                 let answer = self.effects.carry_out(step, &why).await?;
@@ -277,9 +277,9 @@ impl BundleKeeper {
                 inputs.written(name, answer);
             }
             if plan.steps.iter().all(|step| !matches!(step, Step::Create(_))) {
-                let said = self.finish(&sources.place.at, &plan, &inputs, state).await;
+                let reported = self.finish(&sources.place.at, &plan, &inputs, state).await;
                 state.done = Some(inputs);
-                return Ok(Brought { is_new: true, said });
+                return Ok(BundleOutcome { has_changed: true, reported });
             }
         }
         Err(Stopped::Quarrel)
@@ -308,14 +308,25 @@ impl BundleKeeper {
     }
 
     /// Reports the verdicts that are new. Those that could not be written are reported again when the key is retried.
-    async fn say(&self, verdicts: Vec<Verdict>, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
-        let said = state.said.say(&self.context, &verdicts, &inputs.sidecar_sets).await;
-        state.unsaid = if said.is_ok() { Vec::new() } else { verdicts };
-        said
+    async fn report(
+        &self,
+        verdicts: Vec<Verdict>,
+        inputs: &Inputs,
+        state: &mut BundleKeeperState,
+    ) -> Result<(), Failure> {
+        let reported = state.reported.report(&self.context, &verdicts, &inputs.sidecar_sets).await;
+        state.unreported = if reported.is_ok() { Vec::new() } else { verdicts };
+        reported
     }
 
     /// Reports the result once the bundle is in its wanted state.
-    async fn finish(&self, at: &ConfigMapName, plan: &Plan, inputs: &Inputs, state: &mut State) -> Result<(), Failure> {
+    async fn finish(
+        &self,
+        at: &ConfigMapName,
+        plan: &Plan,
+        inputs: &Inputs,
+        state: &mut BundleKeeperState,
+    ) -> Result<(), Failure> {
         state.look_again = plan.look_again;
         let is_written = plan.steps.iter().any(|step| matches!(step, Step::Apply(_)));
         self.metrics.written(at, &plan.verdicts, plan.length, is_written, self.context.clock.now());
@@ -323,10 +334,10 @@ impl BundleKeeper {
             let (sets, bytes) = (plan.verdicts.len(), plan.length);
             tracing::info!(controller = Self::NAME, sets, bytes, "the bundle was written");
         }
-        for verdict in plan.verdicts.iter().filter(|verdict| verdict.place != Within::In) {
-            let place = if verdict.place == Within::Kept { "stays as it was" } else { "is left out" };
+        for verdict in plan.verdicts.iter().filter(|verdict| verdict.place != BundlePlace::In) {
+            let place = if verdict.place == BundlePlace::Kept { "stays as it was" } else { "is left out" };
             self.effects.problem(None, format!("SidecarSet \"{}\" {place}: {}", verdict.name, verdict.message));
         }
-        self.say(plan.verdicts.clone(), inputs, state).await
+        self.report(plan.verdicts.clone(), inputs, state).await
     }
 }

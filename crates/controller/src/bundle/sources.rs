@@ -21,15 +21,15 @@ use crate::wakes::{Keys, Wakes};
 
 /// The settings that decide which objects to watch. If they change, the watches start again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WatchSettings {
     pub(super) at: ConfigMapName,
     system_namespace: String,
     reads_whitelist: bool,
 }
 
-impl Place {
+impl WatchSettings {
     /// Returns the place that the settings name, if they name one.
-    pub(super) fn of(settings: &Settings) -> Option<Self> {
+    pub(super) fn from_settings(settings: &Settings) -> Option<Self> {
         Some(Self {
             at: settings.bundle_source.config_map.clone()?,
             system_namespace: settings.system_namespace.clone(),
@@ -56,7 +56,7 @@ struct Revision {
 }
 
 impl Revision {
-    fn of(revision: RevisionObject) -> Option<Self> {
+    fn from_object(revision: RevisionObject) -> Option<Self> {
         let data = revision.data.map(|data| data.0).unwrap_or_default().to_string().into_boxed_str();
         let metadata = kube::api::ObjectMeta { managed_fields: None, ..revision.metadata };
         let head = RevisionObject { data: None, metadata, revision: revision.revision };
@@ -114,7 +114,7 @@ impl PartialEq for Inputs {
 
 /// The watches of one bundle. They end when this is dropped.
 pub(super) struct Sources {
-    pub(super) place: Place,
+    pub(super) place: WatchSettings,
     config_maps: Watched<ConfigMap>,
     revisions: Watched<Revision>,
     whitelist: Option<Watched<ConfigMap>>,
@@ -124,7 +124,7 @@ impl Sources {
     /// Starts the watches. Changes wake `key`.
     pub(super) fn watch<K: Clone + Send + Sync + 'static>(
         context: &Context,
-        place: Place,
+        place: WatchSettings,
         wakes: &Wakes<K>,
         key: &K,
     ) -> Self {
@@ -143,7 +143,7 @@ impl Sources {
         });
         let api = Api::<RevisionObject>::namespaced(client.clone(), &place.system_namespace);
         let watch = Watch::new(api, "ControllerRevision").label(names::SIDECAR_SET_NAME_LABEL, None);
-        let revisions = store.keep(name, watch, Revision::of);
+        let revisions = store.keep(name, watch, Revision::from_object);
 
         let always = |key: &K| {
             let key = key.clone();

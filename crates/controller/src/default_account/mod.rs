@@ -21,7 +21,7 @@ impl Controller for DefaultAccounts {
 
     type Options = ();
     type Key = String;
-    type State = ();
+    type KeyState = ();
 
     async fn start(context: Context, (): (), wakes: Wakes<String>) -> Self {
         context.store.accounts().listed().await;

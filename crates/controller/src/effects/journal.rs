@@ -8,7 +8,7 @@ use crate::metrics::Raised;
 #[derive(Debug, Default)]
 pub struct Journal {
     /// What was told before the current comparison or in it.
-    told: BTreeSet<String>,
+    known: BTreeSet<String>,
     /// What the current comparison has found.
     found: BTreeSet<String>,
     /// The texts that tell of a problem. Each counts in a metric.
@@ -19,7 +19,7 @@ impl Journal {
     /// Notes a text. Returns whether people have not been told yet.
     pub fn is_news(&mut self, text: &str) -> bool {
         self.found.insert(text.to_owned());
-        self.told.insert(text.to_owned())
+        self.known.insert(text.to_owned())
     }
 
     /// Notes a text about a problem, which counts in a metric until it is over. Returns whether people have not been
@@ -37,7 +37,7 @@ impl Journal {
         let found = std::mem::take(&mut self.found);
         if is_complete {
             self.problems.retain(|text, _| found.contains(text));
-            self.told = found;
+            self.known = found;
         }
     }
 }

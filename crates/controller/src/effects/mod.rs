@@ -21,7 +21,7 @@ pub(crate) use send::PATIENCE;
 
 use crate::problem::{WriteError, WriteProblem};
 use crate::store::Store;
-use send::{Answer, Target};
+use send::{Answer, StepTarget};
 
 /// Follows what a controller does, for a preview.
 pub trait Recorder: Send + Sync {
@@ -87,7 +87,7 @@ impl Effects {
                 Ok(Some(object))
             }
             Answer::Gone(uid) => {
-                let Target { api_version, kind, namespace, name } = Target::of(step);
+                let StepTarget { api_version, kind, namespace, name } = StepTarget::from_step(step);
                 let metadata = json!({"namespace": namespace.unwrap_or_default(), "name": name, "uid": uid});
                 self.store.deleted(&json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}));
                 Ok(None)

@@ -18,7 +18,7 @@ pub const FIELD_MANAGER: &str = "pillion-controller";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The object that a step writes.
-pub(super) struct Target {
+pub(super) struct StepTarget {
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) namespace: Option<String>,
@@ -37,20 +37,20 @@ pub(super) enum Answer {
     Token(Value),
 }
 
-impl Target {
+impl StepTarget {
     /// Returns the object that a step writes.
-    pub(super) fn of(step: &Step) -> Self {
+    pub(super) fn from_step(step: &Step) -> Self {
         match step {
-            Step::Create(object) | Step::Apply(object) => Self::of_object(object),
+            Step::Create(object) | Step::Apply(object) => Self::from_object(object),
             Step::Patch { object, .. }
             | Step::JsonPatch { object, .. }
             | Step::Evict { object, .. }
             | Step::RequestToken { account: object, .. }
-            | Step::Delete { object, .. } => Self::of_reference(object),
+            | Step::Delete { object, .. } => Self::from_reference(object),
         }
     }
 
-    fn of_object(object: &Value) -> Self {
+    fn from_object(object: &Value) -> Self {
         let text = |path: &[&str]| json::text(object, path).to_owned();
         let namespace = text(&["metadata", "namespace"]);
         Self {
@@ -61,7 +61,7 @@ impl Target {
         }
     }
 
-    fn of_reference(object: &ObjectRef) -> Self {
+    fn from_reference(object: &ObjectRef) -> Self {
         let ObjectRef { api_version, kind, namespace, name } = object;
         Self {
             api_version: (*api_version).to_owned(),
@@ -82,7 +82,7 @@ impl Target {
 
 /// Sends a step. Deleting or evicting an object that is gone is no error.
 pub(super) async fn send(client: &Client, step: &Step) -> Result<Answer, WriteError> {
-    let target = Target::of(step);
+    let target = StepTarget::from_step(step);
     let problem = match tokio::time::timeout(PATIENCE, request(client, step, &target)).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(problem)) => problem,
@@ -99,7 +99,7 @@ pub(super) async fn send(client: &Client, step: &Step) -> Result<Answer, WriteEr
     Err(WriteError { verb, kind: kind.into(), namespace: target.namespace, name: target.name, problem })
 }
 
-async fn request(client: &Client, step: &Step, target: &Target) -> Result<Answer, WriteProblem> {
+async fn request(client: &Client, step: &Step, target: &StepTarget) -> Result<Answer, WriteProblem> {
     let (api, name) = (target.api(client), &target.name);
     let at = kube::core::Request::new(api.resource_url());
     let patching = || PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -180,7 +180,7 @@ fn refusal(answer: Value) -> Option<WriteProblem> {
 
 /// Asks the API server what it would store for a new object. It runs admission and stores nothing.
 pub(super) async fn dry_run(client: &Client, object: &Value) -> Result<Value, WriteError> {
-    let target = Target::of_object(object);
+    let target = StepTarget::from_object(object);
     let api = target.api(client);
     let params = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
     let request = kube::core::Request::new(api.resource_url()).create(&params, body_of(object));

@@ -64,7 +64,7 @@ impl Controller for LegacyTokenCleaner {
 
     type Options = Options;
     type Key = Round;
-    type State = ();
+    type KeyState = ();
 
     /// It depends on the time alone, so nothing wakes it.
     async fn start(context: Context, options: Options, _: Wakes<Round>) -> Self {
@@ -106,7 +106,7 @@ impl Controller for LegacyTokenCleaner {
             Right::new(Scope::EverySecret, "", &["secrets"], &["list", "patch", "delete"], secrets),
             Right::new(Scope::EverySecret, "", &["serviceaccounts"], &["get"], account),
             Right::new(Scope::EverySecret, "", &["pods"], &["list"], "Whether a Pod mounts them."),
-            Right::new(Scope::KubeSystem, "", &["configmaps"], &["get"], tracking).of(&[TRACKING]),
+            Right::new(Scope::KubeSystem, "", &["configmaps"], &["get"], tracking).named(&[TRACKING]),
         ]
     }
 }
@@ -174,7 +174,7 @@ async fn judged(
         if !accounts.contains_key(&secret.account) {
             let account = one(&api, &secret.account).await?;
             let account = account.and_then(|account| serde_json::to_value(account).ok());
-            accounts.insert(secret.account.clone(), account.map(|account| Account::of(&account)));
+            accounts.insert(secret.account.clone(), account.map(|account| Account::from_object(&account)));
         }
     }
     let judge = |secret: &Secret, mounted: &BTreeSet<String>| {
@@ -239,5 +239,5 @@ async fn mounted_in(client: &Client, namespace: &str) -> Result<BTreeSet<String>
 /// Reads a Secret. Drops its data first.
 fn view(secret: SecretObject) -> Option<Secret> {
     let bare = SecretObject { metadata: secret.metadata, ..SecretObject::default() };
-    serde_json::to_value(bare).ok().map(|secret| Secret::of(&secret))
+    serde_json::to_value(bare).ok().map(|secret| Secret::from_object(&secret))
 }

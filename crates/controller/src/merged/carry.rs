@@ -81,7 +81,7 @@ impl Stopped {
     }
 
     /// Returns the text for people about a lasting problem for which there is no notice.
-    pub fn told(&self) -> Option<String> {
+    pub fn lasting_problem(&self) -> Option<String> {
         match self {
             Self::Write(WriteError { problem: WriteProblem::Escalation(text), .. }) => Some(format!(
                 "the controller may not grant this, since its own role does not hold it; bind a ClusterRole with it to \

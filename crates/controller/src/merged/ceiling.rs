@@ -17,17 +17,17 @@ pub type Refused = BTreeMap<String, (Vec<String>, String)>;
 
 /// The refused grants of all namespaces.
 #[derive(Default)]
-pub struct Ceiling(Mutex<State>);
+pub struct Ceiling(Mutex<CeilingState>);
 
 #[derive(Default)]
-struct State {
+struct CeilingState {
     refused: BTreeMap<String, Refused>,
     /// The namespaces that were compared since the start. In the others, a grant may be refused without being in
     /// `refused`.
     seen: BTreeSet<String>,
 }
 
-impl State {
+impl CeilingState {
     /// Returns the status and message of the condition for a SidecarSet, given whether its status has the condition
     /// now; `None` if there is nothing to write or the answer is unknown yet.
     fn verdict(&self, name: &str, says_so: bool, is_complete: bool) -> Option<(bool, String)> {
@@ -109,7 +109,7 @@ impl Ceiling {
         state.refused.remove(namespace);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CeilingState> {
         self.0.lock()
     }
 }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn esc6_it_is_over_when_every_namespace_was_looked_at() {
-        let mut state = State::default();
+        let mut state = CeilingState::default();
         assert_eq!(state.verdict("a", true, false), None);
         assert_eq!(state.verdict("a", false, true), None);
         assert_eq!(state.verdict("a", true, true).map(|(exceeded, _)| exceeded), Some(false));

@@ -34,7 +34,7 @@ pub(super) fn is_about(group: &Group) -> bool {
 ///
 /// # Errors
 /// The RoleBindings or a Role could not be read.
-pub(super) async fn told(
+pub(super) async fn permission_losses(
     client: &Client,
     namespace: &str,
     group: &Group,
@@ -65,7 +65,7 @@ pub(super) async fn told(
             }
         }
     }
-    let mut told = Vec::new();
+    let mut losses = Vec::new();
     for (set, account, permissions) in &declared {
         let lost = lost_of(account, permissions, &roles);
         if !lost.is_empty() {
@@ -75,10 +75,10 @@ pub(super) async fn told(
                  those that are bound to the account: {}",
                 lost.join("; ")
             );
-            told.push((set.name().to_owned(), text));
+            losses.push((set.name().to_owned(), text));
         }
     }
-    Ok(told)
+    Ok(losses)
 }
 
 /// Sets `kind`, which the API server omits in lists.

@@ -58,7 +58,7 @@ pub struct MergedAccounts {
 
 /// What is remembered about a namespace.
 #[derive(Default)]
-pub struct State {
+pub struct MergedAccountsState {
     /// The objects that are neither needed nor used, by name, each with the time since when.
     idle: BTreeMap<String, Timestamp>,
     /// What people were told.
@@ -73,7 +73,7 @@ impl Controller for MergedAccounts {
 
     type Options = Options;
     type Key = String;
-    type State = State;
+    type KeyState = MergedAccountsState;
 
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let [_, role, binding] = KINDS;
@@ -114,7 +114,7 @@ impl Controller for MergedAccounts {
         self.context.store.namespaces().get("", namespace).is_some()
     }
 
-    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+    async fn reconcile(&self, name: &String, state: &mut MergedAccountsState) -> Result<Done, Failure> {
         let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
         let namespace = &*namespace.0;
         let sets = self.context.sidecar_sets();
@@ -148,7 +148,7 @@ impl Controller for MergedAccounts {
                     }
                     if let Some(notice) = error.notice() {
                         reports.notice(&notice).await;
-                    } else if let Some(text) = error.told() {
+                    } else if let Some(text) = error.lasting_problem() {
                         reports.tell(&group.sets, error.reason(), &text).await;
                     } else {
                         self.effects.problem(Some(name), error.to_string());
@@ -168,7 +168,7 @@ impl Controller for MergedAccounts {
         state.journal.end(failure.is_none());
         self.foresee(name, &plan);
         if is_going(namespace) {
-            *state = State::default();
+            *state = MergedAccountsState::default();
             self.forget(name);
         } else {
             let written = self.ceiling.update(&self.context, &self.effects, name, refused).await;
@@ -253,7 +253,7 @@ impl Reports<'_> {
     /// Reports the permissions that are bound to the accounts of a group and that the merged account does not get. A
     /// failure here does not stop other work.
     async fn lost(&mut self, group: &Group, sets: &Sets) {
-        match lost::told(&self.controller.context.client, self.name, group, sets).await {
+        match lost::permission_losses(&self.controller.context.client, self.name, group, sets).await {
             Ok(told) => {
                 for (set, text) in told {
                     self.tell(&[set], lost::REASON, &text).await;

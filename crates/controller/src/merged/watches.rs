@@ -47,9 +47,10 @@ pub fn objects(
     roles: &Watched<MergedObject>,
     bindings: &Watched<MergedObject>,
 ) -> BTreeMap<String, Trio> {
-    let accounts = store.accounts().of(namespace).into_iter().filter_map(|account| account.merged.clone());
-    let objects =
-        |kept: &Watched<MergedObject>| kept.of(namespace).iter().map(|object| Arc::clone(&object.0)).collect();
+    let accounts = store.accounts().in_namespace(namespace).into_iter().filter_map(|account| account.merged.clone());
+    let objects = |kept: &Watched<MergedObject>| {
+        kept.in_namespace(namespace).iter().map(|object| Arc::clone(&object.0)).collect()
+    };
     let mut trios: BTreeMap<String, Trio> = BTreeMap::new();
     let all: [Vec<Arc<Value>>; 3] = [accounts.collect(), objects(roles), objects(bindings)];
     for (index, objects) in all.into_iter().enumerate() {

@@ -34,7 +34,7 @@ struct Started<C: Controller> {
     controller: C,
     /// Whether its writes are part of the preview.
     is_shown: bool,
-    states: BTreeMap<C::Key, C::State>,
+    states: BTreeMap<C::Key, C::KeyState>,
 }
 
 impl<C: Controller> Round for Started<C> {

@@ -77,7 +77,7 @@ async fn simulated(situation: &Situation) -> Simulation {
     Simulation::new(situation, None, || NOW).await.expect("a simulation")
 }
 
-async fn of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
+async fn wave_of(simulation: Simulation, settings: Arc<Settings>, names: &[Name]) -> Wave {
     let names: BTreeSet<Name> = names.iter().copied().collect();
     let (options, clock) = (Options::default(), Clock::new(|| NOW));
     let question =
@@ -103,7 +103,7 @@ async fn what_workloads_need_is_made() {
     let manifests =
         [merging("a", "pods"), merging("b", "nodes"), isolated("c"), deployment("shop"), account("c"), account("a")];
     let client = simulated(&situation(&manifests)).await;
-    let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts, Name::SidecarTokens]).await;
+    let preview = wave_of(client, settings(&json!({})), &[Name::MergedServiceAccounts, Name::SidecarTokens]).await;
     let merged = pillion_identity::names::merged(&["a", "b"]);
     let secret = pillion_identity::names::token_secret("c");
     let made = |kind: &str| format!("create {kind} shop/{merged}");
@@ -136,7 +136,7 @@ async fn what_keeps_something_away_is_a_problem() {
     );
     let manifests = [forbidden, merging("b", "pods"), isolated("c"), deployment("shop")];
     let client = simulated(&situation(&manifests)).await;
-    let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts, Name::SidecarTokens]).await;
+    let preview = wave_of(client, settings(&json!({})), &[Name::MergedServiceAccounts, Name::SidecarTokens]).await;
     assert_eq!(lines(&preview), [""; 0]);
     let problems = texts(&preview.problems);
     assert_eq!(problems.len(), 2, "{problems:?}");
@@ -150,7 +150,7 @@ async fn tok5_a_secret_of_somebody_else_is_left_alone() {
     let name = pillion_identity::names::token_secret("c");
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "shop"}});
     let client = simulated(&situation(&[isolated("c"), deployment("shop"), account("c"), foreign])).await;
-    let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
+    let preview = wave_of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
     assert_eq!(lines(&preview), [""; 0]);
     assert!(texts(&preview.problems)[0].contains("Pillion did not create the Secret"), "{preview:?}");
 }
@@ -171,7 +171,7 @@ async fn tok5_a_secret_that_nobody_needs_goes_later() {
         (Some("2027-01-15T07:45:00Z"), &["delete"], 0),
     ] {
         let client = simulated(&secret(since)).await;
-        let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
+        let preview = wave_of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
         let verbs: Vec<&str> = preview.changes.iter().map(|change| change.verb.as_str()).collect();
         assert_eq!(verbs, expected, "{since:?}");
         assert_eq!(preview.later.len(), later, "{preview:?}");
@@ -182,12 +182,12 @@ async fn tok5_a_secret_that_nobody_needs_goes_later() {
 async fn mrg10_what_nobody_needs_is_told_of() {
     let with_workload = situation(&[merging("a", "pods"), merging("b", "nodes"), deployment("shop")]);
     let there = simulated(&with_workload).await;
-    let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let made = wave_of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     let mut manifests: Vec<Value> =
         made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
     manifests.extend([merging("a", "pods"), merging("b", "nodes")]);
     let without = simulated(&situation(&manifests)).await;
-    let preview = of(without, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let preview = wave_of(without, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     assert_eq!(lines(&preview), [""; 0]);
     let later = texts(&preview.later);
     assert!(later.len() == 1 && later[0].contains("is not needed"), "{later:?}");
@@ -197,7 +197,7 @@ async fn mrg10_what_nobody_needs_is_told_of() {
 async fn mrg2_merged_objects_without_the_label_are_looked_at() {
     let manifests = [merging("a", "pods"), merging("b", "nodes"), deployment("shop")];
     let there = simulated(&situation(&manifests)).await;
-    let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let made = wave_of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     let bodies: Vec<Value> =
         made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)).collect();
     let with = |change: fn(&mut Value)| {
@@ -212,12 +212,12 @@ async fn mrg2_merged_objects_without_the_label_are_looked_at() {
         situation(&all)
     };
     let ours = simulated(&with(|_| {})).await;
-    let ours = of(ours, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let ours = wave_of(ours, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     assert_eq!(ours.changes.len(), 1, "{ours:?}");
     assert_eq!((ours.changes[0].verb, ours.changes[0].object.kind), (Verb::Change, "Role"));
     let foreign = with(|role| role["metadata"]["annotations"] = json!({}));
     let foreign = simulated(&foreign).await;
-    let foreign = of(foreign, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let foreign = wave_of(foreign, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     assert_eq!(lines(&foreign), [""; 0]);
     assert!(texts(&foreign.problems)[0].contains("is not what Pillion made"), "{foreign:?}");
 }
@@ -231,7 +231,7 @@ async fn mrg13_an_account_that_pods_still_run_under_is_not_made_anew() {
     });
     let manifests = [merging("a", "pods"), merging("b", "nodes"), pod];
     let client = simulated(&situation(&manifests)).await;
-    let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let preview = wave_of(client, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     assert_eq!(lines(&preview), [""; 0]);
     assert!(texts(&preview.problems)[0].contains("was deleted while Pods run under it"), "{preview:?}");
 }
@@ -242,14 +242,14 @@ async fn nothing_is_done_where_everything_is_as_it_should_be() {
     let names = [Name::MergedServiceAccounts, Name::Bundle];
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
     let there = simulated(&situation(&manifests)).await;
-    let made = of(there, Arc::clone(&settings), &names).await;
+    let made = wave_of(there, Arc::clone(&settings), &names).await;
     assert_eq!(lines(&made).first().map(String::as_str), Some("create ConfigMap pillion-system/sets"));
     let bundle = made.changes.first().expect("the bundle");
     assert!(bundle.why.starts_with("2 SidecarSets in "), "{}", bundle.why);
     assert!(bundle.after.as_ref().is_some_and(|after| after["data"]["bundle"].is_string()), "{bundle:?}");
     manifests.extend(made.changes.into_iter().filter_map(|change| change.after).map(|object| Value::clone(&object)));
     let all = simulated(&situation(&manifests)).await;
-    assert_eq!(of(all, settings, &names).await, Wave::default());
+    assert_eq!(wave_of(all, settings, &names).await, Wave::default());
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn the_bundle_leaves_out_what_is_not_valid_and_says_so() {
     broken["spec"]["containers"][0]["image"] = json!("");
     let client = simulated(&situation(&[merging("a", "pods"), broken])).await;
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
-    let preview = of(client, settings, &[Name::Bundle]).await;
+    let preview = wave_of(client, settings, &[Name::Bundle]).await;
     assert!(preview.changes[0].why.starts_with("1 SidecarSets in "), "{preview:?}");
     let problems = texts(&preview.problems);
     assert!(problems.len() == 1 && problems[0].starts_with("SidecarSet \"b\" is left out: "), "{problems:?}");
@@ -271,7 +271,7 @@ async fn what_is_not_in_the_bundle_needs_nothing() {
     let manifests = [merging("a", "pods"), merging("c", "nodes"), broken, deployment("shop")];
     let client = simulated(&situation(&manifests)).await;
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
-    let preview = of(client, settings, &[Name::Bundle, Name::MergedServiceAccounts]).await;
+    let preview = wave_of(client, settings, &[Name::Bundle, Name::MergedServiceAccounts]).await;
     let merged = pillion_identity::names::merged(&["a", "c"]);
     let accounts = preview.changes.iter().filter(|change| change.object.kind == "ServiceAccount");
     assert_eq!(accounts.map(|change| change.object.name.as_str()).collect::<Vec<_>>(), [merged], "{preview:?}");
@@ -285,7 +285,7 @@ async fn the_loops_of_kube_controller_manager_are_seen_too() {
         "metadata": {"name": "old", "namespace": "shop", "annotations": {"kubernetes.io/service-account.name": "gone"}}
     });
     let client = simulated(&situation(&[secret])).await;
-    let preview = of(client, settings(&json!({})), registry::ALL).await;
+    let preview = wave_of(client, settings(&json!({})), registry::ALL).await;
     assert_eq!(lines(&preview), ["create ServiceAccount shop/default", "delete Secret shop/old"]);
 }
 
@@ -310,7 +310,7 @@ async fn manifests_count_as_if_they_were_applied() {
     }
     names.sort();
     assert_eq!(names, ["here", "new"]);
-    let preview = of(simulation, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let preview = wave_of(simulation, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
     assert_eq!(preview.changes.len(), 3, "both SidecarSets are there: {preview:?}");
 }
 
@@ -324,7 +324,7 @@ fn accounts_that_sidecar_sets_name_can_be_assumed() {
 #[tokio::test]
 async fn the_state_of_the_cluster_is_shown_as_it_will_be() {
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
-    let preview = of(simulated(&situation(&[merging("a", "pods")])).await, settings, &[Name::Bundle]).await;
+    let preview = wave_of(simulated(&situation(&[merging("a", "pods")])).await, settings, &[Name::Bundle]).await;
     assert_eq!(lines(&preview), ["create ConfigMap pillion-system/sets", "change SidecarSet /a"]);
     let after = preview.changes[1].after.as_ref().expect("the SidecarSet");
     assert_eq!(after["status"]["conditions"][0]["type"], "InBundle");
@@ -357,7 +357,7 @@ async fn what_follows_is_shown_if_somebody_asks() {
 #[tokio::test]
 async fn no_token_is_shown() {
     let manifests = [isolated("c"), deployment("shop"), account("c")];
-    let preview = of(simulated(&situation(&manifests)).await, settings(&json!({})), &[Name::SidecarTokens]).await;
+    let preview = wave_of(simulated(&situation(&manifests)).await, settings(&json!({})), &[Name::SidecarTokens]).await;
     let minted = preview.changes.last().expect("a change");
     assert_eq!(minted.verb, Verb::Mint);
     let token = minted.after.as_ref().expect("the Secret")["data"]["token"].as_str().expect("a token").to_owned();
@@ -372,7 +372,7 @@ async fn aud7_the_secret_of_a_set_is_shown_with_its_keys() {
     let manifests = [set, isolated("d"), deployment("shop"), account("c"), account("d")];
     let rules = json!({"serviceAccounts": {"allowedAudiences": ["vault"]}});
 
-    let preview = of(simulated(&situation(&manifests)).await, settings(&rules), &[Name::SidecarTokens]).await;
+    let preview = wave_of(simulated(&situation(&manifests)).await, settings(&rules), &[Name::SidecarTokens]).await;
 
     let own = Credential::own("c", "c");
     let of_set: Vec<&Change> = preview.changes.iter().filter(|change| change.object.name == own.secret()).collect();

@@ -36,7 +36,7 @@ impl Controller for Counting {
 
     type Options = (Shared, Arc<Mutex<Option<Wakes<u8>>>>);
     type Key = u8;
-    type State = u32;
+    type KeyState = u32;
 
     async fn start(_: Context, (board, shared): Self::Options, wakes: Wakes<u8>) -> Self {
         *shared.lock() = Some(wakes);

@@ -16,7 +16,7 @@ use super::metrics::Outcome;
 use super::recreate::{Active, ascending};
 use super::round::object;
 use super::sources::Sources;
-use super::{Rollout, SidecarSetRollout, State};
+use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 
 /// What is remembered about the evictions of a SidecarSet.
@@ -58,7 +58,7 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         chosen: &[Chosen],
         (revision, sources): (&str, &Sources),
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         if !rollout.target.upgrades.recreate {
             return Ok(Done::Settled);
@@ -96,7 +96,7 @@ impl SidecarSetRollout {
         Ok(Done::after_write(is_complete).or_sooner(again))
     }
 
-    async fn evict_one(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut State) -> Result<Evicted, Failure> {
+    async fn evict_one(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> Result<Evicted, Failure> {
         let set = rollout.target.name();
         let uid = pod.metadata.uid.clone();
         let step = Step::Evict { object: reference(pod), uid: uid.clone() };

@@ -11,7 +11,7 @@ use pillion_rollout::failure::RecordChange;
 use pillion_rollout::status::{Progress, READY};
 use serde_json::Value;
 
-use super::{Rollout, SidecarSetRollout, State};
+use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 
 /// The action in Events.
@@ -39,7 +39,7 @@ impl SidecarSetRollout {
     }
 
     /// Says once that a deadline counts in this process alone.
-    pub(super) fn say_that_conditions_are_dropped(&self, object: &Value, state: &mut State) {
+    pub(super) fn say_that_conditions_are_dropped(&self, object: &Value, state: &mut RolloutState) {
         let name = json::text(object, &["metadata", "name"]);
         let text = format!(
             "the definition of SidecarSets keeps no conditions, so the progress deadline of SidecarSet \"{name}\" counts \
@@ -57,7 +57,7 @@ impl SidecarSetRollout {
         object: &Value,
         failure: &RevisionFailure,
         progress: &Progress,
-        state: &mut State,
+        state: &mut RolloutState,
     ) {
         let name = json::text(object, &["metadata", "name"]);
         let RevisionFailure { revision, record: Failed { at, reason, .. } } = failure;

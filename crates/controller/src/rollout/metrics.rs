@@ -9,7 +9,7 @@ use pillion_plan::failure::Cause;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::status::{Progress, READY};
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -123,7 +123,7 @@ impl RolloutMetrics {
     }
 
     /// Records the states of the Pods of a SidecarSet.
-    pub(crate) fn measured(&self, target: &Target<'_>, pods: &[&Pod], judged: &[Judged]) {
+    pub(crate) fn measured(&self, target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged]) {
         let mut counts: BTreeMap<&str, i64> = STATES.map(|state| (state, 0)).into();
         let mut oldest: Option<Timestamp> = None;
         for (pod, judged) in pods.iter().zip(judged) {
@@ -223,7 +223,7 @@ impl RolloutMetrics {
     }
 }
 
-fn state(target: &Target<'_>, pod: &Pod, judged: Judged) -> &'static str {
+fn state(target: &RolloutTarget<'_>, pod: &Pod, judged: Judged) -> &'static str {
     match (judged.is_updated, judged.is_available()) {
         (true, true) => "updated",
         (true, false) => "updating",

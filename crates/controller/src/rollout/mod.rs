@@ -46,7 +46,7 @@ use pillion_rollout::recreate::Held;
 use pillion_rollout::rollback::{self, Rollback};
 use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, StatusDecision, StatusReport, WrittenStatus};
-use pillion_rollout::target::{Surroundings, Target};
+use pillion_rollout::target::{RolloutTarget, Surroundings};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
@@ -62,7 +62,7 @@ use self::pods::InjectedPod;
 use self::register::Registered;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
-use self::sources::{Place, Sources, Version, of_settings};
+use self::sources::{Sources, Version, WatchSettings, of_settings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::{Effects, Journal, RolledOut};
@@ -98,7 +98,7 @@ pub struct SidecarSetRollout {
 
 /// What is remembered about a SidecarSet.
 #[derive(Default)]
-pub struct State {
+pub struct RolloutState {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
     /// The evictions of its Pods.
@@ -123,7 +123,7 @@ struct Rollout<'a> {
     resource: &'a SidecarSet,
     /// The custom resource as it is in the cluster.
     object: &'a Value,
-    target: Target<'a>,
+    target: RolloutTarget<'a>,
     /// All Pods of the SidecarSet, sorted by namespace and name; after them, the Pods that lack its sidecar and are
     /// evicted for it (ROLL-67).
     pods: Vec<Arc<InjectedPod>>,
@@ -151,10 +151,11 @@ impl Controller for SidecarSetRollout {
 
     type Options = Options;
     type Key = String;
-    type State = State;
+    type KeyState = RolloutState;
 
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
-        let pods = context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::of);
+        let pods =
+            context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::from_object);
         let nodes = Nodes::watch(&context);
         let rival = Rival::watch(&context, options.openkruise_lease);
         let standing = context.store.remark(Self::NAME.to_owned());
@@ -196,14 +197,14 @@ impl Controller for SidecarSetRollout {
     }
 
     fn exists(&self, name: &String) -> bool {
-        self.is_there(name) || self.pods.group(name).iter().any(|pod| round::is_told(&pod.0, name))
+        self.is_there(name) || self.pods.group(name).iter().any(|pod| round::is_in_condition(&pod.0, name))
     }
 
     fn concerns(&self, name: &String, sidecar_set: &str) -> bool {
         name == sidecar_set
     }
 
-    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+    async fn reconcile(&self, name: &String, state: &mut RolloutState) -> Result<Done, Failure> {
         if let Some(left) = self.rival.is_at_work() {
             let text = self.rival.text();
             if self.standing.problem().as_ref() != Some(&text) {
@@ -262,7 +263,7 @@ impl Controller for SidecarSetRollout {
             Right::new(Scope::Cluster, "apps", &["daemonsets", "replicasets", "statefulsets"], &["get"], ""),
             Right::new(Scope::Cluster, "apps.kruise.io", &["clonesets", "daemonsets", "statefulsets"], &["get"], ""),
             Right::new(Scope::System, "apps", &["controllerrevisions"], KEEP, revisions),
-            Right::new(Scope::Cluster, "coordination.k8s.io", &["leases"], WATCH, lease).of(&[rival::LEASE]),
+            Right::new(Scope::Cluster, "coordination.k8s.io", &["leases"], WATCH, lease).named(&[rival::LEASE]),
             Right::new(Scope::Bundle, "", &["configmaps"], READ, bundle),
         ]
     }
@@ -277,7 +278,7 @@ impl SidecarSetRollout {
     /// Returns the watches that the settings ask for.
     fn sources(&self) -> Arc<Sources> {
         let mut sources = self.sources.lock();
-        let place = Place::of(&self.context.settings());
+        let place = WatchSettings::from_settings(&self.context.settings());
         if let Some(known) = sources.as_ref().filter(|sources| sources.place == place) {
             return Arc::clone(known);
         }
@@ -287,7 +288,7 @@ impl SidecarSetRollout {
     }
 
     /// Runs one round for a SidecarSet.
-    async fn roll_out(&self, object: &Value, sources: &Sources, state: &mut State) -> Result<Done, Failure> {
+    async fn roll_out(&self, object: &Value, sources: &Sources, state: &mut RolloutState) -> Result<Done, Failure> {
         if json::is_terminating(object) {
             return Ok(Done::Settled);
         }
@@ -327,7 +328,7 @@ impl SidecarSetRollout {
         };
         let version = in_force.as_ref().map_or(&version, |in_force| &in_force.version);
         let surroundings = Surroundings { now: self.context.clock.now(), unready_nodes: self.nodes.unready() };
-        let target = Target::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
+        let target = RolloutTarget::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
         let mut target = target.within(surroundings);
         if let Some(in_force) = &in_force {
             target = target.back_from(in_force.back.failed.annotation(names::HASH));
@@ -360,7 +361,7 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         versions: Versions<'_>,
         sources: &Sources,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         let Versions { registered, revisions, rollback, bundle } = versions;
         let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
@@ -403,7 +404,7 @@ impl SidecarSetRollout {
         decided: RoundReport,
         judged: &[Judged],
         sources: &Sources,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         let RoundReport { counts, progress, failure, stopped, round } = decided;
         let (object, name) = (rollout.object, registered.revision.name());
@@ -475,7 +476,7 @@ impl SidecarSetRollout {
         next: Round,
         (progress, revision): (&Progress, &str),
         sources: &Sources,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         let (upgraded, evicted) = by_method(&next);
         match next {
@@ -510,7 +511,7 @@ impl SidecarSetRollout {
         object: &Value,
         reason: &'static str,
         message: String,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         let name = json::text(object, &["metadata", "name"]);
         let text = format!("SidecarSet \"{name}\" is not rolled out: {message}");
@@ -530,7 +531,7 @@ impl SidecarSetRollout {
         object: &Value,
         counts: Option<(Counts, Latest<'_>)>,
         (progress, progressing): (&Progress, Option<Condition<'_>>),
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Option<Done>, Failure> {
         let now = self.context.clock.now();
         let has_deadline = progressing.is_some();

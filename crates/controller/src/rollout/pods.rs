@@ -23,7 +23,7 @@ pub(super) struct InjectedPod(pub(super) Pod);
 
 impl InjectedPod {
     /// Returns the Pod; `None` if it was injected with no SidecarSet.
-    pub(super) fn of(object: PodObject) -> Option<Self> {
+    pub(super) fn from_object(object: PodObject) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
         let pod = Pod::new(read(metadata), spec, status);
         let is_injected = pod.injected().next().is_some() || pod.state.upgradable.is_some();

@@ -8,7 +8,7 @@ use pillion_rollout::pod::Pod;
 use pillion_rollout::template;
 use serde_json::Value;
 
-use super::{Rollout, SidecarSetRollout, State};
+use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::Controller as _;
 use crate::problem::WriteProblem;
 use crate::{read, store};
@@ -27,7 +27,7 @@ impl SidecarSetRollout {
 
     /// Asks the API server whether a new Pod of the workload of this Pod gets the version, unless that is known already.
     /// Returns whether it does.
-    pub(super) async fn is_injected(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut State) -> bool {
+    pub(super) async fn is_injected(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> bool {
         if let Some(known) = state.evictions.dry_runs.gets_version(pod) {
             return known;
         }

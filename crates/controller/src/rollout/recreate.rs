@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::evict::EvictionMemory;
 use super::pods::InjectedPod;
 use super::sources::{Sources, StoredRevision};
-use super::{LISTING, Rollout, SidecarSetRollout, State};
+use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 
 /// The most workloads that one round asks about.
@@ -67,7 +67,7 @@ impl SidecarSetRollout {
         rollout: &mut Rollout<'_>,
         sources: &Sources,
         latest: &str,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Option<Done>, Failure> {
         let strategy = &rollout.target.strategy;
         let is_at_rest = !strategy.errors.is_empty() || !strategy.is_rolling || strategy.is_paused;
@@ -111,7 +111,7 @@ impl SidecarSetRollout {
                 .settle(&newest.note_in_force(now), "Pods that are created from now on have the version")
                 .await?;
         }
-        rollout.evicted = Evicted::of(revisions.iter().copied());
+        rollout.evicted = Evicted::from_revisions(revisions.iter().copied());
         self.lower(rollout, &active, state, now).await;
         let has_held = state.evictions.pods.workloads_of_held(all());
         let missing = rollout.evicted.missing(|uid| active.count(uid)).map(|(.., missing)| missing).sum();
@@ -140,7 +140,7 @@ impl SidecarSetRollout {
     }
 
     /// Reads the workloads that lack Pods: one that was scaled down, or that is gone, replaces none.
-    async fn lower(&self, rollout: &mut Rollout<'_>, active: &Active, state: &mut State, now: Timestamp) {
+    async fn lower(&self, rollout: &mut Rollout<'_>, active: &Active, state: &mut RolloutState, now: Timestamp) {
         let again = |asked: &Timestamp| now.0.saturating_sub(asked.0) < REPLACED.as_secs().cast_signed();
         state.evictions.asked.retain(|_, (asked, _)| again(asked));
         let missing = rollout.evicted.missing(|uid| active.count(uid));
@@ -177,7 +177,7 @@ impl SidecarSetRollout {
         &self,
         rollout: &mut Rollout<'_>,
         lacking: Vec<Arc<InjectedPod>>,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<bool, Failure> {
         let mut is_selected = self.selection(rollout.target.version).map_err(Failure::new)?;
         let (mut questions, mut is_complete, mut added) = (0_usize, true, Vec::new());

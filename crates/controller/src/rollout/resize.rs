@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::metrics::Outcome;
 use super::round::{Part, Written};
-use super::{Rollout, SidecarSetRollout, State};
+use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Failure};
 use crate::problem::WriteProblem;
 use crate::read;
@@ -25,7 +25,7 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         pod: &Pod,
         revision: &str,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Written, Failure> {
         let Some(mut object) = self.whole(&pod.metadata).await? else { return Ok(Written::Overtaken) };
         let planned = match resize::plan(&rollout.target, &object) {
@@ -104,7 +104,7 @@ impl SidecarSetRollout {
     }
 
     /// Tells people once why the resizes of Pods cannot be carried out.
-    pub(super) async fn tell_failed_resizes(&self, rollout: &Rollout<'_>, pods: &[usize], state: &mut State) {
+    pub(super) async fn tell_failed_resizes(&self, rollout: &Rollout<'_>, pods: &[usize], state: &mut RolloutState) {
         let refused = pods.iter().filter_map(|position| {
             let pod = &rollout.pods.get(*position)?.0;
             match rollout.target.upgrade_method(pod).err()? {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::metrics::Outcome;
 use super::pods::{self, InjectedPod};
-use super::{Rollout, SidecarSetRollout, State};
+use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 use crate::read;
 
@@ -22,7 +22,7 @@ use crate::read;
 const TRIES: usize = 3;
 
 /// Whether the condition of a Pod names a SidecarSet.
-pub(super) fn is_told(pod: &Pod, name: &str) -> bool {
+pub(super) fn is_in_condition(pod: &Pod, name: &str) -> bool {
     upgradable::read(pod).is_ok_and(|entries| entries.contains_key(name))
 }
 
@@ -61,14 +61,14 @@ impl SidecarSetRollout {
         rollout: &Rollout<'_>,
         chosen: &[Chosen],
         revision: &str,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
-        for (pod, way) in chosen.iter().filter_map(|chosen| Some((rollout.pods.get(chosen.pod)?, chosen.method))) {
+        for (pod, method) in chosen.iter().filter_map(|chosen| Some((rollout.pods.get(chosen.pod)?, chosen.method))) {
             if self.rival.is_at_work().is_some() {
                 return Ok(false);
             }
-            let written = match way {
+            let written = match method {
                 UpgradeMethod::Resize => self.resize_one(rollout, &pod.0, revision, state).await?,
                 UpgradeMethod::InPlace => self.upgrade_one(rollout, &pod.0, Part::Whole, revision, state).await?,
                 // `evict` takes these.
@@ -90,7 +90,7 @@ impl SidecarSetRollout {
         pod: &Pod,
         part: Part,
         revision: &str,
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Written, Failure> {
         let Metadata { namespace, name, uid, .. } = &pod.metadata;
         let set = rollout.resource.name();
@@ -120,7 +120,7 @@ impl SidecarSetRollout {
         &self,
         rollout: &Rollout<'_>,
         pods: &[usize],
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<Done, Failure> {
         let mut is_complete = true;
         for pod in pods.iter().filter_map(|position| rollout.pods.get(*position)) {
@@ -148,7 +148,13 @@ impl SidecarSetRollout {
         Ok(Done::after_write(is_complete))
     }
 
-    async fn write(&self, pod: &Pod, edit: &Edit, cause: Cause<'_>, state: &mut State) -> Result<Written, Failure> {
+    async fn write(
+        &self,
+        pod: &Pod,
+        edit: &Edit,
+        cause: Cause<'_>,
+        state: &mut RolloutState,
+    ) -> Result<Written, Failure> {
         let Metadata { uid, resource_version, namespace, name, .. } = &pod.metadata;
         let Cause { sidecar_set, outcome, why } = cause;
         let Err(error) = self.effects.carry_out(&edit.step(pod), why).await else {
@@ -177,7 +183,7 @@ impl SidecarSetRollout {
         &self,
         rollout: &Rollout<'_>,
         pods: &[usize],
-        state: &mut State,
+        state: &mut RolloutState,
     ) -> Result<bool, Failure> {
         let mut is_complete = true;
         for pod in pods.iter().filter_map(|position| rollout.pods.get(*position)) {
@@ -196,7 +202,7 @@ impl SidecarSetRollout {
     pub(super) async fn clean(&self, name: &str) -> Result<Done, Failure> {
         self.metrics.remove(name);
         let mut is_complete = true;
-        for pod in self.pods.group(name).iter().filter(|pod| is_told(&pod.0, name)) {
+        for pod in self.pods.group(name).iter().filter(|pod| is_in_condition(&pod.0, name)) {
             is_complete &= self.tell(&pod.0.metadata, (name, None)).await?;
         }
         Ok(Done::after_write(is_complete))
@@ -220,7 +226,7 @@ impl SidecarSetRollout {
                 let text = format!("could not read Pod \"{namespace}/{pod_name}\": {problem}");
                 Failure { retry_after: problem.retry_after(), text }
             })?;
-            current = read.and_then(InjectedPod::of).map(Arc::new);
+            current = read.and_then(InjectedPod::from_object).map(Arc::new);
         }
         Ok(false)
     }

@@ -8,7 +8,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_rollout::consistency::is_injected;
 use pillion_rollout::pod::Pod;
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
@@ -19,7 +19,7 @@ impl SidecarSetRollout {
     ///
     /// # Errors
     /// A selector cannot be read.
-    pub(super) fn pods_of(&self, target: &Target<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
+    pub(super) fn pods_of(&self, target: &RolloutTarget<'_>) -> Result<Vec<Arc<InjectedPod>>, String> {
         let mut is_selected = self.selection(target.version)?;
         let mut pods = self.pods.group(target.name());
         pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));

@@ -29,14 +29,14 @@ use crate::wakes::{Keys, Wakes};
 
 /// The settings that decide which objects to watch. If they change, the watches start again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WatchSettings {
     bundle: Option<ConfigMapName>,
     is_cached: bool,
     pub(super) system_namespace: String,
 }
 
-impl Place {
-    pub(super) fn of(settings: &Settings) -> Self {
+impl WatchSettings {
+    pub(super) fn from_settings(settings: &Settings) -> Self {
         let BundleSource { config_map, is_cached, .. } = &settings.bundle_source;
         Self { bundle: config_map.clone(), is_cached: *is_cached, system_namespace: settings.system_namespace.clone() }
     }
@@ -56,7 +56,7 @@ impl Projection for ConfigMap {
 pub(super) struct StoredRevision(pub(super) Revision);
 
 impl StoredRevision {
-    fn of(revision: RevisionObject) -> Option<Self> {
+    fn from_object(revision: RevisionObject) -> Option<Self> {
         let metadata = ObjectMeta { managed_fields: None, ..revision.metadata };
         let object = serde_json::to_value(RevisionObject { metadata, ..revision }).ok()?;
         Some(Self(Revision::from_controller_revision(&ControllerRevision::decode(object).ok()?)))
@@ -95,7 +95,7 @@ type SidecarSets = Arc<BTreeMap<String, (SidecarSet, Timestamp)>>;
 
 /// The watches. They end when this is dropped.
 pub(super) struct Sources {
-    pub(super) place: Place,
+    pub(super) place: WatchSettings,
     config_maps: Option<Watched<ConfigMap>>,
     pub(super) revisions: Watched<StoredRevision>,
     clock: Clock,
@@ -107,7 +107,7 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Starts the watches. Changes wake the SidecarSets that they concern.
-    pub(super) fn watch(context: &Context, place: Place, wakes: &Wakes<String>) -> Self {
+    pub(super) fn watch(context: &Context, place: WatchSettings, wakes: &Wakes<String>) -> Self {
         let (client, store, name) = (&context.client, &context.store, SidecarSetRollout::NAME);
         let config_maps = place.bundle.as_ref().map(|at| {
             let api = Api::<ConfigMapObject>::namespaced(client.clone(), &at.namespace);
@@ -122,7 +122,7 @@ impl Sources {
         });
         let api = Api::<RevisionObject>::namespaced(client.clone(), &place.system_namespace);
         let watch = Watch::new(api, "ControllerRevision").label(names::SIDECAR_SET_NAME_LABEL, None);
-        let revisions = store.keep(name, watch, StoredRevision::of);
+        let revisions = store.keep(name, watch, StoredRevision::from_object);
         if let Some(maps) = &config_maps {
             wakes.on(maps, Facets::CONTENT, |_| Keys::All);
         }

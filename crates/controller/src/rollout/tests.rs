@@ -70,7 +70,7 @@ struct Running {
     simulation: Simulation,
     controller: SidecarSetRollout,
     keys: mpsc::UnboundedReceiver<Keys<String>>,
-    state: State,
+    state: RolloutState,
     now: Arc<AtomicI64>,
 }
 
@@ -109,10 +109,10 @@ impl Running {
         let context = Context { clock: Clock::new(move || Timestamp(seconds.load(Relaxed))), ..context };
         let (wakes, keys) = Wakes::new();
         let controller = SidecarSetRollout::start(context, Options::default(), wakes).await;
-        Self { simulation, controller, keys, state: State::default(), now }
+        Self { simulation, controller, keys, state: RolloutState::default(), now }
     }
 
-    async fn start(set: &SidecarSet, pods: Vec<Value>) -> Self {
+    async fn with_pods(set: &SidecarSet, pods: Vec<Value>) -> Self {
         Self::new(&json!({}), [set.as_value().clone()].into_iter().chain(pods).collect()).await
     }
 
@@ -147,7 +147,7 @@ impl Running {
 }
 
 /// Returns each write as `<kind> <name> [<part>]`.
-fn told(writes: &[Write]) -> Vec<String> {
+fn shown(writes: &[Write]) -> Vec<String> {
     let line = |write: &Write| {
         let name = if write.object.kind == "Event" { "" } else { write.object.name.as_str() };
         let part = write.subresource.as_deref().unwrap_or_default();
@@ -173,7 +173,7 @@ fn ready(reason: &str, status: &str) -> (String, String) {
 #[tokio::test]
 async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let writes = running.writes().await;
     let revision = writes.first().map(|write| write.object.name.clone()).unwrap_or_default();
     let expected = [
@@ -182,19 +182,19 @@ async fn roll12_roll44_a_round_writes_revision_status_pod_and_condition() {
         "Pod web-0 status".into(),
         "Pod web-0".into(),
     ];
-    assert_eq!(told(&writes), expected);
+    assert_eq!(shown(&writes), expected);
     assert_eq!(readiness(&writes), ready("RollingOut", "False"));
 
     let writes = running.writes().await;
-    assert_eq!(told(&writes), ["SidecarSet logs status"], "the Pod is updated, and not available yet");
-    assert_eq!(told(&running.writes().await), [""; 0], "nothing changes");
+    assert_eq!(shown(&writes), ["SidecarSet logs status"], "the Pod is updated, and not available yet");
+    assert_eq!(shown(&running.writes().await), [""; 0], "nothing changes");
 }
 
 #[tokio::test]
 async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_round() {
     let mut manifests = Vec::new();
     for (image, number) in [("agent:v1", 1), ("agent:v2", 2)] {
-        let mut running = Running::start(&set(image, &json!({})), vec![]).await;
+        let mut running = Running::with_pods(&set(image, &json!({})), vec![]).await;
         let created = running.writes().await.into_iter().find(|write| write.object.kind == "ControllerRevision");
         let mut revision = Value::clone(&created.and_then(|write| write.after).expect("a revision"));
         revision["revision"] = json!(number);
@@ -207,7 +207,7 @@ async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_roun
     let mut running = Running::new(&json!({}), manifests).await;
     let writes = running.writes().await;
     let revision = format!("ControllerRevision {name}");
-    assert_eq!(told(&writes), [revision.clone(), revision, "SidecarSet logs status".to_owned()]);
+    assert_eq!(shown(&writes), [revision.clone(), revision, "SidecarSet logs status".to_owned()]);
     let stored = writes[1].after.as_ref().expect("the revision");
     assert_eq!(stored["revision"], 3);
     assert_eq!(stored["metadata"]["labels"]["apps.kruise.io/sidecarset-custom-version"], "v7");
@@ -216,15 +216,15 @@ async fn rev5_rev6_content_that_returns_gets_number_label_and_status_in_one_roun
 #[tokio::test]
 async fn numbers_alone_are_written_every_two_seconds() {
     let set = set("agent:v2", &json!({"maxUnavailable": "50%"}));
-    let mut running = Running::start(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
+    let mut running = Running::with_pods(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
     running.writes().await;
     for (seconds, left) in [(0, 2), (1, 1)] {
         let done = running.after(seconds).await.expect("it is reconciled");
         assert_eq!(done, Done::LookAgain(Duration::from_secs(left)));
-        assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+        assert_eq!(shown(&running.simulation.take_writes()), [""; 0]);
     }
     assert_eq!(running.after(1).await, Ok(Done::Settled));
-    assert_eq!(told(&running.simulation.take_writes()), ["SidecarSet logs status"]);
+    assert_eq!(shown(&running.simulation.take_writes()), ["SidecarSet logs status"]);
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn conditions_that_the_api_server_drops_are_not_written_again() {
     assert_eq!(first[0].get("conditions"), None, "{first:?}");
     let second = of_set(&running.writes().await);
     assert_eq!(second.iter().map(updated).collect::<Vec<_>>(), [Some(2)], "numbers that change are written");
-    assert_eq!(told(&running.writes().await), [""; 0], "nothing changes");
+    assert_eq!(shown(&running.writes().await), [""; 0], "nothing changes");
 }
 
 #[tokio::test]
@@ -251,10 +251,10 @@ async fn roll44_the_first_error_ends_the_round() {
     let mut second = pod(&set, 1);
     second["status"]["conditions"][0] = json!({"type": "SidecarSetUpgradable", "status": "True", "message": "soon"});
     second["status"]["phase"] = json!("Pending");
-    let mut running = Running::start(&set, vec![pod(&set, 0), second, pod(&set, 2)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), second, pod(&set, 2)]).await;
     let failure = running.reconcile().await.expect_err("a condition cannot be read");
     assert!(failure.text.contains("Pod \"shop/web-1\""), "{failure}");
-    let writes = told(&running.simulation.take_writes());
+    let writes = shown(&running.simulation.take_writes());
     assert_eq!(writes.get(2..), Some(&["Pod web-1".to_owned()][..]), "a Pod that is not ready comes first");
     assert!(running.reconcile().await.is_ok(), "it is updated now");
 }
@@ -264,20 +264,20 @@ async fn roll51_people_are_told_once_how_many_pods_cannot_be_upgraded() {
     let set = set("agent:v2", &json!({}));
     let mut other = pod(&set, 0);
     other["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
-    let mut running = Running::start(&set, vec![other]).await;
+    let mut running = Running::with_pods(&set, vec![other]).await;
     let writes = running.writes().await;
     assert_eq!(
-        told(&writes).get(1..),
+        shown(&writes).get(1..),
         Some(&["SidecarSet logs status", "Pod web-0 status", "Event"].map(str::to_owned)[..])
     );
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
-    assert_eq!(told(&running.writes().await), [""; 0]);
+    assert_eq!(shown(&running.writes().await), [""; 0]);
 }
 
 #[tokio::test]
 async fn roll1_content_starts_a_round_and_the_status_does_not() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::start(&set, vec![]).await;
+    let mut running = Running::with_pods(&set, vec![]).await;
     running.writes().await;
     running.woken();
     let mut put = |version: u64, change: &dyn Fn(&mut Value)| {
@@ -301,7 +301,7 @@ async fn roll1_content_starts_a_round_and_the_status_does_not() {
 #[tokio::test]
 async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
     let set = set("agent:v2", &json!({"type": "NotUpdate"}));
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let matched = |writes: &[Write]| {
         let after = writes.iter().rev().find_map(|write| write.after.as_ref()).expect("a write");
         json::at(after, &["status", "matchedPods"]).and_then(Value::as_i64)
@@ -312,7 +312,7 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
     running.controller.pods.remove_for_test("shop", "web-0");
     assert_eq!(running.woken(), [""; 0], "another Pod of this name");
     let uid = "p0";
-    let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-0".to_owned() };
+    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-0".to_owned() };
     running.controller.pods.remove(place, uid);
     assert_eq!(running.woken(), ["logs"]);
     assert_eq!(matched(&running.writes().await), Some(1));
@@ -321,17 +321,17 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
 #[tokio::test]
 async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     let version = running.controller.pods.get("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
     running.state.uncertain.insert("p1".to_owned(), version);
-    let writes = told(&running.writes().await);
+    let writes = shown(&running.writes().await);
     assert_eq!(writes.get(3).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
 
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
-    let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-1".to_owned() };
+    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-1".to_owned() };
     running.controller.pods.remove(place, "p1");
-    assert_eq!(told(&running.writes().await).get(3).map(String::as_str), Some("Pod web-0"));
+    assert_eq!(shown(&running.writes().await).get(3).map(String::as_str), Some("Pod web-0"));
 }
 
 #[tokio::test]
@@ -343,7 +343,7 @@ async fn diff13_a_deleted_sidecar_set_leaves_the_conditions_of_pods() {
     let mut running = Running::new(&json!({}), vec![told_before]).await;
     assert_eq!(running.controller.keys(), ["logs"]);
     let writes = running.writes().await;
-    assert_eq!(told(&writes), ["Pod web-0 status"]);
+    assert_eq!(shown(&writes), ["Pod web-0 status"]);
     assert!(running.controller.keys().is_empty(), "the key goes with the last condition");
 }
 
@@ -363,7 +363,7 @@ async fn nothing_is_rolled_out_while_openkruise_is_at_work() {
     };
     let mut running = Running::new(&json!({}), manifests(60)).await;
     assert_eq!(running.after(0).await, Ok(Done::LookAgain(Duration::from_mins(4))));
-    assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+    assert_eq!(shown(&running.simulation.take_writes()), [""; 0]);
     let remarks = running.controller.context.store.report().remarks;
     assert!(remarks.iter().any(|remark| remark.contains("kruise-system/kruise-manager")), "{remarks:?}");
 
@@ -437,7 +437,7 @@ async fn roll35_pods_of_a_node_that_is_not_ready_wait_and_count() {
         pod
     });
     let objects: Vec<Value> = [node("Unknown")].into_iter().chain(pods).collect();
-    let mut running = Running::start(&set, objects).await;
+    let mut running = Running::with_pods(&set, objects).await;
     let changed = |writes: &[Write]| {
         let writes = writes.iter().filter(|write| write.object.kind == "Pod" && write.subresource.is_none());
         writes.map(|write| write.object.name.clone()).collect::<Vec<_>>()
@@ -452,7 +452,7 @@ async fn roll11_pods_with_other_containers_are_told() {
     hot.as_value_mut()["spec"]["containers"][0]["upgradeStrategy"] =
         json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
     let hot = prepared(&hot);
-    let mut running = Running::start(&hot, vec![pod(&hot, 0), pod(&hot, 1)]).await;
+    let mut running = Running::with_pods(&hot, vec![pod(&hot, 0), pod(&hot, 1)]).await;
     let writes = running.writes().await;
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
     let status = writes.iter().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
@@ -480,11 +480,11 @@ async fn bad_input_is_told_and_changes_no_pod() {
         }),
     ]);
     for (reason, set) in cases {
-        let mut running = Running::start(&set, vec![pod(&set, 0)]).await;
+        let mut running = Running::with_pods(&set, vec![pod(&set, 0)]).await;
         let writes = running.writes().await;
         assert_eq!(readiness(&writes), ready(reason, "False"));
-        assert!(writes.iter().all(|write| write.object.kind != "Pod"), "{reason}: {:?}", told(&writes));
-        assert_eq!(told(&running.writes().await), [""; 0], "{reason}: nothing is written twice");
+        assert!(writes.iter().all(|write| write.object.kind != "Pod"), "{reason}: {:?}", shown(&writes));
+        assert_eq!(shown(&running.writes().await), [""; 0], "{reason}: nothing is written twice");
     }
 }
 
@@ -508,7 +508,7 @@ async fn metrics_tell_the_states_of_pods_and_the_age_of_the_oldest_outdated_pod(
         pod["metadata"]["creationTimestamp"] = json!(created);
     }
     pods[1]["metadata"]["annotations"]["kruise.io/sidecarset-hash-without-image"] = json!(r#"{"logs":{"hash":"x"}}"#);
-    let mut running = Running::start(&set, pods.to_vec()).await;
+    let mut running = Running::with_pods(&set, pods.to_vec()).await;
     running.writes().await;
     let before = metrics(&running);
     let pods = |metrics: &BTreeMap<String, String>, state: &str| {
@@ -531,11 +531,11 @@ async fn metrics_tell_the_states_of_pods_and_the_age_of_the_oldest_outdated_pod(
 #[tokio::test]
 async fn metrics_of_a_sidecar_set_go_with_it() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::start(&set, vec![pod(&set, 0)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0)]).await;
     running.writes().await;
     let of_logs = |running: &Running| metrics(running).keys().filter(|name| name.contains("logs")).count();
     assert_eq!(of_logs(&running), 6, "four states, the oldest Pod, and the upgrades");
-    let place = crate::store::Place { namespace: String::new(), name: "logs".to_owned() };
+    let place = crate::store::ObjectPlace { namespace: String::new(), name: "logs".to_owned() };
     running.controller.context.store.sidecar_sets().remove(place, "u");
     running.writes().await;
     assert_eq!(of_logs(&running), 0);
@@ -544,7 +544,7 @@ async fn metrics_of_a_sidecar_set_go_with_it() {
 #[tokio::test]
 async fn metrics_tell_how_long_a_rollout_took_also_after_a_restart() {
     let set = set("agent:v2", &json!({}));
-    let running = Running::start(&set, vec![pod(&set, 0)]).await;
+    let running = Running::with_pods(&set, vec![pod(&set, 0)]).await;
     let mut object = set.as_value().clone();
     let changed = Timestamp(NOW.0 - 100).to_string();
     object["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": changed}]);

@@ -40,12 +40,13 @@ impl Controller for RootCaPublisher {
 
     type Options = Options;
     type Key = String;
-    type State = ();
+    type KeyState = ();
 
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let authority: Arc<str> = options.authority.as_ref().map_or("", Authority::as_pem).into();
         let wanted = Arc::clone(&authority);
-        let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::of(&map, &wanted));
+        let see =
+            move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::compare(&map, &wanted));
         let watch = Watch::new(Api::<ConfigMap>::all(context.client.clone()), "ConfigMap");
         let maps = context.store.keep(Self::NAME, watch.field("metadata.name", CONFIG_MAP), see);
         maps.listed().await;
@@ -82,7 +83,7 @@ impl Controller for RootCaPublisher {
         vec![
             rights::namespaces(),
             Right::new(Scope::Cluster, "", &["configmaps"], &["create"], create),
-            Right::new(Scope::Cluster, "", &["configmaps"], &["list", "watch", "patch"], why).of(&[CONFIG_MAP]),
+            Right::new(Scope::Cluster, "", &["configmaps"], &["list", "watch", "patch"], why).named(&[CONFIG_MAP]),
         ]
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn of(what: &Move) -> Self {
+    pub(super) fn from_move(what: &Move) -> Self {
         let is_create = matches!(what, Move::Create { .. } | Move::Write(Step::Create(_)));
         let is_repair = matches!(what, Move::Create { .. } | Move::Mint { why: Why::Empty | Why::Edited, .. });
         Self { is_create, is_repair }
@@ -132,7 +132,7 @@ mod tests {
     const REFILL: Attempt = Attempt { is_create: false, is_repair: true };
     const RENEW: Attempt = Attempt { is_create: false, is_repair: false };
 
-    fn of(account: &str) -> Credential {
+    fn credential_of(account: &str) -> Credential {
         Credential::shared(account)
     }
 
@@ -146,27 +146,27 @@ mod tests {
     #[case::deleted_by_somebody(CREATE, 5)]
     fn a_repair_is_not_repeated_at_once(#[case] next: Attempt, #[case] wait: u64) {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        assert_eq!(memory.may(&of("a"), next, now), Ok(()));
+        assert_eq!(memory.may(&credential_of("a"), next, now), Ok(()));
 
-        memory.wrote(&of("a"), true, now);
+        memory.wrote(&credential_of("a"), true, now);
 
-        assert_eq!(seconds(memory.may(&of("a"), next, now)), wait);
-        assert_eq!(memory.may(&of("a"), next, now + REPAIR), Ok(()));
-        assert_eq!(memory.may(&of("b"), next, now), Ok(()));
+        assert_eq!(seconds(memory.may(&credential_of("a"), next, now)), wait);
+        assert_eq!(memory.may(&credential_of("a"), next, now + REPAIR), Ok(()));
+        assert_eq!(memory.may(&credential_of("b"), next, now), Ok(()));
     }
 
     #[test]
     fn each_failure_waits_twice_as_long_until_something_works() {
         let (mut memory, now) = (Memory::default(), Instant::now());
 
-        let delays: Vec<u64> = (0..4).map(|_| memory.failed(&of("a"), None, now).as_secs()).collect();
+        let delays: Vec<u64> = (0..4).map(|_| memory.failed(&credential_of("a"), None, now).as_secs()).collect();
 
         assert_eq!(delays, [1, 2, 4, 8]);
-        assert_eq!(seconds(memory.may(&of("a"), RENEW, now)), 8);
-        memory.wrote(&of("a"), true, now);
-        assert_eq!(memory.failed(&of("a"), None, now).as_secs(), 1);
+        assert_eq!(seconds(memory.may(&credential_of("a"), RENEW, now)), 8);
+        memory.wrote(&credential_of("a"), true, now);
+        assert_eq!(memory.failed(&credential_of("a"), None, now).as_secs(), 1);
         assert_eq!(
-            memory.failed(&of("a"), Some(Duration::from_secs(30)), now).as_secs(),
+            memory.failed(&credential_of("a"), Some(Duration::from_secs(30)), now).as_secs(),
             30,
             "the API server asks for it"
         );
@@ -175,21 +175,21 @@ mod tests {
     #[test]
     fn somebody_elses_secret_keeps_from_creating_until_it_is_gone_and_from_nothing_else() {
         let (mut memory, now) = (Memory::default(), Instant::now());
-        memory.foreign(&of("a"), now);
-        assert_eq!(seconds(memory.may(&of("a"), CREATE, now)), 300);
-        assert_eq!(memory.may(&of("a"), RENEW, now), Ok(()), "it is ours by now");
+        memory.foreign(&credential_of("a"), now);
+        assert_eq!(seconds(memory.may(&credential_of("a"), CREATE, now)), 300);
+        assert_eq!(memory.may(&credential_of("a"), RENEW, now), Ok(()), "it is ours by now");
 
-        memory.free(&of("a"));
-        assert_eq!(memory.may(&of("a"), CREATE, now), Ok(()));
+        memory.free(&credential_of("a"));
+        assert_eq!(memory.may(&credential_of("a"), CREATE, now), Ok(()));
     }
 
     #[test]
     fn what_nobody_speaks_of_any_more_is_forgotten() {
         let mut memory = Memory::default();
         for account in ["a", "b"] {
-            memory.failed(&of(account), None, Instant::now());
+            memory.failed(&credential_of(account), None, Instant::now());
         }
-        memory.settle(&BTreeSet::from([&of("b")]));
-        assert_eq!(memory.0.into_keys().collect::<Vec<_>>(), [of("b")]);
+        memory.settle(&BTreeSet::from([&credential_of("b")]));
+        assert_eq!(memory.0.into_keys().collect::<Vec<_>>(), [credential_of("b")]);
     }
 }

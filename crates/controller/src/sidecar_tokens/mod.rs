@@ -33,7 +33,7 @@ use metrics::TokenMetrics;
 use needs::{Needed, needed};
 pub(crate) use report::Trouble;
 use requests::{Requests, Shortened, Stopped};
-use watches::{Place, TokenSecrets, accounts_of, is_there};
+use watches::{NamespaceSecrets, TokenSecrets, accounts_of, is_there};
 
 /// The interval between updates of the metrics.
 const MEASURE: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub struct SidecarTokens {
 
 /// What is remembered about a namespace.
 #[derive(Default)]
-pub struct State {
+pub struct SidecarTokensState {
     memory: Memory,
     blocked: Blocked,
     journal: Journal,
@@ -87,7 +87,7 @@ impl Controller for SidecarTokens {
 
     type Options = Options;
     type Key = String;
-    type State = State;
+    type KeyState = SidecarTokensState;
 
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let secrets = TokenSecrets::watch(&context, options.namespaces);
@@ -126,32 +126,32 @@ impl Controller for SidecarTokens {
     }
 
     /// A problem with one account does not delay the others, so this never fails as a whole.
-    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+    async fn reconcile(&self, name: &String, state: &mut SidecarTokensState) -> Result<Done, Failure> {
         let store = &self.context.store;
         let namespace = store.namespaces().get("", name).filter(|namespace| !namespace.is_terminating());
         let Some(namespace) = namespace else {
             // The namespace accepts no new objects, and its contents are deleted with it.
-            *state = State::default();
+            *state = SidecarTokensState::default();
             return Ok(Done::Settled);
         };
         let place = self.secrets.secrets(name);
         let needed = needed(&self.context, &namespace, place.credentials(), &|account| is_there(store, name, account));
         let secrets = match place {
-            Place::Listed(secrets) => secrets,
-            Place::NotListed(None) => return Ok(Done::LookAgain(LIST_SOON)),
-            Place::NotListed(Some(problem)) => {
+            NamespaceSecrets::Listed(secrets) => secrets,
+            NamespaceSecrets::NotListed(None) => return Ok(Done::LookAgain(LIST_SOON)),
+            NamespaceSecrets::NotListed(Some(problem)) => {
                 self.tell_all(name, &needed, &Trouble::NotListed(problem), &mut state.journal).await;
                 state.journal.end(true);
                 return Ok(Done::LookAgain(LIST_AGAIN));
             }
-            Place::NotGiven => {
+            NamespaceSecrets::NotGiven => {
                 self.tell_all(name, &needed, &Trouble::NotGiven, &mut state.journal).await;
                 state.journal.end(true);
                 return Ok(Done::Settled);
             }
         };
         if needed.needs.credentials.is_empty() && secrets.is_empty() {
-            *state = State::default();
+            *state = SidecarTokensState::default();
             return Ok(Done::Settled);
         }
         let now = self.context.clock.now();
@@ -206,14 +206,20 @@ impl SidecarTokens {
     }
 
     /// Carries out the plan. Returns when to retry moves that failed or came too early.
-    async fn carry_out(&self, namespace: &str, needed: &Needed, plan: &Plan, state: &mut State) -> Option<Duration> {
-        let State { memory, blocked, journal, shortened } = state;
+    async fn carry_out(
+        &self,
+        namespace: &str,
+        needed: &Needed,
+        plan: &Plan,
+        state: &mut SidecarTokensState,
+    ) -> Option<Duration> {
+        let SidecarTokensState { memory, blocked, journal, shortened } = state;
         let mut waits: Vec<Duration> = Vec::new();
         for (credential, what) in &plan.moves {
             if blocked.is_gone(credential) {
                 memory.free(credential);
             }
-            if let Err(duration) = memory.may(credential, Attempt::of(what), Instant::now()) {
+            if let Err(duration) = memory.may(credential, Attempt::from_move(what), Instant::now()) {
                 waits.push(duration);
                 continue;
             }
@@ -246,7 +252,7 @@ impl SidecarTokens {
                 Stopped::Failed(error) => {
                     tracing::warn!(controller = Self::NAME, namespace, %credential, %error, "a token is not as it should be");
                     waits.push(memory.failed(credential, error.problem.retry_after(), Instant::now()));
-                    match Trouble::of(&error) {
+                    match Trouble::from_error(&error) {
                         Some(trouble) => self.tell(namespace, credential, needed, &trouble, journal).await,
                         None => self.effects.problem(Some(namespace), error.to_string()),
                     }

@@ -36,7 +36,10 @@ impl Needed {
     }
 
     /// Collects the needs of a namespace's Pods and workloads.
-    fn of(subjects: Vec<Arc<Subject>>, isolated: impl Fn(&Value) -> BTreeMap<Credential, Vec<AudienceToken>>) -> Self {
+    fn collect(
+        subjects: Vec<Arc<Subject>>,
+        isolated: impl Fn(&Value) -> BTreeMap<Credential, Vec<AudienceToken>>,
+    ) -> Self {
         let mut needed = Self::default();
         for subject in subjects.into_iter().filter(|subject| !subject.is_finished) {
             if is_pod(&subject) {
@@ -78,7 +81,7 @@ pub(super) fn needed<'s>(
     }
     let (settings, sets) = (context.settings(), context.sidecar_sets());
     let demands = Demands::new(&sets.prepared, &settings, &namespace.0);
-    let mut needed = Needed::of(subjects, |pod| demands.of(pod, is_there).isolated);
+    let mut needed = Needed::collect(subjects, |pod| demands.for_pod(pod, is_there).isolated);
     for credential in secrets.filter(|credential| credential.sidecar_set.is_some()) {
         let asked = sets.prepared.iter().find_map(|set| set.audiences(credential));
         needed.needs.declared.extend(asked.map(|tokens| (credential.clone(), tokens.to_vec())));
@@ -122,7 +125,7 @@ mod tests {
         #[case] needs: bool,
         #[case] mounts: bool,
     ) {
-        let needed = Needed::of(vec![Arc::clone(&subject)], |_| logs());
+        let needed = Needed::collect(vec![Arc::clone(&subject)], |_| logs());
 
         let logs = Credential::shared("logs");
         assert_eq!(needed.needs.credentials.contains_key(&logs), needs);
@@ -134,7 +137,7 @@ mod tests {
     fn one_pod_and_one_workload_are_told() {
         let subjects = ["Pod", "Pod", "Deployment", "Job"].map(|kind| subject(kind, &["logs"], false));
 
-        let needed = Needed::of(subjects.into(), |_| logs());
+        let needed = Needed::collect(subjects.into(), |_| logs());
 
         let kinds: Vec<&str> = needed.who(&Credential::shared("logs")).iter().map(|subject| subject.kind).collect();
         assert_eq!(kinds, ["Pod", "Deployment"]);

@@ -35,7 +35,7 @@ pub(crate) enum Trouble {
 
 impl Trouble {
     /// Returns the trouble behind an error; `None` for errors that pass by themselves.
-    pub(super) fn of(error: &WriteError) -> Option<Self> {
+    pub(super) fn from_error(error: &WriteError) -> Option<Self> {
         match &error.problem {
             WriteProblem::Forbidden(_) => {
                 let (resource, verb) = match (&*error.kind, error.verb) {
@@ -147,7 +147,7 @@ mod tests {
         let error =
             WriteError { verb, kind: kind.into(), namespace: Some("n".to_owned()), name: "x".to_owned(), problem };
 
-        let trouble = Trouble::of(&error).unwrap();
+        let trouble = Trouble::from_error(&error).unwrap();
 
         let note = trouble.note(&Credential::shared("logs"));
         assert!(note.contains(rule) && note.contains(kind), "{note}");

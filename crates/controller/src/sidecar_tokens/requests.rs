@@ -120,7 +120,7 @@ impl Requests {
     async fn create(&self, namespace: &str, credential: &Credential) -> Result<Secret, Stopped> {
         let why = format!("the token of {credential}");
         let error = match self.effects.carry_out(&Step::Create(plan::seed(namespace, credential)), &why).await {
-            Ok(created) => return Secret::of(&created.unwrap_or_default()).map_err(Stopped::Foreign),
+            Ok(created) => return Secret::from_object(&created.unwrap_or_default()).map_err(Stopped::Foreign),
             Err(error) if error.problem == WriteProblem::AlreadyExists => error,
             Err(error) => return Err(error.into()),
         };
@@ -218,7 +218,7 @@ async fn in_the_way(client: &Client, namespace: &str, credential: &Credential) -
     let api: Api<SecretObject> = Api::namespaced(client.clone(), namespace);
     let found = read::one(&api, &name).await.map_err(|problem| failure("get", "Secret", namespace, &name, problem))?;
     let found = found.and_then(|found| serde_json::to_value(found).ok());
-    Ok(found.and_then(|found| Secret::of(&found).err()))
+    Ok(found.and_then(|found| Secret::from_object(&found).err()))
 }
 
 /// Asks the API server whether a Pod that has not terminated mounts a Secret.

@@ -25,7 +25,7 @@ impl Projection for Secret {
 }
 
 /// The Secrets of a namespace.
-pub(super) enum Place {
+pub(super) enum NamespaceSecrets {
     /// The Secrets, by name.
     Listed(BTreeMap<String, Secret>),
     /// The Secrets are not listed yet, so the absence of a Secret proves nothing. Holds the problem with the watch, if
@@ -35,7 +35,7 @@ pub(super) enum Place {
     NotGiven,
 }
 
-impl Place {
+impl NamespaceSecrets {
     /// Returns what the listed Secrets are for.
     pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
         let secrets = if let Self::Listed(secrets) = self { Some(secrets) } else { None };
@@ -83,18 +83,20 @@ impl TokenSecrets {
         all.into_iter().chain(by_namespace.into_iter().flatten())
     }
 
-    pub(super) fn secrets(&self, namespace: &str) -> Place {
+    pub(super) fn secrets(&self, namespace: &str) -> NamespaceSecrets {
         let kept = match self {
             Self::All(kept) => kept,
             Self::ByNamespace(kept) => match kept.get(namespace) {
                 Some(kept) => kept,
-                None => return Place::NotGiven,
+                None => return NamespaceSecrets::NotGiven,
             },
         };
         if !kept.is_listed() {
-            return Place::NotListed(kept.problem());
+            return NamespaceSecrets::NotListed(kept.problem());
         }
-        Place::Listed(kept.of(namespace).iter().map(|secret| (secret.name.clone(), Secret::clone(secret))).collect())
+        NamespaceSecrets::Listed(
+            kept.in_namespace(namespace).iter().map(|secret| (secret.name.clone(), Secret::clone(secret))).collect(),
+        )
     }
 
     /// Measures all Secrets at a time.
@@ -136,6 +138,6 @@ pub(super) fn is_there(store: &Store, namespace: &str, account: &str) -> bool {
 fn keep(context: &Context, watch: Watch<SecretObject>) -> Watched<Secret> {
     let watch = LABELS.into_iter().fold(watch, |watch, (key, value)| watch.label(key, Some(value)));
     // A Secret with Pillion's labels that is not Pillion's is left alone. It is found when Pillion needs its name.
-    let see = |secret: SecretObject| Secret::of(&serde_json::to_value(secret).ok()?).ok();
+    let see = |secret: SecretObject| Secret::from_object(&serde_json::to_value(secret).ok()?).ok();
     context.store.keep(SidecarTokens::NAME, watch, see)
 }

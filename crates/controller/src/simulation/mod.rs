@@ -38,7 +38,7 @@ use objects::Object;
 use read::List;
 use request::{Asked, Query};
 use world::World;
-use write::{Target, body};
+use write::{WriteTarget, body};
 
 /// The number of objects that are looked up in the cluster at the same time.
 const AT_ONCE: usize = 8;
@@ -170,11 +170,11 @@ async fn on(mut object: Object, cluster: &Client) -> Result<Option<Object>, Simu
 
 impl World {
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
-        let (method, query) = (request.method().clone(), Query::of(&request));
+        let (method, query) = (request.method().clone(), Query::from_request(&request));
         if method == Method::GET {
             return self.read(request, &query).await;
         }
-        let asked = Asked::of(request.uri().path()).ok_or_else(Refusal::not_allowed)?;
+        let asked = Asked::parse(request.uri().path()).ok_or_else(Refusal::not_allowed)?;
         if query.text("dryRun") == "All" {
             // Only admission in the cluster knows the answer, and a dry run stores nothing there.
             let cluster = self.cluster.as_ref().ok_or_else(Refusal::without_admission)?;
@@ -185,7 +185,7 @@ impl World {
                 self.create(api_version, resource, namespace.clone(), body(request).await?).await
             }
             (&Method::POST, Asked::Part { api_version, key, part }) => {
-                let target = Target { api_version, key, part: Some(part) };
+                let target = WriteTarget { api_version, key, part: Some(part) };
                 match part.as_str() {
                     "eviction" => self.evict(&target, &body(request).await?).await,
                     "token" => self.token(&target, body(request).await?).await,
@@ -193,16 +193,16 @@ impl World {
                 }
             }
             (_, Asked::One { api_version, key }) => {
-                self.write_one(&Target { api_version, key, part: None }, request).await
+                self.write_one(&WriteTarget { api_version, key, part: None }, request).await
             }
             (_, Asked::Part { api_version, key, part }) if method != Method::DELETE => {
-                self.write_one(&Target { api_version, key, part: Some(part) }, request).await
+                self.write_one(&WriteTarget { api_version, key, part: Some(part) }, request).await
             }
             _ => Err(Refusal::not_allowed()),
         }
     }
 
-    async fn write_one(&self, target: &Target<'_>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    async fn write_one(&self, target: &WriteTarget<'_>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
         match request.method().as_str() {
             "PUT" => self.update(target, body(request).await?).await,
             "PATCH" => self.patch(target, request).await,
@@ -215,7 +215,7 @@ impl World {
         if query.is("watch") {
             return pending().await;
         }
-        let Some(asked) = Asked::of(request.uri().path()) else { return self.pass_on(request).await };
+        let Some(asked) = Asked::parse(request.uri().path()) else { return self.pass_on(request).await };
         match asked {
             Asked::Resources { api_version } => Ok(self.resources(request, &api_version).await),
             Asked::One { api_version, key } => match self.current(&api_version, &key).await? {

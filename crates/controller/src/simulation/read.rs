@@ -61,7 +61,7 @@ impl World {
                 Err(error) => return Refusal::unreachable(&error).answer(),
             },
         };
-        let (own, hidden) = self.of(of);
+        let (own, hidden) = self.selected(of);
         if let Some(items) = listed.as_object_mut().and_then(|list| json::list_mut(list, "items")) {
             items.retain(|item| {
                 let text = |key| json::text(item, &["metadata", key]);
@@ -93,7 +93,7 @@ impl World {
         };
         for kind in KINDS.iter().filter(|kind| kind.api_versions.contains(&api_version)) {
             let plural = resource(kind.name);
-            let is_known = || !self.of(|key| key.group == kind.group() && key.resource == plural).0.is_empty();
+            let is_known = || !self.selected(|key| key.group == kind.group() && key.resource == plural).0.is_empty();
             if !named(&list, kind.name) && (self.cluster.is_none() || is_known()) {
                 let more = json!({
                     "name": plural, "singularName": "", "namespaced": kind.is_namespaced, "kind": kind.name,

@@ -21,7 +21,7 @@ pub(super) enum Asked {
 
 impl Asked {
     /// Parses a path; `None` for paths of no kind.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(super) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (api_version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ((*version).to_owned(), rest),
@@ -58,7 +58,7 @@ impl Asked {
 pub(super) struct Query(String);
 
 impl Query {
-    pub(super) fn of<B>(request: &Request<B>) -> Self {
+    pub(super) fn from_request<B>(request: &Request<B>) -> Self {
         Self(request.uri().query().unwrap_or_default().to_owned())
     }
 

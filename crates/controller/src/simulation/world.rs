@@ -16,11 +16,11 @@ use super::{Verb, Write};
 pub(super) struct World {
     pub(super) cluster: Option<Client>,
     pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorldState {
     /// The known objects; `None` for those that are gone.
     objects: BTreeMap<Key, Option<Arc<Value>>>,
     /// The resource version of the last write.
@@ -56,7 +56,7 @@ impl World {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         let objects = objects.into_iter().map(|object| (object.key, Some(Arc::new(object.value)))).collect();
-        let state = State { objects, version: FIRST_VERSION, writes: Vec::new() };
+        let state = WorldState { objects, version: FIRST_VERSION, writes: Vec::new() };
         Self { cluster, clock: Box::new(clock), state: Mutex::new(state) }
     }
 
@@ -69,7 +69,7 @@ impl World {
     }
 
     /// Returns the known objects whose keys are selected, and the keys that hide objects of the cluster.
-    pub(super) fn of(&self, is_selected: impl Fn(&Key) -> bool) -> (Vec<Arc<Value>>, Vec<Key>) {
+    pub(super) fn selected(&self, is_selected: impl Fn(&Key) -> bool) -> (Vec<Arc<Value>>, Vec<Key>) {
         let state = self.lock();
         let selected = || state.objects.iter().filter(|(key, _)| is_selected(key));
         (
@@ -109,7 +109,7 @@ impl World {
         std::mem::take(&mut self.lock().writes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock()
     }
 }

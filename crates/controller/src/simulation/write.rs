@@ -19,7 +19,7 @@ use super::world::{World, Written};
 const OF_THE_SERVER: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// One object to write.
-pub(super) struct Target<'a> {
+pub(super) struct WriteTarget<'a> {
     pub(super) api_version: &'a str,
     pub(super) key: &'a Key,
     pub(super) part: Option<&'a str>,
@@ -101,17 +101,21 @@ impl World {
     }
 
     /// Replaces an object.
-    pub(super) async fn update(&self, target: &Target<'_>, wanted: Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn update(&self, target: &WriteTarget<'_>, wanted: Value) -> Result<Response<Body>, Refusal> {
         let before = self.there(target).await?;
         check(&before, &wanted, target.key)?;
         self.write(Verb::Update, target, before, wanted)
     }
 
     /// Patches an object: merge patch, JSON Patch or server-side apply, by the content type.
-    pub(super) async fn patch(&self, target: &Target<'_>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn patch(
+        &self,
+        target: &WriteTarget<'_>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Refusal> {
         let type_ = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let type_ = type_.unwrap_or_default().to_owned();
-        let manager = Query::of(&request).text("fieldManager");
+        let manager = Query::from_request(&request).text("fieldManager");
         let patch = body(request).await?;
         match type_.as_str() {
             "application/merge-patch+json" => {
@@ -144,17 +148,17 @@ impl World {
     }
 
     /// Deletes an object, or marks it as being deleted if it has finalizers.
-    pub(super) async fn delete(&self, target: &Target<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn delete(&self, target: &WriteTarget<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
         self.go(Verb::Delete, target, options).await
     }
 
     /// Evicts a Pod.
-    pub(super) async fn evict(&self, target: &Target<'_>, eviction: &Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn evict(&self, target: &WriteTarget<'_>, eviction: &Value) -> Result<Response<Body>, Refusal> {
         self.go(Verb::Evict, target, &eviction["deleteOptions"]).await
     }
 
-    async fn go(&self, verb: Verb, target: &Target<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
-        let Target { api_version, key, part } = *target;
+    async fn go(&self, verb: Verb, target: &WriteTarget<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
+        let WriteTarget { api_version, key, part } = *target;
         let before = self.there(target).await?;
         check(&before, &json!({"metadata": options.get("preconditions")}), key)?;
         let is_kept = !json::items(&before, &["metadata", "finalizers"]).is_empty();
@@ -171,8 +175,8 @@ impl World {
     }
 
     /// Answers a TokenRequest with a token that no API server accepts.
-    pub(super) async fn token(&self, target: &Target<'_>, mut request: Value) -> Result<Response<Body>, Refusal> {
-        let Target { api_version, key, part } = *target;
+    pub(super) async fn token(&self, target: &WriteTarget<'_>, mut request: Value) -> Result<Response<Body>, Refusal> {
+        let WriteTarget { api_version, key, part } = *target;
         let account = self.there(target).await?;
         check(&account, &json!({"metadata": {"uid": request.pointer("/metadata/uid")}}), key)?;
         let Timestamp(now) = (self.clock)();
@@ -181,7 +185,7 @@ impl World {
         Ok(answer(StatusCode::CREATED, &request))
     }
 
-    async fn there(&self, target: &Target<'_>) -> Result<Value, Refusal> {
+    async fn there(&self, target: &WriteTarget<'_>) -> Result<Value, Refusal> {
         let there = self.current(target.api_version, target.key).await?;
         there.ok_or_else(|| Refusal::not_found(&named(target.key)))
     }
@@ -191,11 +195,11 @@ impl World {
     fn write(
         &self,
         verb: Verb,
-        target: &Target<'_>,
+        target: &WriteTarget<'_>,
         before: Value,
         mut after: Value,
     ) -> Result<Response<Body>, Refusal> {
-        let Target { api_version, key, part } = *target;
+        let WriteTarget { api_version, key, part } = *target;
         if part == Some("resize") {
             after = resized(&before, &after);
         } else if part == Some("status") {

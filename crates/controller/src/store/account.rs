@@ -21,10 +21,10 @@ pub struct Account {
 }
 
 impl Account {
-    pub(super) fn of(object: DynamicObject) -> Self {
+    pub(super) fn from_object(object: DynamicObject) -> Self {
         let is_merged = names::is_merged(&object.name_any());
         let object = whole(object, "v1", "ServiceAccount");
-        Self { known: Known::of(&object), merged: is_merged.then(|| Arc::new(object)) }
+        Self { known: Known::from_object(&object), merged: is_merged.then(|| Arc::new(object)) }
     }
 }
 

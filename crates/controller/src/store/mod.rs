@@ -39,7 +39,7 @@ pub(crate) use slim::Slim;
 pub use subject::Subject;
 pub(crate) use subject::{PodObject, WorkloadObject};
 #[cfg(test)]
-pub(crate) use table::Place;
+pub(crate) use table::ObjectPlace;
 pub use table::Table;
 pub use watch::{Watch, Watched};
 
@@ -80,7 +80,7 @@ impl Store {
     pub fn namespaces(&self) -> &Watched<Namespace> {
         self.namespaces.get_or_init(|| {
             let api = Api::<NamespaceObject>::all(self.client.clone());
-            self.keep_shared(Watch::new(api, "Namespace"), Namespace::of)
+            self.keep_shared(Watch::new(api, "Namespace"), Namespace::from_object)
         })
     }
 
@@ -92,12 +92,12 @@ impl Store {
             // Each version could be the one that is watched.
             for version in kinds::SIDECAR_SET_VERSIONS {
                 let api = Api::<DynamicObject>::all_with(client.clone(), &resource(version, "SidecarSet"));
-                self.absorb(&Watch::new(api, "SidecarSet"), &table, Arc::new(SidecarSetObject::of));
+                self.absorb(&Watch::new(api, "SidecarSet"), &table, Arc::new(SidecarSetObject::from_object));
             }
             let kept = Arc::clone(&table);
             let task = tokio::spawn(async move {
                 let watch = kinds::sidecar_sets(&client, &kept).await;
-                keep(watch, kept, SidecarSetObject::of).await;
+                keep(watch, kept, SidecarSetObject::from_object).await;
             });
             Watched::new(table, task.abort_handle())
         })
@@ -131,14 +131,14 @@ impl Store {
     pub fn accounts(&self) -> &Watched<Account> {
         self.accounts.get_or_init(|| {
             let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource("v1", "ServiceAccount"));
-            self.keep_shared(Watch::new(api, "ServiceAccount"), |account| Some(Account::of(account)))
+            self.keep_shared(Watch::new(api, "ServiceAccount"), |account| Some(Account::from_object(account)))
         })
     }
 
     /// Returns the Pods of a namespace, and those that its workloads will create.
     pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
-        let workloads = self.workloads().iter().flat_map(|kept| kept.of(namespace));
-        self.pods().of(namespace).into_iter().chain(workloads).collect()
+        let workloads = self.workloads().iter().flat_map(|kept| kept.in_namespace(namespace));
+        self.pods().in_namespace(namespace).into_iter().chain(workloads).collect()
     }
 
     /// Waits until the Pods and the workloads were listed.

@@ -13,7 +13,7 @@ use super::change::{Facets, Projection};
 pub struct Namespace(pub Arc<Value>);
 
 impl Namespace {
-    pub(super) fn of(object: NamespaceObject) -> Option<Self> {
+    pub(super) fn from_object(object: NamespaceObject) -> Option<Self> {
         let NamespaceObject { metadata, status, .. } = object;
         let mut kept = json!({
             "apiVersion": "v1", "kind": "Namespace",

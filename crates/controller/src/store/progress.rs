@@ -13,10 +13,10 @@ const FRESH: Duration = Duration::from_mins(2);
 
 /// Progress of one watch. Clones share state.
 #[derive(Clone, Debug)]
-pub struct Progress(Arc<State>);
+pub struct Progress(Arc<ProgressState>);
 
 #[derive(Debug)]
-struct State {
+struct ProgressState {
     is_complete: watch::Sender<bool>,
     problem: Mutex<Option<WatchFailure>>,
 }
@@ -30,7 +30,7 @@ struct WatchFailure {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self(Arc::new(State { is_complete: watch::Sender::new(false), problem: Mutex::default() }))
+        Self(Arc::new(ProgressState { is_complete: watch::Sender::new(false), problem: Mutex::default() }))
     }
 }
 
@@ -89,7 +89,7 @@ struct Entry {
     name: String,
     is_one_of_many: bool,
     /// Dangling once the watch is dropped.
-    progress: Weak<State>,
+    progress: Weak<ProgressState>,
 }
 
 /// The reasons why a process is not ready, and further remarks.

@@ -16,7 +16,7 @@ const COUNTED: [&str; 2] = ["resourceVersion", "generation"];
 pub struct SidecarSetObject(pub Arc<Value>);
 
 impl SidecarSetObject {
-    pub(super) fn of(mut object: DynamicObject) -> Option<Self> {
+    pub(super) fn from_object(mut object: DynamicObject) -> Option<Self> {
         object.metadata.managed_fields = None;
         serde_json::to_value(object).ok().map(|object| Self(Arc::new(object)))
     }

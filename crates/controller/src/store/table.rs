@@ -21,7 +21,7 @@ pub struct Version {
 
 impl Version {
     /// Reads the version of an object.
-    pub fn from_meta(metadata: &ObjectMeta) -> Self {
+    pub fn from_metadata(metadata: &ObjectMeta) -> Self {
         let number = metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
         Self { uid: metadata.uid.clone().unwrap_or_default(), number }
     }
@@ -34,14 +34,14 @@ impl Version {
 
 /// Where an object is: its namespace, empty if it has none, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ObjectPlace {
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-impl Place {
+impl ObjectPlace {
     /// Returns the place of an object.
-    pub fn of<K: kube::Resource>(object: &K) -> Self {
+    pub fn from_object<K: kube::Resource>(object: &K) -> Self {
         Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
     }
 }
@@ -58,17 +58,17 @@ type Entries<T> = BTreeMap<String, BTreeMap<String, Entry<T>>>;
 /// A table has the newest version of each object that is known, from a watch or from the answer to a write of this
 /// process. So no plan is made from a state that this process has already changed.
 pub struct Table<T> {
-    state: RwLock<State<T>>,
+    state: RwLock<TableState<T>>,
     subscribers: RwLock<Vec<Subscriber<T>>>,
     progress: Progress,
 }
 
 type Subscriber<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 
-struct State<T> {
+struct TableState<T> {
     entries: Entries<T>,
     /// The objects of each group.
-    groups: BTreeMap<String, BTreeMap<Place, Arc<T>>>,
+    groups: BTreeMap<String, BTreeMap<ObjectPlace, Arc<T>>>,
     /// The objects of a list that is not complete yet.
     coming: Option<Entries<T>>,
     gone: Gone,
@@ -104,7 +104,7 @@ impl Gone {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let (entries, groups, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let state = State { entries, groups, coming: None, gone: Gone::default(), counts };
+        let state = TableState { entries, groups, coming: None, gone: Gone::default(), counts };
         Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
     }
 }
@@ -116,7 +116,7 @@ impl<T> Table<T> {
     }
 
     /// Returns the objects of a namespace, sorted by name.
-    pub fn of(&self, namespace: &str) -> Vec<Arc<T>> {
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         let state = self.read();
         state.entries.get(namespace).into_iter().flat_map(objects).collect()
     }
@@ -176,11 +176,11 @@ impl<T> Table<T> {
         &self.progress
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+    fn read(&self) -> RwLockReadGuard<'_, TableState<T>> {
         self.state.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
+    fn write(&self) -> RwLockWriteGuard<'_, TableState<T>> {
         self.state.write()
     }
 }
@@ -199,7 +199,7 @@ impl<T: Projection> Table<T> {
         self.write().coming = Some(BTreeMap::new());
     }
 
-    pub(super) fn add_to_list(&self, place: Place, version: Version, object: T) {
+    pub(super) fn add_to_list(&self, place: ObjectPlace, version: Version, object: T) {
         let mut state = self.write();
         let is_gone = state.gone.uids.contains(&version.uid);
         if let Some(coming) = state.coming.as_mut().filter(|_| !is_gone) {
@@ -252,7 +252,7 @@ impl<T: Projection> Table<T> {
     }
 
     /// Takes an object, unless a newer version of it is known or this process has deleted it.
-    pub(crate) fn put(&self, place: Place, version: Version, object: T) {
+    pub(crate) fn put(&self, place: ObjectPlace, version: Version, object: T) {
         let change = self.write().put(place, version, object);
         if let Some(change) = change {
             self.tell(&change);
@@ -260,13 +260,13 @@ impl<T: Projection> Table<T> {
     }
 
     /// Removes an object that is deleted, as a watch or the answer to a write has shown. It stays away.
-    pub(crate) fn remove(&self, place: Place, uid: &str) {
+    pub(crate) fn remove(&self, place: ObjectPlace, uid: &str) {
         self.write().gone.add(uid);
         self.leave(place, uid);
     }
 
     /// Removes an object that is no longer among those that the table keeps.
-    pub(super) fn leave(&self, place: Place, uid: &str) {
+    pub(super) fn leave(&self, place: ObjectPlace, uid: &str) {
         let change = self.write().remove(place, uid);
         if let Some(change) = change {
             self.tell(&change);
@@ -275,13 +275,13 @@ impl<T: Projection> Table<T> {
 
     #[cfg(test)]
     pub(crate) fn put_for_test(&self, namespace: &str, name: &str, number: u64, object: T) {
-        let place = Place { namespace: namespace.to_owned(), name: name.to_owned() };
+        let place = ObjectPlace { namespace: namespace.to_owned(), name: name.to_owned() };
         self.put(place, Version { uid: name.to_owned(), number: Some(number) }, object);
     }
 
     #[cfg(test)]
     pub(crate) fn remove_for_test(&self, namespace: &str, name: &str) {
-        self.remove(Place { namespace: namespace.to_owned(), name: name.to_owned() }, name);
+        self.remove(ObjectPlace { namespace: namespace.to_owned(), name: name.to_owned() }, name);
     }
 
     fn tell(&self, change: &Change<T>) {
@@ -292,12 +292,12 @@ impl<T: Projection> Table<T> {
     }
 }
 
-impl<T: Projection> State<T> {
-    fn put(&mut self, place: Place, version: Version, object: T) -> Option<Change<T>> {
+impl<T: Projection> TableState<T> {
+    fn put(&mut self, place: ObjectPlace, version: Version, object: T) -> Option<Change<T>> {
         if self.gone.uids.contains(&version.uid) {
             return None;
         }
-        let Place { namespace, name } = place;
+        let ObjectPlace { namespace, name } = place;
         let object = Arc::new(object);
         if let Some(coming) = &mut self.coming {
             // An answer to a write may be newer than a list that is under way.
@@ -318,8 +318,8 @@ impl<T: Projection> State<T> {
         Some(change)
     }
 
-    fn remove(&mut self, place: Place, uid: &str) -> Option<Change<T>> {
-        let Place { namespace, name } = place;
+    fn remove(&mut self, place: ObjectPlace, uid: &str) -> Option<Change<T>> {
+        let ObjectPlace { namespace, name } = place;
         if let Some(coming) = self.coming.as_mut().and_then(|coming| coming.get_mut(&namespace)) {
             coming.retain(|_, entry| entry.version.uid != uid);
         }
@@ -342,7 +342,7 @@ impl<T: Projection> State<T> {
     fn regroup(&mut self, change: &Change<T>) {
         let groups = |object: &Option<Arc<T>>| object.as_ref().map(|object| object.groups()).unwrap_or_default();
         let (before, after) = (groups(&change.before), groups(&change.after));
-        let place = || Place { namespace: change.namespace.clone(), name: change.name.clone() };
+        let place = || ObjectPlace { namespace: change.namespace.clone(), name: change.name.clone() };
         for group in before.difference(&after) {
             if let Some(objects) = self.groups.get_mut(group) {
                 objects.remove(&place());
@@ -378,24 +378,24 @@ mod tests {
         }
     }
 
-    fn place(name: &str) -> Place {
-        Place { namespace: "shop".to_owned(), name: name.to_owned() }
+    fn place(name: &str) -> ObjectPlace {
+        ObjectPlace { namespace: "shop".to_owned(), name: name.to_owned() }
     }
 
     fn version(uid: &str, number: u64) -> Version {
         Version { uid: uid.to_owned(), number: Some(number) }
     }
 
-    type Told = Arc<Mutex<Vec<(String, Option<u32>, Option<u32>)>>>;
+    type Changes = Arc<Mutex<Vec<(String, Option<u32>, Option<u32>)>>>;
 
-    fn told(table: &Table<u32>) -> Told {
-        let told = Told::default();
-        let telling = Arc::clone(&told);
+    fn changes(table: &Table<u32>) -> Changes {
+        let changes = Changes::default();
+        let telling = Arc::clone(&changes);
         table.subscribe(move |change| {
             let of = |object: &Option<Arc<u32>>| object.as_deref().copied();
             telling.lock().push((change.name.clone(), of(&change.before), of(&change.after)));
         });
-        told
+        changes
     }
 
     #[rstest]
@@ -451,7 +451,7 @@ mod tests {
         for (name, object) in [("gone", 1), ("same", 2), ("other", 3), ("newer", 4)] {
             table.put(place(name), version(name, 10), object);
         }
-        let told = told(&table);
+        let changes = changes(&table);
         assert!(!table.is_listed());
         table.start_list();
         for (name, number, object) in [("same", 10, 2), ("other", 11, 30), ("newer", 9, 40), ("new", 11, 5)] {
@@ -467,7 +467,7 @@ mod tests {
         );
         let expected = [("gone", Some(1), None), ("other", Some(3), Some(30)), ("new", None, Some(5))];
         let expected: Vec<_> = expected.into_iter().map(|(name, one, two)| (name.to_owned(), one, two)).collect();
-        assert_eq!(*told.lock(), expected);
+        assert_eq!(*changes.lock(), expected);
     }
 
     #[test]

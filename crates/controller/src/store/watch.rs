@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::change::Projection;
-use super::table::{Place, Table, Version};
+use super::table::{ObjectPlace, Table, Version};
 use crate::problem::{WriteProblem, classify};
 
 /// The maximum number of watches marked [`Watch::one_of_many`] that list at the same time. With hundreds of requests at
@@ -188,7 +188,7 @@ where
         let Some(table) = self.table.upgrade() else { return false };
         if self.selection.is_of_kind(object) {
             let text = |key| json::text(object, &["metadata", key]).to_owned();
-            table.remove(Place { namespace: text("namespace"), name: text("name") }, &text("uid"));
+            table.remove(ObjectPlace { namespace: text("namespace"), name: text("name") }, &text("uid"));
         }
         true
     }
@@ -200,7 +200,7 @@ where
 
 /// Takes an object that a watch or a write has shown.
 fn take<K: Resource, T: Projection>(table: &Table<T>, object: K, see: impl Fn(K) -> Option<T>) {
-    let (place, version) = (Place::of(&object), Version::from_meta(object.meta()));
+    let (place, version) = (ObjectPlace::from_object(&object), Version::from_metadata(object.meta()));
     match see(object) {
         Some(seen) => table.put(place, version, seen),
         None => table.leave(place, &version.uid),
@@ -237,7 +237,7 @@ where
         match event {
             Event::Init => table.start_list(),
             Event::InitApply(object) => {
-                let (place, version) = (Place::of(&object), Version::from_meta(object.meta()));
+                let (place, version) = (ObjectPlace::from_object(&object), Version::from_metadata(object.meta()));
                 if let Some(seen) = see(object) {
                     table.add_to_list(place, version, seen);
                 }
@@ -252,7 +252,7 @@ where
             }
             Event::Delete(object) => {
                 table.progress().works();
-                table.remove(Place::of(&object), &Version::from_meta(object.meta()).uid);
+                table.remove(ObjectPlace::from_object(&object), &Version::from_metadata(object.meta()).uid);
             }
         }
     }

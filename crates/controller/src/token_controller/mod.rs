@@ -87,7 +87,7 @@ pub struct TokenController {
 
 /// What is remembered about a namespace.
 #[derive(Default)]
-pub struct State {
+pub struct TokenControllerState {
     /// Whether the references that became stale before the start were removed.
     is_swept: bool,
     /// The Secrets that are gone and that a ServiceAccount still names, because a request failed.
@@ -101,7 +101,7 @@ impl Controller for TokenController {
 
     type Options = Options;
     type Key = String;
-    type State = State;
+    type KeyState = TokenControllerState;
 
     /// While kube-controller-manager is running, only waits, unless `force` is set.
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
@@ -130,11 +130,11 @@ impl Controller for TokenController {
     }
 
     /// A failed task does not stop the others.
-    async fn reconcile(&self, name: &String, state: &mut State) -> Result<Done, Failure> {
+    async fn reconcile(&self, name: &String, state: &mut TokenControllerState) -> Result<Done, Failure> {
         let store = &self.context.store;
         let Some(namespace) = store.namespaces().get("", name) else { return Ok(Done::Settled) };
         let now = self.context.clock.now();
-        let (accounts, secrets) = (store.accounts().of(name), self.secrets.of(name));
+        let (accounts, secrets) = (store.accounts().in_namespace(name), self.secrets.in_namespace(name));
         state.retries.keep(|secret| secrets.iter().any(|known| known.name == secret));
         let mut gone = std::mem::take(&mut state.still_named);
         gone.extend(self.deleted.take(name));
@@ -223,7 +223,7 @@ impl Controller for TokenController {
             Right::new(Scope::Cluster, "", &["serviceaccounts"], &["patch"], references),
             Right::new(Scope::Cluster, "", &["serviceaccounts/token"], &["create"], "Tokens for token Secrets."),
             Right::new(Scope::EverySecret, "", &["secrets"], keep, secrets),
-            Right::new(Scope::KubeSystem, "coordination.k8s.io", &["leases"], &["get"], lease).of(&[LEASE]),
+            Right::new(Scope::KubeSystem, "coordination.k8s.io", &["leases"], &["get"], lease).named(&[LEASE]),
         ]
     }
 }

@@ -91,7 +91,7 @@ struct InForce {
 /// The revision cannot be read.
 fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, Vec<FieldError>> {
     let ascending = failure::ascending(set, seen.revisions);
-    let Some(back) = Back::of(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
+    let Some(back) = Back::find(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
     let text = back.text();
     let (failed, set) = (back.failed.name().to_owned(), restored(set, back.restored)?);
     Ok(Some(InForce { set, failed, text }))
@@ -188,7 +188,7 @@ fn restored_revisions(
     let of_set = |object: &std::sync::Arc<Value>| {
         let set = prepared(&decode(Value::clone(object)).ok()?.into_sidecar_set());
         let ascending = failure::ascending(&set, revisions);
-        Back::of(&set, upgrades(&set, settings), &ascending).map(|back| back.restored.clone())
+        Back::find(&set, upgrades(&set, settings), &ascending).map(|back| back.restored.clone())
     };
     objects.filter_map(of_set).collect()
 }

@@ -3,7 +3,7 @@
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
-use super::{Place, Verdict};
+use super::{BundlePlace, Verdict};
 use crate::Step;
 use crate::condition::{self, Condition};
 
@@ -13,7 +13,7 @@ pub const CONDITION: &str = "InBundle";
 
 /// Returns the step that writes the condition of a SidecarSet; `None` if its status has the condition already.
 pub fn condition(sidecar_set: &Value, verdict: &Verdict, now: Timestamp) -> Option<Step> {
-    let status = verdict.place == Place::In;
+    let status = verdict.place == BundlePlace::In;
     condition::step(
         sidecar_set,
         Condition { type_: CONDITION, status, reason: verdict.why.as_str(), message: &verdict.message, since: None },

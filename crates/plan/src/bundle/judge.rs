@@ -16,7 +16,7 @@ use pillion_sidecarset::validation::conflicts::{self, Claims, Kind};
 use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
-use super::{BundleInput, Place, Verdict, Why};
+use super::{BundleInput, BundlePlace, Verdict, Why};
 
 /// Returns the SidecarSets of the settings. They take precedence over those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
@@ -55,7 +55,7 @@ pub(super) fn judge(
         if own.iter().any(|set| set.name() == candidate.name) {
             let message =
                 "the policy's settings have a SidecarSet of this name, which is the one that is injected; remove one";
-            judged.say(&candidate, Place::Out, Why::InSettings, String::new(), message.to_owned());
+            judged.say(&candidate, BundlePlace::Out, Why::InSettings, String::new(), message.to_owned());
             continue;
         }
         if let Some(base) = candidate.set.canary_of()
@@ -65,7 +65,7 @@ pub(super) fn judge(
                 "its base \"{base}\" is a SidecarSet of the policy's settings, which only a canary of the settings replaces; \
                  write the canary into the settings"
             );
-            judged.say(&candidate, Place::Out, Why::InSettings, String::new(), message);
+            judged.say(&candidate, BundlePlace::Out, Why::InSettings, String::new(), message);
             continue;
         }
         // A set with another UID does not inherit the version in the bundle.
@@ -124,9 +124,15 @@ impl Judged {
         let hash = candidate.set.hash().to_owned();
         match &candidate.back {
             None => {
-                self.say(candidate, Place::In, Why::Current, hash, "Pods are injected with this version".to_owned());
+                self.say(
+                    candidate,
+                    BundlePlace::In,
+                    Why::Current,
+                    hash,
+                    "Pods are injected with this version".to_owned(),
+                );
             }
-            Some(text) => self.say(candidate, Place::Kept, Why::RolledBack, hash, text.clone()),
+            Some(text) => self.say(candidate, BundlePlace::Kept, Why::RolledBack, hash, text.clone()),
         }
     }
 
@@ -135,7 +141,7 @@ impl Judged {
         self.verdicts.insert(candidate.name.clone(), verdict);
     }
 
-    fn say(&mut self, candidate: &Candidate, place: Place, why: Why, hash: String, message: String) {
+    fn say(&mut self, candidate: &Candidate, place: BundlePlace, why: Why, hash: String, message: String) {
         let (name, uid) = (candidate.name.clone(), candidate.uid.clone());
         self.verdicts.insert(candidate.name.clone(), Verdict { name, uid, place, why, hash, message });
     }
@@ -192,8 +198,8 @@ impl Judged {
 
 fn refused(name: &str, uid: &str, kept: Option<&SidecarSet>, (why, wrong): (Why, &str)) -> Verdict {
     let (place, hash, stays) = match kept {
-        Some(kept) => (Place::Kept, kept.hash().to_owned(), "Pods are injected with the version before this one"),
-        None => (Place::Out, String::new(), "Pods are not injected with it"),
+        Some(kept) => (BundlePlace::Kept, kept.hash().to_owned(), "Pods are injected with the version before this one"),
+        None => (BundlePlace::Out, String::new(), "Pods are not injected with it"),
     };
     let message = [stays, ": ", wrong].concat();
     Verdict { name: name.to_owned(), uid: uid.to_owned(), place, why, hash, message }

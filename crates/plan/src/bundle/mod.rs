@@ -79,7 +79,7 @@ pub struct Plan {
 
 /// Whether a SidecarSet is in the bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum BundlePlace {
     /// Its current version is in the bundle.
     In,
     /// An earlier version is in the bundle.
@@ -125,7 +125,7 @@ pub struct Verdict {
     /// Its `metadata.uid`.
     pub uid: String,
     /// Whether it is in the bundle.
-    pub place: Place,
+    pub place: BundlePlace,
     /// The reason.
     pub why: Why,
     /// The hash of the version in the bundle, as recorded in Pods that are injected with it; empty if no version is in
@@ -188,7 +188,7 @@ fn verdicts(judged: judge::Judged, own: &[SidecarSet], settings: &Settings) -> V
     let strangers = strangers::remarks(sets.values().chain(own), settings);
     let clashes = clashes::remarks(sets.values().chain(own));
     let mut verdicts = judged.verdicts();
-    for verdict in verdicts.iter_mut().filter(|verdict| verdict.place != Place::Out) {
+    for verdict in verdicts.iter_mut().filter(|verdict| verdict.place != BundlePlace::Out) {
         let remarks = [&strangers, &clashes].into_iter().filter_map(|remarks| remarks.get(verdict.name.as_str()));
         verdict.message.extend(remarks.map(String::as_str));
     }

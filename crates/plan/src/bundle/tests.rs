@@ -164,7 +164,7 @@ fn bound(name: &str, namespace: &str) -> Value {
     edited(set(name, name), "/spec/namespaceSelector", labels)
 }
 
-fn said<'a>(plan: &'a Plan, name: &str) -> (Place, Why, &'a str) {
+fn said<'a>(plan: &'a Plan, name: &str) -> (BundlePlace, Why, &'a str) {
     let verdict = plan.verdicts.iter().find(|verdict| verdict.name == name).unwrap();
     (verdict.place, verdict.why, &verdict.message)
 }
@@ -228,14 +228,14 @@ fn a_set_that_is_not_valid_stays_what_it_was() {
     let plan = world.settle();
     assert_eq!(world.images(), ["a:1", "b:1", "c:1"]);
     let (place, why, message) = said(&plan, "a");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("the version before this one: spec.containers[0].image"), "{message}");
     assert!(said(&plan, "b").2.contains("spec.containers"));
-    assert_eq!(said(&plan, "c").0, Place::In);
-    assert_eq!(said(&plan, "d").0, Place::Out);
+    assert_eq!(said(&plan, "c").0, BundlePlace::In);
+    assert_eq!(said(&plan, "d").0, BundlePlace::Out);
     // The set is replaced by another object of its name.
     world.put(edited(set("a", ""), "/metadata/uid", json!("another")));
-    assert_eq!(said(&world.settle(), "a").0, Place::Out);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::Out);
     assert_eq!(world.images(), ["b:1", "c:1"]);
 }
 
@@ -259,12 +259,12 @@ fn val30_what_an_update_may_not_change_stays_what_it_was(
     world.put(new.clone());
     let plan = world.settle();
     let (place, why, message) = said(&plan, "a");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains(wrong), "{message}");
     assert_eq!(world.images(), ["a:1"]);
     // After deletion and recreation it is another object.
     world.put(edited(new, "/metadata/uid", json!("another")));
-    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::In);
     assert_eq!(world.images(), ["a:2"]);
 }
 
@@ -309,12 +309,12 @@ fn idc11_of_two_that_share_a_volume_the_one_that_is_there_stays() {
     world.put(with_conf(set("b", "b:2")));
     let plan = world.settle();
     let (place, why, message) = said(&plan, "b");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("SidecarSet \"a\" uses the volume \"conf\""), "{message}");
     assert_eq!(world.images(), ["a:1", "b:1"]);
     world.put(naming(owner, "b"));
     world.put(naming(with_conf(set("b", "b:2")), "a"));
-    assert_eq!(said(&world.settle(), "b").0, Place::In);
+    assert_eq!(said(&world.settle(), "b").0, BundlePlace::In);
     assert_eq!(world.images(), ["a:1", "b:2"]);
 }
 
@@ -333,9 +333,9 @@ fn idc11_sets_that_shared_a_volume_before_stay() {
     let before = config_map::write(&world.at, &sets.each_ref().map(of_bundle), NOW, TEXT_MAX).unwrap();
     world.config_maps = before.into_iter().map(Arc::new).collect();
     let places = |plan: &Plan| [said(plan, "a").0, said(plan, "b").0];
-    assert_eq!(places(&world.plan()), [Place::In, Place::In]);
+    assert_eq!(places(&world.plan()), [BundlePlace::In, BundlePlace::In]);
     world.put(with_conf(set("b", "b:2")));
-    assert_eq!(places(&world.plan()), [Place::In, Place::Kept]);
+    assert_eq!(places(&world.plan()), [BundlePlace::In, BundlePlace::Kept]);
 }
 
 /// Returns a stored version of the set `a` with a token for somebody else.
@@ -352,15 +352,15 @@ fn idc9_a_requested_version_with_a_token_gets_no_account() {
     let mut world = World::new([pinned.clone()]);
     world.settings.gates.service_account_injection = true;
     world.revisions = vec![with_token(1)];
-    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::In);
     world.put(with_account(pinned.clone()));
     let plan = world.settle();
     let (place, why, message) = said(&plan, "a");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("ControllerRevision \"a-1\" would run under the ServiceAccount"), "{message}");
     assert_eq!(stored(&world.at, &world.config_maps)[0].spec(&["serviceAccountName"]), None);
     world.revisions = vec![revision("a-1", 1, "a:0")];
-    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::In);
 }
 
 #[test]
@@ -412,12 +412,12 @@ fn rev9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_st
     };
     for (number, name) in [(1, "a-1"), (2, "a-2")] {
         world.revisions.push(revision(name, number, "old"));
-        assert_eq!(said(&world.settle(), "a").0, Place::In);
+        assert_eq!(said(&world.settle(), "a").0, BundlePlace::In);
         assert_eq!(stored(&world), name);
     }
     world.revisions.clear();
     let (place, why, _) = said(&world.settle(), "a");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert_eq!(stored(&world), "a-2");
 }
 
@@ -426,7 +426,7 @@ fn diff30_the_version_before_the_latest_one_goes_with_the_set() {
     let partial = json!({"revision": {"policy": "Partial"}});
     let asking = |image: &str| edited(set("a", image), "/spec/injectionStrategy", partial.clone());
     let mut world = World::new([asking("new")]);
-    assert_eq!(said(&world.settle(), "a").0, Place::In, "it has no earlier version");
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::In, "it has no earlier version");
     let stored = |world: &World| {
         let text = config_map::text_of(world.config_map("sets").unwrap()).unwrap().to_vec();
         let sets = pillion_bundle::Bundle::read(&text).unwrap().sets().unwrap();
@@ -477,8 +477,8 @@ fn what_has_no_room_stays_out_and_everything_else_goes_on() {
     world.put(edited(set("c", "c:1"), "/spec/containers/0/args", json!([long])));
     let plan = world.settle();
     assert_eq!(world.images(), ["a:1", "b:1"]);
-    assert_eq!((said(&plan, "b").0, said(&plan, "b").1), (Place::Kept, Why::TooLong));
-    assert_eq!((said(&plan, "c").0, said(&plan, "c").1), (Place::Out, Why::TooLong));
+    assert_eq!((said(&plan, "b").0, said(&plan, "b").1), (BundlePlace::Kept, Why::TooLong));
+    assert_eq!((said(&plan, "c").0, said(&plan, "c").1), (BundlePlace::Out, Why::TooLong));
     world.put(set("a", "a:2"));
     world.settle();
     assert_eq!(world.images(), ["a:2", "b:1"]);
@@ -535,9 +535,9 @@ fn the_condition_tells_whether_this_version_is_in_the_bundle() {
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(written(Place::In, Why::Current), ["InBundle", "True", Why::Current.as_str()]);
-    assert_eq!(written(Place::Kept, Why::Invalid), ["InBundle", "False", "Invalid"]);
-    assert_eq!(written(Place::Out, Why::TooLong), ["InBundle", "False", Why::TooLong.as_str()]);
+    assert_eq!(written(BundlePlace::In, Why::Current), ["InBundle", "True", Why::Current.as_str()]);
+    assert_eq!(written(BundlePlace::Kept, Why::Invalid), ["InBundle", "False", "Invalid"]);
+    assert_eq!(written(BundlePlace::Out, Why::TooLong), ["InBundle", "False", Why::TooLong.as_str()]);
 }
 
 proptest! {

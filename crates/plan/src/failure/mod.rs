@@ -54,7 +54,8 @@ pub struct Failed {
     /// The reason as text for people.
     pub message: String,
     /// The [`digest`] of the SidecarSet at that time.
-    pub of: String,
+    #[serde(rename = "of")]
+    pub sidecar_set_digest: String,
     /// The hash of the SidecarSet at that time (HASH-1).
     pub hash: String,
     /// The name of the revision that is in force instead, if there is one.
@@ -64,13 +65,13 @@ pub struct Failed {
 
 impl Failed {
     /// Returns the record on a ControllerRevision; `None` if there is none that can be read.
-    pub fn of(revision: &ControllerRevision) -> Option<Self> {
+    pub fn from_revision(revision: &ControllerRevision) -> Option<Self> {
         serde_json::from_str(revision.annotation(FAILED)).ok()
     }
 
     /// Whether the record counts: neither `spec` nor an annotation under `pillion.dev/` has changed since.
     pub fn counts(&self, resource: &SidecarSet) -> bool {
-        self.of == digest(resource)
+        self.sidecar_set_digest == digest(resource)
     }
 
     /// Returns the record as the text of the annotation.
@@ -140,7 +141,7 @@ impl<'a> Back<'a> {
     /// in force instead. `ascending` are the revisions of the SidecarSet.
     pub fn recorded(ascending: &[&'a ControllerRevision]) -> Option<Self> {
         let failed = *ascending.last()?;
-        let record = Failed::of(failed)?;
+        let record = Failed::from_revision(failed)?;
         let name = record.back.as_deref()?;
         let restored = ascending.iter().copied().find(|revision| revision.name() == name)?;
         Some(Self { failed, record, restored })
@@ -148,7 +149,7 @@ impl<'a> Back<'a> {
 
     /// Returns the revision that is in force instead of the newest one: that one has failed, rollback is asked for, and
     /// the hash of the SidecarSet is still the same (ROLL-62). `set` is the SidecarSet with its hash.
-    pub fn of(set: &SidecarSet, upgrades: Upgrades, ascending: &[&'a ControllerRevision]) -> Option<Self> {
+    pub fn find(set: &SidecarSet, upgrades: Upgrades, ascending: &[&'a ControllerRevision]) -> Option<Self> {
         Self::recorded(ascending).filter(|back| upgrades.rollback && back.record.hash == set.hash())
     }
 

@@ -22,7 +22,7 @@ fn record(hash: &str, back: Option<&str>) -> Failed {
         at: "2026-01-01T00:00:00Z".to_owned(),
         reason: Cause::ContainersFail,
         message: "containers fail".to_owned(),
-        of: "digest".to_owned(),
+        sidecar_set_digest: "digest".to_owned(),
         hash: hash.to_owned(),
         back: back.map(str::to_owned),
     }
@@ -63,7 +63,7 @@ fn roll61_an_edit_of_spec_or_of_our_annotations_starts_it_again(
     #[case] counts: bool,
 ) {
     let before = set("agent:v2", &json!({}));
-    let failed = Failed { of: digest(&before), ..record("h", None) };
+    let failed = Failed { sidecar_set_digest: digest(&before), ..record("h", None) };
     let mut object = before.clone().into_value();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     object.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
@@ -82,7 +82,7 @@ fn roll61_an_edit_of_spec_or_of_our_annotations_starts_it_again(
 fn roll61_a_record_is_read_as_it_was_written(#[case] text: &str, #[case] expected: Option<Failed>) {
     let mut object = revision(1, "agent:v1", None).as_value().clone();
     object["metadata"]["annotations"][FAILED] = json!(text);
-    assert_eq!(Failed::of(&ControllerRevision::from_decoded(object)), expected);
+    assert_eq!(Failed::from_revision(&ControllerRevision::from_decoded(object)), expected);
     if let Some(expected) = expected {
         assert_eq!(expected.text(), text);
     }
@@ -123,7 +123,7 @@ fn roll62_the_record_names_the_revision_in_force(
     let all = [revision(1, "v1", None), revision(2, "v2", Some(record(hash, back)))];
     let set = set("v2", &json!({}));
     let ascending = ascending(&set, &all);
-    let found = Back::of(&set, upgrades, &ascending);
+    let found = Back::find(&set, upgrades, &ascending);
     assert_eq!(found.as_ref().map(|back| back.restored.name()), expected);
     if let Some(back) = found {
         let text = back.text();
@@ -138,7 +138,7 @@ fn roll62_only_the_newest_revision_counts() {
     let failed = revision(2, "v2", Some(record("hash of v2", Some("logs-1"))));
     let all = [revision(1, "v1", None), failed, revision(3, "v3", None)];
     let set = set("v2", &json!({}));
-    assert_eq!(Back::of(&set, rollback(), &ascending(&set, &all)), None);
+    assert_eq!(Back::find(&set, rollback(), &ascending(&set, &all)), None);
 }
 
 #[test]

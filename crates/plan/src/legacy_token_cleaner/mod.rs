@@ -74,7 +74,7 @@ pub struct Secret {
 
 impl Secret {
     /// Reads a Secret.
-    pub fn of(secret: &Value) -> Self {
+    pub fn from_object(secret: &Value) -> Self {
         let text = |path: &[&str]| json::text(secret, path).to_owned();
         let label = |key| json::at(secret, &["metadata", "labels", key]).and_then(Value::as_str).map(str::to_owned);
         Self {

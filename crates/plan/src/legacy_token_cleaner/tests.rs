@@ -27,7 +27,7 @@ fn account(uid: &str, secrets: &[&str]) -> Account {
 
 fn judged(secret: &Value, account: Option<&Account>, mounted: &[&str]) -> Verdict {
     let mounted = mounted.iter().map(|&name| name.to_owned()).collect();
-    verdict(&Secret::of(secret), account, &mounted, YEAR, now())
+    verdict(&Secret::from_object(secret), account, &mounted, YEAR, now())
 }
 
 /// Returns the decision on a Secret that a ServiceAccount lists and no Pod mounts.

@@ -27,7 +27,7 @@ pub type Trio = [Option<Arc<Value>>; 3];
 
 /// The state of one merged object.
 #[derive(Clone, Copy)]
-pub(super) enum State<'a> {
+pub(super) enum ObjectState<'a> {
     Missing,
     /// The object is being deleted.
     Going(&'a Value),
@@ -42,7 +42,7 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    pub(super) fn of(name: &'a str, sets: &'a [String], trio: &'a Trio) -> Self {
+    pub(super) fn new(name: &'a str, sets: &'a [String], trio: &'a Trio) -> Self {
         Self { name, sets, trio }
     }
 
@@ -60,11 +60,11 @@ impl<'a> Found<'a> {
         json::text(object, &["kind"]) != "RoleBinding" || (role("kind") == "Role" && role("name") == self.name)
     }
 
-    pub(super) fn states(&self) -> impl Iterator<Item = State<'a>> {
+    pub(super) fn states(&self) -> impl Iterator<Item = ObjectState<'a>> {
         self.trio.iter().map(|object| match object.as_deref() {
-            None => State::Missing,
-            Some(object) if json::is_terminating(object) => State::Going(object),
-            Some(object) => State::There(object),
+            None => ObjectState::Missing,
+            Some(object) if json::is_terminating(object) => ObjectState::Going(object),
+            Some(object) => ObjectState::There(object),
         })
     }
 

@@ -60,7 +60,7 @@ proptest! {
         let mut now = START;
         for (rotation, (late, restarts)) in (1..).zip(late.into_iter().zip(restarts)) {
             let look = |server: &Server, clock: i64| {
-                let secret = Secret::of(&server.secret).unwrap();
+                let secret = Secret::from_object(&server.secret).unwrap();
                 let secrets = BTreeMap::from([(secret.name.clone(), secret)]);
                 let seen = SidecarTokenInput { namespace: "team", needs: &needs, accounts: &accounts, secrets: &secrets };
                 plan(&seen, &Rules::default(), Timestamp(clock))
@@ -87,11 +87,11 @@ proptest! {
     #[test]
     fn tok7_a_wrong_clock_makes_no_loop(uid: u32, lifetime in 600_u32..400_000, skew in -1_000_000_i64..1_000_000) {
         let mut server = Server::new(uid, i64::MAX);
-        let seen = Secret::of(&server.secret).unwrap();
+        let seen = Secret::from_object(&server.secret).unwrap();
 
         server.mint(&seen, lifetime, START, START + skew);
 
-        let Content::Token { renew_after, .. } = Secret::of(&server.secret).unwrap().content else {
+        let Content::Token { renew_after, .. } = Secret::from_object(&server.secret).unwrap().content else {
             return Err(TestCaseError::fail("no token"));
         };
         let after = renew_after.0 - (START + skew);
@@ -101,7 +101,7 @@ proptest! {
     /// Reading does not panic for any object.
     #[test]
     fn mrg2_anything_can_be_looked_at(name in ".{0,20}", account in ".{0,20}", time in ".{0,30}", token in ".{0,20}") {
-        let _ = Secret::of(&json!({"metadata": {
+        let _ = Secret::from_object(&json!({"metadata": {
             "name": name,
             "labels": {"app.kubernetes.io/managed-by": "pillion", "app.kubernetes.io/component": "sidecar-token"},
             "annotations": {

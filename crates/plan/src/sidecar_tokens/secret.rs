@@ -106,7 +106,7 @@ impl Secret {
     ///
     /// # Errors
     /// The Secret is not Pillion's: its labels, annotation, name and type must agree.
-    pub fn of(secret: &Value) -> Result<Self, Foreign> {
+    pub fn from_object(secret: &Value) -> Result<Self, Foreign> {
         let text = |key| json::text(secret, &["metadata", key]).to_owned();
         let annotation = |key| json::text(secret, &["metadata", "annotations", key]);
         if LABELS.iter().any(|(key, value)| json::text(secret, &["metadata", "labels", key]) != *value) {

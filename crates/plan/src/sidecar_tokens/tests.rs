@@ -22,7 +22,7 @@ fn written(credential: &Credential, tokens: &Tokens<'_>, asked_at: Timestamp) ->
     let mut object = seed(NAMESPACE, credential);
     object["metadata"]["uid"] = json!("secret-1");
     object["metadata"]["resourceVersion"] = json!("7");
-    let step = fill(&Secret::of(&object).unwrap(), "account-1", tokens, asked_at);
+    let step = fill(&Secret::from_object(&object).unwrap(), "account-1", tokens, asked_at);
     let Step::Patch { patch, .. } = step else { panic!("{step:?}") };
     merge(&mut object, &patch);
     object
@@ -59,7 +59,7 @@ fn accounts(uid: &str, is_terminating: bool) -> BTreeMap<String, Account> {
 }
 
 fn planned(needs: &Needs, accounts: &BTreeMap<String, Account>, object: Option<&Value>, now: Timestamp) -> Plan {
-    let secrets = object.map(|object| Secret::of(object).unwrap());
+    let secrets = object.map(|object| Secret::from_object(object).unwrap());
     let secrets = secrets.into_iter().map(|secret| (secret.name.clone(), secret)).collect();
     plan(&SidecarTokenInput { namespace: NAMESPACE, needs, accounts, secrets: &secrets }, &Rules::default(), now)
 }
@@ -78,7 +78,7 @@ fn tok5_a_secret_is_created_empty_with_label_and_annotation_and_is_then_ours() {
     assert_eq!(seed["metadata"]["name"], logs.secret());
     assert_eq!((&seed["type"], &seed["data"]), (&json!("Opaque"), &Value::Null));
     seed["metadata"]["uid"] = json!("secret-1");
-    let secret = Secret::of(&seed).unwrap();
+    let secret = Secret::from_object(&seed).unwrap();
     assert_eq!((&secret.credential, secret.content), (&logs, Content::Empty));
     let plan = planned(&needs("logs"), &accounts("account-1", false), None, NOW);
     assert_eq!(*only(&plan), Move::Create { account_uid: "account-1".to_owned(), audiences: Vec::new() });
@@ -86,7 +86,7 @@ fn tok5_a_secret_is_created_empty_with_label_and_annotation_and_is_then_ours() {
 
 #[test]
 fn tok5_the_token_is_bound_to_the_secret_and_is_for_the_account_that_was_seen() {
-    let secret = Secret::of(&stored("logs", 3600, 0)).unwrap();
+    let secret = Secret::from_object(&stored("logs", 3600, 0)).unwrap();
 
     let request = request(&secret, "account-1", 3600, None);
 
@@ -100,7 +100,7 @@ fn tok5_the_token_is_bound_to_the_secret_and_is_for_the_account_that_was_seen() 
 #[case::shortest(600, 600)]
 #[case::longer(86_400, 86_400)]
 fn tok6_nothing_shorter_than_ten_minutes_is_asked_for(#[case] lifetime: u64, #[case] asked: u64) {
-    let secret = Secret::of(&stored("logs", 3600, 0)).unwrap();
+    let secret = Secret::from_object(&stored("logs", 3600, 0)).unwrap();
 
     assert_eq!(request(&secret, "account-1", lifetime, None)["spec"]["expirationSeconds"], asked);
 }
@@ -109,7 +109,7 @@ fn tok6_nothing_shorter_than_ten_minutes_is_asked_for(#[case] lifetime: u64, #[c
 fn tok5_what_was_written_is_read_back() {
     let object = stored("logs", 3600, 0);
 
-    let secret = Secret::of(&object).unwrap();
+    let secret = Secret::from_object(&object).unwrap();
 
     let Content::Token { expires, renew_after } = secret.content else { panic!("{secret:?}") };
     assert_eq!(expires, Timestamp(NOW.0 + 3600));
@@ -160,7 +160,9 @@ fn tok7_a_token_is_renewed_when_its_time_has_come(#[case] age: i64, #[case] why:
     match why {
         None => {
             assert_eq!(plan.moves, []);
-            let Content::Token { renew_after, .. } = Secret::of(&object).unwrap().content else { panic!("{object}") };
+            let Content::Token { renew_after, .. } = Secret::from_object(&object).unwrap().content else {
+                panic!("{object}")
+            };
             assert_eq!(plan.next, Some(renew_after));
         }
         Some(why) => assert!(matches!(only(&plan), Move::Mint { why: is, .. } if *is == why), "{plan:?}"),
@@ -253,7 +255,7 @@ fn esc5_only_accounts_that_the_settings_allow_get_tokens(
     let allowed = Allowed { namespaces: globs(namespaces), names: globs(accounts_allowed) };
     let rules = Rules { allowed: vec![allowed], ..Rules::default() };
     let needs = if is_only_mounted { mounted("logs") } else { needs("logs") };
-    let secret = Secret::of(&stored("logs", 3600, 3600)).unwrap();
+    let secret = Secret::from_object(&stored("logs", 3600, 3600)).unwrap();
     let secrets = BTreeMap::from([(secret.name.clone(), secret)]);
     let seen =
         SidecarTokenInput { namespace, needs: &needs, accounts: &accounts("account-1", false), secrets: &secrets };
@@ -295,7 +297,7 @@ fn mrg10_what_nobody_needs_is_collected_ten_minutes_later(
     assert_eq!(plan.next, next.map(|next| Timestamp(NOW.0 + next)));
     match what {
         "wait" => assert_eq!(plan.moves, []),
-        "collect" => assert_eq!(*only(&plan), Move::Collect(Secret::of(&object).unwrap())),
+        "collect" => assert_eq!(*only(&plan), Move::Collect(Secret::from_object(&object).unwrap())),
         _ => {
             let Move::Write(Step::Patch { patch, resource_version, .. }) = only(&plan) else { panic!("{plan:?}") };
             assert_eq!(*patch, json!({"metadata": {"annotations": {UNNEEDED_SINCE: NOW.to_string()}}}));
@@ -335,5 +337,5 @@ fn mrg2_a_secret_of_which_label_annotation_name_and_type_disagree_is_not_ours(
     let mut object = stored("logs", 3600, 10);
     edit(&mut object);
 
-    assert_eq!(Secret::of(&object), Err(foreign));
+    assert_eq!(Secret::from_object(&object), Err(foreign));
 }

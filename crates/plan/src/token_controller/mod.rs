@@ -46,7 +46,7 @@ pub struct Account {
 
 impl Account {
     /// Reads a ServiceAccount.
-    pub fn of(account: &Value) -> Self {
+    pub fn from_object(account: &Value) -> Self {
         Self {
             name: json::text(account, &["metadata", "name"]).to_owned(),
             uid: json::text(account, &["metadata", "uid"]).to_owned(),

@@ -76,7 +76,7 @@ pub fn fill(fill: &Fill, authority: Option<&str>, token: Option<&NewToken>) -> S
 /// Returns the step that deletes a Secret, if its ServiceAccount is gone or replaced (TKN-5). `live` is the
 /// ServiceAccount as the API server has it now.
 pub fn delete(secret: &Secret, live: Option<&Value>) -> Option<Step> {
-    if live.is_some_and(|live| secret.is_of(&Account::of(live))) {
+    if live.is_some_and(|live| secret.is_of(&Account::from_object(live))) {
         return None;
     }
     Some(Step::Delete {

@@ -8,13 +8,13 @@ use super::{NOW, cold, pod, read, sidecar_set};
 use crate::consistency::Judged;
 use crate::pod::Pod;
 use crate::round::{Round, round};
-use crate::target::{Surroundings, Target};
+use crate::target::{RolloutTarget, Surroundings};
 
 /// Returns the Pods that a round upgrades. Node `gone` is not ready.
 fn chosen(most: usize, pods: &[Value]) -> Vec<usize> {
     let set = sidecar_set(&json!({}), &json!({"maxUnavailable": most}));
     let surroundings = Surroundings { now: NOW, unready_nodes: ["gone".to_owned()].into() };
-    let target = Target::new(&set, &set).within(surroundings);
+    let target = RolloutTarget::new(&set, &set).within(surroundings);
     let pods: Vec<Pod> = pods.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();

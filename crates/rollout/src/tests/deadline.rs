@@ -17,7 +17,7 @@ use crate::deadline::{Activity, Clock, PROGRESSING, Pace};
 use crate::pod::Pod;
 use crate::round::round;
 use crate::status::{Latest, Progress, StatusReport, step};
-use crate::target::{Surroundings, Target};
+use crate::target::{RolloutTarget, Surroundings};
 
 const DEADLINE: Span = Span(60_000_000_000);
 
@@ -180,7 +180,7 @@ fn roll61_a_rollout_that_rests_by_its_strategy_has_no_work(
         })
         .collect();
     let unready_nodes = ["gone".to_owned()].into();
-    let target = Target::new(&set, &set).within(Surroundings { unready_nodes, ..Surroundings::default() });
+    let target = RolloutTarget::new(&set, &set).within(Surroundings { unready_nodes, ..Surroundings::default() });
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let round = round(&target, &pods, &judged, |_| false);

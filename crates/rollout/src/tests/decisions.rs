@@ -16,7 +16,7 @@ use crate::decide::{Decision, Next, RoundReport, decide};
 use crate::history::Revision;
 use crate::observed::{BundleState, Observed};
 use crate::round::Round;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 const DEADLINE: i64 = 600;
 
@@ -26,7 +26,7 @@ fn record(set: &SidecarSet) -> Failed {
         at: "2026-01-01T00:00:00Z".to_owned(),
         reason: Cause::ProgressDeadlineExceeded,
         message: "no progress".to_owned(),
-        of: digest(set),
+        sidecar_set_digest: digest(set),
         hash: set.hash().to_owned(),
         back: None,
     }
@@ -40,7 +40,7 @@ fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed
     let revisions: Vec<&Revision> = revisions.iter().collect();
     let progress_deadline = Some(Duration(DEADLINE * 1_000_000_000));
     let upgrades = Upgrades { progress_deadline, rollback, ..Upgrades::default() };
-    let target = Target::new(set, set).with_upgrades((upgrades, Vec::new()), revisions.iter().copied());
+    let target = RolloutTarget::new(set, set).with_upgrades((upgrades, Vec::new()), revisions.iter().copied());
     let pod = read(&pod(set, &[]));
     let clock = Clock {
         revision: revisions[1].name().to_owned(),
@@ -110,7 +110,7 @@ fn roll61_a_rollout_that_has_failed_is_reported_and_stops() {
 #[test]
 fn roll61_a_record_of_another_content_is_removed_first() {
     let set = cold();
-    let other = Failed { of: "other".to_owned(), ..record(&set) };
+    let other = Failed { sidecar_set_digest: "other".to_owned(), ..record(&set) };
     let (decision, _) = decided(&set, DEADLINE, false, Some(&other));
     let Next::ChangeRecord(change) = decision.next else { panic!("{:?}", decision.next) };
     assert_eq!((change.failure, change.why), (None, "the rollout begins again"));

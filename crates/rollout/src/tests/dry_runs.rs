@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{NOW, cold, sidecar_set};
 use crate::dry_runs::{DryRun, DryRuns};
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 fn pod() -> Pod {
     Pod::decode(&json!({
@@ -36,7 +36,7 @@ fn roll67_a_result_counts_for_some_time(
     #[case] unknown: Option<&str>,
 ) {
     let (set, pod, mut results) = (cold(), pod(), DryRuns::default());
-    let target = Target::new(&set, &set);
+    let target = RolloutTarget::new(&set, &set);
     results.keep(&target, set.as_value(), NOW);
     assert_eq!(results.note("logs", &pod, &result, NOW).as_deref(), unknown);
     assert_eq!(results.unknown().next(), unknown);
@@ -50,9 +50,9 @@ fn roll67_a_result_counts_for_some_time(
 #[test]
 fn roll67_a_result_is_about_one_version() {
     let (set, pod, mut results) = (cold(), pod(), DryRuns::default());
-    results.keep(&Target::new(&set, &set), set.as_value(), NOW);
+    results.keep(&RolloutTarget::new(&set, &set), set.as_value(), NOW);
     results.note("logs", &pod, &DryRun::GetsVersion, NOW);
     let next = sidecar_set(&json!({"image": "agent:v3"}), &json!({}));
-    results.keep(&Target::new(&next, &next), next.as_value(), NOW);
+    results.keep(&RolloutTarget::new(&next, &next), next.as_value(), NOW);
     assert_eq!(results.gets_version(&pod), None);
 }

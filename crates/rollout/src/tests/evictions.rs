@@ -174,7 +174,7 @@ impl Model {
         }
         let active = |uid: &str| counts.get(uid).copied().unwrap_or_default();
 
-        let mut record = Evicted::of([&created(2, 200, "new", &self.record)]);
+        let mut record = Evicted::from_revisions([&created(2, 200, "new", &self.record)]);
         let short: Vec<String> = record.missing(active).map(|(uid, ..)| uid.to_owned()).collect();
         for uid in short {
             let workload: usize = uid.trim_start_matches("rs").parse().unwrap();

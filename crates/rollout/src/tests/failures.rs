@@ -16,7 +16,7 @@ use crate::method::UpgradeMethod;
 use crate::pod::{Pod, Trouble};
 use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::trouble;
 
 fn version(image: &str, strategy: &Value) -> SidecarSet {
@@ -28,7 +28,7 @@ fn record(back: Option<&str>) -> Failed {
         at: "2026-01-01T00:00:00Z".to_owned(),
         reason: Cause::ProgressDeadlineExceeded,
         message: "no progress".to_owned(),
-        of: String::new(),
+        sidecar_set_digest: String::new(),
         hash: String::new(),
         back: back.map(str::to_owned),
     }
@@ -74,7 +74,7 @@ fn roll61_other_states_are_no_trouble(#[case] state: Value) {
 }
 
 fn fails(set: &SidecarSet, pods: &[Pod], revisions: &[&Revision]) -> Option<String> {
-    let target = Target::new(set, set);
+    let target = RolloutTarget::new(set, set);
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     trouble::fails(&target, &pods, &judged, revisions)
@@ -155,8 +155,8 @@ fn roll62_the_whole_revision_has_its_data() {
 }
 
 /// Returns the target of the way back from `failed` to `restored`.
-fn back<'a>(restored: &'a SidecarSet, resource: &'a SidecarSet, failed: &SidecarSet) -> Target<'a> {
-    Target::new(restored, resource).back_from(failed.hash())
+fn back<'a>(restored: &'a SidecarSet, resource: &'a SidecarSet, failed: &SidecarSet) -> RolloutTarget<'a> {
+    RolloutTarget::new(restored, resource).back_from(failed.hash())
 }
 
 /// Returns a Pod with a version, ready or not.
@@ -173,7 +173,7 @@ fn with(set: &SidecarSet, is_ready: bool) -> Pod {
     ))
 }
 
-fn decided(target: &Target<'_>, pods: &[Pod]) -> Round {
+fn decided(target: &RolloutTarget<'_>, pods: &[Pod]) -> Round {
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     round(target, &pods, &judged, |_| false)
@@ -251,10 +251,10 @@ fn roll62_conditions_tell_the_way_back_and_are_never_ready(
 ) {
     let (restored, failed) = (version("agent:v1", &strategy), version("agent:v2", &strategy));
     let (one, two) = (revision(&restored, 1, &json!({})), revision(&failed, 2, &json!({})));
-    let way = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
+    let rollback = Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head };
     let counts = Counts { matched, updated, ready: updated_ready, updated_ready, ..Counts::default() };
     let normal = Progress::after_round(&back(&restored, &failed, &failed), &round, counts);
-    let progress = failed_progress::back(&way, &round, normal, (counts, left), "a note");
+    let progress = failed_progress::back(&rollback, &round, normal, (counts, left), "a note");
     assert_eq!(progress.reason, reason, "{progress:?}");
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
     if reason != "InvalidStrategy" {
@@ -277,9 +277,9 @@ fn roll61_roll62_a_failure_says_what_failed_and_what_helps(
         revision(&version("agent:v1", &json!({})), 1, &json!({})),
         revision(&version("agent:v2", &json!({})), 2, &json!({})),
     );
-    let way = is_back.then(|| Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head });
+    let rollback = is_back.then(|| Back { failed: &two.head, record: record(Some(one.name())), restored: &one.head });
     let counts = Counts { matched: 3, updated: 1, ready: 1, updated_ready: 1, ..Counts::default() };
-    let progress = failed_progress::failed(two.name(), &record(None), way.as_ref(), is_wanted, counts);
+    let progress = failed_progress::failed(two.name(), &record(None), rollback.as_ref(), is_wanted, counts);
     assert_eq!((progress.reason, progress.is_stalled), ("ProgressDeadlineExceeded", true));
     for part in [two.name(), "2026-01-01T00:00:00Z", "no progress", "no further Pod is changed until spec", expected] {
         assert!(progress.message.contains(part), "{progress:?}");

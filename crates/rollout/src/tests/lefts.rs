@@ -7,12 +7,12 @@ use super::{WITHOUT_IMAGE, merge, pod, read, sidecar_set};
 use crate::consistency::Judged;
 use crate::left::left;
 use crate::pod::Pod;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 const MORE: &str = "/metadata/annotations/kruise.io~1sidecarset-hash-without-image";
 
-/// Returns what is told of four Pods: two with the label `canary`, of which the second one differs in more than images.
-fn told(strategy: &Value) -> Vec<String> {
+/// Returns what is reasons of four Pods: two with the label `canary`, of which the second one differs in more than images.
+fn reasons(strategy: &Value) -> Vec<String> {
     let set = sidecar_set(&json!({}), strategy);
     let named = |name: &str, changes: &[(&str, Value)]| {
         let mut all = vec![("/metadata/name", json!(name)), ("/metadata/uid", json!(name))];
@@ -34,7 +34,7 @@ fn told(strategy: &Value) -> Vec<String> {
     ];
     let pods: Vec<Pod> = objects.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
-    let target = Target::new(&set, &set);
+    let target = RolloutTarget::new(&set, &set);
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let left = left(&target, &pods, &judged);
     left.into_iter().map(|(position, why)| format!("{}: {why}", pods[position].metadata.name)).collect()
@@ -56,7 +56,7 @@ const UNKNOWN: &str = "b: the version with which it was created is not stored an
 )]
 #[case::a_strategy_that_cannot_be_read(json!({"partition": "x"}), &[])]
 fn roll69_pods_that_keep_their_version_and_why(#[case] strategy: Value, #[case] expected: &[&str]) {
-    assert_eq!(told(&strategy), expected);
+    assert_eq!(reasons(&strategy), expected);
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn roll62_roll69_pods_that_a_failed_rollout_has_not_reached() {
     let set = sidecar_set(&json!({}), &json!({}));
     let pods = [read(&pod(&set, &[]))];
     let pods: Vec<&Pod> = pods.iter().collect();
-    let target = Target::new(&set, &set).back_from("failed");
+    let target = RolloutTarget::new(&set, &set).back_from("failed");
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     let left = left(&target, &pods, &judged);
-    let told: Vec<String> = left.iter().map(|(_, why)| why.to_string()).collect();
-    assert_eq!(told, ["the rollout that failed has not reached it"]);
+    let reasons: Vec<String> = left.iter().map(|(_, why)| why.to_string()).collect();
+    assert_eq!(reasons, ["the rollout that failed has not reached it"]);
 }

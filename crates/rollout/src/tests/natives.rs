@@ -11,7 +11,7 @@ use crate::consistency::{Judged, is_candidate};
 use crate::method::UpgradeMethod;
 use crate::pod::Native;
 use crate::round::{Chosen, Round, round};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::trouble;
 use crate::upgrade::upgrade;
 
@@ -35,8 +35,8 @@ fn set(tag: &str) -> SidecarSet {
     })))
 }
 
-fn target(set: &SidecarSet, upgrades: Upgrades) -> Target<'_> {
-    Target::new(set, set).with_upgrades((upgrades, vec![]), vec![])
+fn target(set: &SidecarSet, upgrades: Upgrades) -> RolloutTarget<'_> {
+    RolloutTarget::new(set, set).with_upgrades((upgrades, vec![]), vec![])
 }
 
 /// Returns a Pod with the version `v1`, and a native sidecar of its own.
@@ -53,7 +53,7 @@ fn running(set: &SidecarSet) -> Value {
     pod
 }
 
-fn upgraded(target: &Target<'_>, pod: &Value) -> Value {
+fn upgraded(target: &RolloutTarget<'_>, pod: &Value) -> Value {
     let seen = read(pod);
     after(pod, &upgrade(target, &seen, "logs-1", NOW).unwrap().step(&seen))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{STATE, cold, hot, paired, pod, read, status};
 use crate::consistency::{Judged, has_all_sidecars, is_candidate, is_consistent, is_ready};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 #[rstest]
 #[case::injected("/metadata/labels", json!({}), true)]
@@ -19,7 +19,7 @@ use crate::target::Target;
 #[case::without_the_sidecar("/spec/containers", json!([{"name": "main", "image": "app:1"}]), false)]
 fn roll10_pods_of_a_sidecar_set(#[case] pointer: &str, #[case] value: Value, #[case] expected: bool) {
     let set = cold();
-    let target = Target::new(&set, &set);
+    let target = RolloutTarget::new(&set, &set);
     assert_eq!(is_candidate(&target, &read(&pod(&set, &[(pointer, value)]))), expected);
 }
 
@@ -34,7 +34,7 @@ fn roll11_a_pair_needs_both_containers_and_the_record(
     #[case] expected: bool,
 ) {
     let set = hot();
-    assert_eq!(has_all_sidecars(&Target::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
+    assert_eq!(has_all_sidecars(&RolloutTarget::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
 }
 
 #[rstest]
@@ -46,7 +46,7 @@ fn roll11_a_pair_needs_both_containers_and_the_record(
 #[case::idle_container_with_an_image("/spec/containers/1", json!({"name": "agent-2", "image": "agent:v2"}), false)]
 fn roll16_ready_pods(#[case] pointer: &str, #[case] value: Value, #[case] expected: bool) {
     let set = hot();
-    assert_eq!(is_ready(&Target::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
+    assert_eq!(is_ready(&RolloutTarget::new(&set, &set), &read(&paired(&set, &[(pointer, value)]))), expected);
 }
 
 /// A Pod whose spec has `agent:v2` already.
@@ -77,7 +77,7 @@ fn upgraded(state: &Value, running: &str) -> Value {
 #[case::no_json_and_the_image_runs(json!("agent"), "agent:v2", true)]
 fn roll20_images_by_tag_are_judged_by_the_record(#[case] state: Value, #[case] running: &str, #[case] expected: bool) {
     let set = cold();
-    assert_eq!(is_consistent(&Target::new(&set, &set), &read(&upgraded(&state, running)), |_| true), expected);
+    assert_eq!(is_consistent(&RolloutTarget::new(&set, &set), &read(&upgraded(&state, running)), |_| true), expected);
     assert!(read(&upgraded(&state, running)).metadata.annotations.contains_key(STATE));
 }
 
@@ -85,7 +85,7 @@ fn roll20_images_by_tag_are_judged_by_the_record(#[case] state: Value, #[case] r
 fn roll20_a_container_without_a_status_is_inconsistent() {
     let set = cold();
     let pod = pod(&set, &[("/status/containerStatuses", json!([status("agent", "agent:v1")]))]);
-    assert!(!is_consistent(&Target::new(&set, &set), &read(&pod), |_| true));
+    assert!(!is_consistent(&RolloutTarget::new(&set, &set), &read(&pod), |_| true));
 }
 
 #[rstest]
@@ -98,5 +98,5 @@ fn roll15_a_pod_is_updated_if_its_record_has_the_hash(#[case] record: &str, #[ca
     let set = cold();
     let record = json!(record.replace("HASH", set.hash()));
     let pod = read(&pod(&set, &[("/metadata/annotations/kruise.io~1sidecarset-hash", record)]));
-    assert_eq!(Judged::judge(&Target::new(&set, &set), &pod).is_updated, expected);
+    assert_eq!(Judged::judge(&RolloutTarget::new(&set, &set), &pod).is_updated, expected);
 }

@@ -9,7 +9,7 @@ use crate::budget::partition;
 use crate::consistency::{Judged, is_candidate};
 use crate::pod::Pod;
 use crate::round::{Round, round};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::upgrade::{reset, upgrade};
 
 /// The cluster: Pods, and which of them the kubelet has caught up with.
@@ -31,7 +31,7 @@ impl Cluster {
 
     /// Runs one round and returns how many Pods it changes.
     fn round(&mut self) -> usize {
-        let target = Target::new(&self.set, &self.set);
+        let target = RolloutTarget::new(&self.set, &self.set);
         let pods: Vec<Pod> = self.pods.iter().map(read).collect();
         let seen: Vec<&Pod> = pods.iter().collect();
         let judged: Vec<Judged> = seen.iter().map(|pod| Judged::judge(&target, pod)).collect();
@@ -60,7 +60,7 @@ impl Cluster {
     }
 
     fn judged(&self) -> Vec<Judged> {
-        let target = Target::new(&self.set, &self.set);
+        let target = RolloutTarget::new(&self.set, &self.set);
         self.pods.iter().map(|pod| Judged::judge(&target, &read(pod))).collect()
     }
 }
@@ -109,6 +109,6 @@ proptest! {
         let containers: Vec<Value> = containers.iter().map(|name| json!({"name": name, "image": "app:1"})).collect();
         let changes = [("/metadata/annotations/kruise.io~1sidecarset-injected-list", json!(list)), ("/spec/containers", json!(containers))];
         let is_of_it = list.split(',').any(|name| name == "logs") && containers.iter().any(|it| it["name"] == "agent");
-        prop_assert_eq!(is_candidate(&Target::new(&set, &set), &read(&pod(&set, &changes))), is_of_it);
+        prop_assert_eq!(is_candidate(&RolloutTarget::new(&set, &set), &read(&pod(&set, &changes))), is_of_it);
     }
 }

@@ -20,7 +20,7 @@ use crate::recreate::{Held, progress};
 use crate::recreation::{Recreation, SETTLING};
 use crate::round::{Round, round};
 use crate::status::Progress;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::template;
 
 const SINCE: Timestamp = Timestamp(NOW.0 - 1000);
@@ -35,9 +35,9 @@ pub(super) fn replica_set(uid: &str) -> (&'static str, Value) {
 }
 
 /// Returns a target that may evict Pods, and whose version came into force some time ago.
-pub(super) fn target(set: &SidecarSet) -> Target<'_> {
+pub(super) fn target(set: &SidecarSet) -> RolloutTarget<'_> {
     let upgrades = Upgrades { recreate: true, ..Upgrades::default() };
-    let mut target = Target::new(set, set).with_upgrades((upgrades, Vec::new()), Vec::new());
+    let mut target = RolloutTarget::new(set, set).with_upgrades((upgrades, Vec::new()), Vec::new());
     target.recreation = Recreation::default().in_force(Some(SINCE), NOW);
     target
 }
@@ -70,13 +70,13 @@ pub(super) fn updated(set: &SidecarSet, uid: &str, is_ready: bool) -> Pod {
     read(&pod(set, &changes))
 }
 
-pub(super) fn decided(target: &Target<'_>, pods: &[Pod]) -> (Round, Vec<Judged>) {
+pub(super) fn decided(target: &RolloutTarget<'_>, pods: &[Pod]) -> (Round, Vec<Judged>) {
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();
     (round(target, &pods, &judged, |_| false), judged)
 }
 
-fn evicted(target: &Target<'_>, pods: &[Pod]) -> Vec<usize> {
+fn evicted(target: &RolloutTarget<'_>, pods: &[Pod]) -> Vec<usize> {
     let Round::Upgrade { chosen, .. } = decided(target, pods).0 else { return Vec::new() };
     assert!(chosen.iter().all(|chosen| chosen.method == UpgradeMethod::Recreate), "{chosen:?}");
     chosen.iter().map(|chosen| chosen.pod).collect()
@@ -134,7 +134,7 @@ fn roll66_a_pod_that_is_never_evicted(#[case] change: (&str, Value), #[case] exp
 #[test]
 fn roll60_roll66_without_the_policy_nothing_is_evicted() {
     let set = sidecar_set(&json!({}), &json!({"maxUnavailable": "100%"}));
-    let plain = Target::new(&set, &set);
+    let plain = RolloutTarget::new(&set, &set);
     assert_eq!(evicted(&plain, &[outdated(&set, "a", &[])]), [0; 0]);
     assert_eq!(evicted(&target(&set), &[outdated(&set, "a", &[])]), [0]);
 }
@@ -339,7 +339,7 @@ fn roll66_the_record_survives_a_restart_and_goes_when_pods_are_replaced() {
     assert_eq!((object.name.as_str(), removed), ("logs-old", &json!({"metadata": {"annotations": {EVICTED: null}}})));
 
     let revisions = [created(2, 200, "new", &json!({EVICTED: stored}))];
-    let mut again = Evicted::of(&revisions);
+    let mut again = Evicted::from_revisions(&revisions);
     assert_eq!(again, record);
     assert!(again.steps("logs-new", &revisions).is_empty());
     assert_eq!(again.missing(|_| 1).map(|(uid, _, missing)| (uid, missing)).collect::<Vec<_>>(), [("rs", 2)]);

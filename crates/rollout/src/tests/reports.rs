@@ -14,7 +14,7 @@ use crate::counts::Counts;
 use crate::method::UpgradeMethod;
 use crate::round::{Chosen, Rest, Round};
 use crate::status::{Latest, Progress, StatusDecision, StatusReport, decide, drops_conditions, step};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 const LATEST: Latest<'_> = Latest { name: "logs-1", collisions: 0 };
 
@@ -65,7 +65,7 @@ fn roll15_conditions_tell_how_far_it_is(
     #[case] expected: [bool; 3],
 ) {
     let set = sidecar_set(&json!({}), &strategy);
-    let progress = Progress::after_round(&Target::new(&set, &set), &round, counts);
+    let progress = Progress::after_round(&RolloutTarget::new(&set, &set), &round, counts);
     assert_eq!(progress.reason, reason, "{progress:?}");
     assert_eq!(progress.conditions().map(|condition| condition.status), expected, "{progress:?}");
 }
@@ -85,7 +85,8 @@ fn api9_roll15_a_status_is_written_once(#[case] status: Value) {
         object["status"] = status.clone();
     }
     let target_set = cold();
-    let progress = Progress::after_round(&Target::new(&target_set, &target_set), &upgrade(&[], &[0]), counts(3, 1, 1));
+    let progress =
+        Progress::after_round(&RolloutTarget::new(&target_set, &target_set), &upgrade(&[], &[0]), counts(3, 1, 1));
     let first = step(&object, &report(&progress), NOW).expect("a step");
     let Step::JsonPatch { subresource, .. } = &first else { panic!("a JSON Patch") };
     assert_eq!(*subresource, Some(Subresource::Status));

@@ -19,7 +19,7 @@ use crate::pod::resize::STATE;
 use crate::resize;
 use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
-use crate::target::{Surroundings, Target};
+use crate::target::{RolloutTarget, Surroundings};
 use crate::upgrade::{after_resize, images, images_precede_resize, upgrade};
 
 const RESIZE: Upgrades =
@@ -34,11 +34,11 @@ fn cpu(limit: &str) -> Value {
     json!({"limits": {"cpu": limit}, "requests": {"cpu": "100m"}})
 }
 
-fn target<'a>(set: &'a SidecarSet, known: &[&SidecarSet], upgrades: Upgrades) -> Target<'a> {
+fn target<'a>(set: &'a SidecarSet, known: &[&SidecarSet], upgrades: Upgrades) -> RolloutTarget<'a> {
     let revisions: Vec<Revision> =
         known.iter().zip(1..).map(|(set, number)| revision(set, number, &json!({}))).collect();
     // The target borrows the revisions for as long as the test runs.
-    Target::new(set, set).with_upgrades((upgrades, vec![]), revisions.leak().iter())
+    RolloutTarget::new(set, set).with_upgrades((upgrades, vec![]), revisions.leak().iter())
 }
 
 /// Returns a Pod that has a version, runs, and is ready.
@@ -83,7 +83,7 @@ fn applied(pod: &mut Value, step: &Step) {
 }
 
 /// Does what the controller does with a Pod that is resized.
-fn act(target: &Target<'_>, pod: &mut Value) {
+fn act(target: &RolloutTarget<'_>, pod: &mut Value) {
     let planned = resize::plan(target, pod).unwrap();
     if let Some(begin) = &planned.begin {
         applied(pod, begin);
@@ -106,7 +106,7 @@ fn condition(pod: &mut Value, type_: &str, reason: &str, generation: i64) {
     pod["status"]["conditions"].as_array_mut().unwrap().push(condition);
 }
 
-fn decided(target: &Target<'_>, pods: &[Value]) -> Round {
+fn decided(target: &RolloutTarget<'_>, pods: &[Value]) -> Round {
     let pods: Vec<Pod> = pods.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(target, pod)).collect();

@@ -9,10 +9,10 @@ use crate::consistency::Judged;
 use crate::method::UpgradeMethod;
 use crate::pod::Pod;
 use crate::round::{Chosen, Rest, Round, round};
-use crate::target::Target;
+use crate::target::RolloutTarget;
 
 fn decided(set: &SidecarSet, pods: &[Pod]) -> Round {
-    let target = Target::new(set, set);
+    let target = RolloutTarget::new(set, set);
     let pods: Vec<&Pod> = pods.iter().collect();
     let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
     round(&target, &pods, &judged, |_| false)
@@ -52,7 +52,7 @@ fn chosen(round: &Round) -> Vec<usize> {
 fn roll12_the_strategy_may_stop_a_round(#[case] strategy: Value, #[case] expected: Rest) {
     let set = sidecar_set(&json!({}), &strategy);
     assert_eq!(decided(&set, &[outdated(&set)]), Round::Rest(expected));
-    let errors = Target::new(&set, &set).strategy.errors;
+    let errors = RolloutTarget::new(&set, &set).strategy.errors;
     assert_eq!(errors.is_empty(), expected != Rest::Unreadable, "{errors:?}");
     assert!(errors.iter().all(|error| error.path.as_str().starts_with("spec.updateStrategy.")), "{errors:?}");
 }
@@ -140,7 +140,7 @@ fn roll34_roll35_the_budget_holds(#[case] strategy: Value, #[case] unavailable: 
 #[test]
 fn roll35_a_pod_whose_upgrade_may_have_arrived_counts_and_comes_first() {
     let set = cold();
-    let target = Target::new(&set, &set);
+    let target = RolloutTarget::new(&set, &set);
     let mut pods = [outdated(&set), outdated(&set), outdated(&set)];
     pods[2].metadata.uid = "unknown".to_owned();
     let pods: Vec<&Pod> = pods.iter().collect();

@@ -9,7 +9,7 @@ use super::{HASH, NOW, STATE, after, pod, read, sidecar_set, status};
 use crate::consistency::Judged;
 use crate::pod::in_place::BEFORE;
 use crate::pod::{Pod, Trouble};
-use crate::target::{Surroundings, Target};
+use crate::target::{RolloutTarget, Surroundings};
 use crate::upgrade::upgrade;
 
 fn version(image: &str) -> SidecarSet {
@@ -17,9 +17,9 @@ fn version(image: &str) -> SidecarSet {
 }
 
 /// Returns the target, some seconds after the upgrades.
-fn target(set: &SidecarSet, seconds: i64) -> Target<'_> {
+fn target(set: &SidecarSet, seconds: i64) -> RolloutTarget<'_> {
     let now = Timestamp(NOW.0 + seconds);
-    Target::new(set, set).within(Surroundings { now, ..Surroundings::default() })
+    RolloutTarget::new(set, set).within(Surroundings { now, ..Surroundings::default() })
 }
 
 /// Returns a Pod whose sidecar runs, in a container that was started again twice.

@@ -18,7 +18,7 @@ use super::{NOW, after, paired, pod, read, sidecar_set};
 use crate::consistency::Judged;
 use crate::pod::Pod;
 use crate::round::{Round, round};
-use crate::target::{Surroundings, Target};
+use crate::target::{RolloutTarget, Surroundings};
 use crate::trouble;
 use crate::upgrade::{reset, upgrade};
 
@@ -90,10 +90,10 @@ impl Cluster {
     }
 
     /// Calls a function with the target and the Pods as the controller sees them.
-    fn with<T>(&self, act: impl FnOnce(&Target<'_>, &[&Pod], &[Judged]) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&RolloutTarget<'_>, &[&Pod], &[Judged]) -> T) -> T {
         let away = self.pods.iter().enumerate().filter(|(_, (_, kubelet))| kubelet.is_away);
         let unready_nodes: BTreeSet<String> = away.map(|(index, _)| format!("n{index}")).collect();
-        let target = Target::new(&self.set, &self.set);
+        let target = RolloutTarget::new(&self.set, &self.set);
         let target = match &self.failed {
             Some(failed) => target.back_from(failed.hash()),
             None => target,

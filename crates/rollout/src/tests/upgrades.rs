@@ -9,13 +9,13 @@ use super::{HASH, NOW, STATE, WITHOUT_IMAGE, WORKING, after, cold, hot, paired, 
 use crate::hot::is_reset_due;
 use crate::pod::Pod;
 use crate::pod::in_place::BEFORE;
-use crate::target::Target;
+use crate::target::RolloutTarget;
 use crate::upgradable;
 use crate::upgrade::{reset, upgrade};
 
 fn upgraded(set: &SidecarSet, pod: &Value) -> Value {
     let seen = read(pod);
-    let edit = upgrade(&Target::new(set, set), &seen, "logs-1", NOW).unwrap();
+    let edit = upgrade(&RolloutTarget::new(set, set), &seen, "logs-1", NOW).unwrap();
     after(pod, &edit.step(&seen))
 }
 
@@ -120,7 +120,7 @@ fn roll43_a_patch_that_cannot_be_merged_names_the_annotation() {
     let patch = json!([{"annotations": {"json": "{}"}, "patchPolicy": "MergePatchJson"}]);
     set.as_value_mut()["spec"]["patchPodMetadata"] = patch;
     let pod = read(&pod(&set, &[("/metadata/annotations/json", json!("no json"))]));
-    let reasons = upgrade(&Target::new(&set, &set), &pod, "logs-1", NOW).unwrap_err();
+    let reasons = upgrade(&RolloutTarget::new(&set, &set), &pod, "logs-1", NOW).unwrap_err();
     let text: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     assert!(text.join("\n").contains("spec.patchPodMetadata[0].annotations[json]"), "{text:?}");
 }
@@ -171,7 +171,7 @@ fn roll45_without_an_idle_container_the_one_that_does_not_work(
 #[test]
 fn roll48_a_pair_goes_through_its_states() {
     let set = hot();
-    let target = Target::new(&set, &set);
+    let target = RolloutTarget::new(&set, &set);
     let start = paired(&set, &[]);
     let both = upgraded(&set, &start);
     assert_eq!(images(&both)[..2], ["agent:v1", "agent:v2"]);
@@ -198,17 +198,17 @@ fn roll47_a_ready_pod_is_reset(#[case] pointer: &str, #[case] value: Value, #[ca
     let set = hot();
     let mut pod = upgraded(&set, &paired(&set, &[(pointer, value)]));
     pod["status"]["containerStatuses"][1] = status("agent-2", "agent:v2");
-    assert_eq!(is_reset_due(&Target::new(&set, &set), &read(&pod)), expected);
+    assert_eq!(is_reset_due(&RolloutTarget::new(&set, &set), &read(&pod)), expected);
     pod["status"]["conditions"] = json!([]);
     let others_are_ready = pod["status"]["containerStatuses"][2]["ready"] == true;
-    assert_eq!(is_reset_due(&Target::new(&set, &set), &read(&pod)), others_are_ready);
+    assert_eq!(is_reset_due(&RolloutTarget::new(&set, &set), &read(&pod)), others_are_ready);
 }
 
 #[test]
 fn what_the_change_depends_on_is_tested() {
     let set = cold();
     let pod = read(&pod(&set, &[]));
-    let edit = upgrade(&Target::new(&set, &set), &pod, "logs-1", NOW).unwrap();
+    let edit = upgrade(&RolloutTarget::new(&set, &set), &pod, "logs-1", NOW).unwrap();
     let Step::JsonPatch { operations, .. } = edit.step(&pod) else { panic!("a JSON Patch") };
     let tested: Vec<&str> =
         operations.iter().filter(|it| it["op"] == "test").map(|it| it["path"].as_str().unwrap()).collect();
@@ -295,7 +295,7 @@ fn roll45_diff37_the_half_that_has_the_image_works() {
         }),
         &json!({}),
     );
-    let target = Target::new(&back, &back);
+    let target = RolloutTarget::new(&back, &back);
     let mut crashing = first;
     crashing["status"]["containerStatuses"][1] = status("agent-2", "agent:v2");
     crashing["status"]["containerStatuses"][1]["ready"] = json!(false);

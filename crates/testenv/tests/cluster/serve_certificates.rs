@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion::rendering::crd;
-use pillion_certificates::{Certificates, Clock, Lifetimes, SelfSigned, Target};
+use pillion_certificates::{CaBundleTarget, Certificates, Clock, Lifetimes, SelfSigned};
 use pillion_host::server::client::{Client as Caller, Protocol, Target as Called};
 use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{CodeCache, Module, NoCluster};
@@ -50,7 +50,7 @@ impl TurnedClock {
 /// Returns the usual options, except that certificates made next year are already valid now, because the API server's
 /// clock does not advance.
 fn options() -> SelfSigned {
-    let targets = vec![Target::Mutating(NAME.to_owned()), Target::Conversion(crd::NAME.to_owned())];
+    let targets = vec![CaBundleTarget::Mutating(NAME.to_owned()), CaBundleTarget::Conversion(crd::NAME.to_owned())];
     let usual = SelfSigned::for_service(NAME, NAMESPACE, targets).unwrap();
     SelfSigned {
         names: usual.names.clone().and("127.0.0.1").unwrap(),

@@ -10,7 +10,7 @@ use pillion_kubernetes::json;
 use pillion_plan::restored::restored;
 use pillion_rollout::difference::differences;
 use pillion_rollout::history::Revision;
-use pillion_rollout::target::Target;
+use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::is_native_upgrade;
@@ -143,7 +143,7 @@ fn rows(
     terminal: &mut Terminal,
 ) -> anyhow::Result<Vec<Row>> {
     let (version, in_force) = inventory::in_force(set, revisions);
-    let target = Target::new(&version, set);
+    let target = RolloutTarget::new(&version, set);
     let pods: Result<Pods<'_>, Trouble> = Pods::read(reader, None, Some(set));
     let pods = or_warning(pods, "the Pods that use a revision are not counted", terminal);
     let pods = pods.as_ref().map(|pods| pods.of(&target)).transpose()?;

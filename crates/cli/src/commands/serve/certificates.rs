@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
-use pillion_certificates::{Certificates, Files, SelfSigned, ServerNames, Target, TemporaryAuthority, system_clock};
+use pillion_certificates::{
+    CaBundleTarget, Certificates, Files, SelfSigned, ServerNames, TemporaryAuthority, system_clock,
+};
 use pillion_host::server::Readiness;
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
@@ -85,12 +87,13 @@ impl Wanted {
     }
 
     fn self_signed(options: &Options) -> anyhow::Result<Self> {
-        let all =
-            |names: &[String], target: fn(String) -> Target| names.iter().cloned().map(target).collect::<Vec<_>>();
+        let all = |names: &[String], target: fn(String) -> CaBundleTarget| {
+            names.iter().cloned().map(target).collect::<Vec<_>>()
+        };
         let targets = [
-            all(&options.mutating_webhook_configuration, Target::Mutating),
-            all(&options.validating_webhook_configuration, Target::Validating),
-            all(&options.custom_resource_definition, Target::Conversion),
+            all(&options.mutating_webhook_configuration, CaBundleTarget::Mutating),
+            all(&options.validating_webhook_configuration, CaBundleTarget::Validating),
+            all(&options.custom_resource_definition, CaBundleTarget::Conversion),
         ];
         let service = options.service_name.as_deref().unwrap_or(SERVICE);
         let mut wanted =

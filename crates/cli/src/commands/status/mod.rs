@@ -13,7 +13,7 @@ use pillion_kubernetes::field::joined;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
 use pillion_rollout::history::Revision;
-use pillion_rollout::target::{Surroundings, Target};
+use pillion_rollout::target::{RolloutTarget, Surroundings};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
 use serde_json::Value;
@@ -309,13 +309,16 @@ impl Look<'_> {
         Ok(summaries)
     }
 
-    fn target<'a>(&self, version: &'a SidecarSet, set: &'a SidecarSet, stored: Option<&[&'a Revision]>) -> Target<'a> {
+    fn target<'a>(
+        &self,
+        version: &'a SidecarSet,
+        set: &'a SidecarSet,
+        stored: Option<&[&'a Revision]>,
+    ) -> RolloutTarget<'a> {
         let stored = stored.into_iter().flatten().copied();
         // Which nodes are not ready is not asked: what the numbers tell does not depend on it.
         let surroundings = Surroundings { now: preview::now(), ..Surroundings::default() };
-        Target::new(version, set)
-            .with_upgrades(Upgrades::from_sidecar_set(set, self.settings), stored)
-            .within(surroundings)
+        RolloutTarget::new(version, set).with_upgrades(Upgrades::from_sidecar_set(set, self.settings), stored).within(surroundings)
     }
 
     fn revisions(&self, name: Option<&str>, terminal: &mut Terminal) -> Option<Vec<Revision>> {

@@ -63,7 +63,7 @@ impl Running {
         let sources = self.controller.sources();
         let stored = sources.revisions.group("logs");
         let ascending = history::ascending("u", stored.iter().map(|revision| &revision.0));
-        ascending.iter().map(|revision| (revision.name().to_owned(), Failed::of(&revision.head))).collect()
+        ascending.iter().map(|revision| (revision.name().to_owned(), Failed::from_revision(&revision.head))).collect()
     }
 
     /// Restarts the containers whose image has changed, as the kubelet does.
@@ -111,7 +111,7 @@ impl Running {
             }
             all.extend(writes);
         }
-        panic!("it does not settle: {:?}", told(&all));
+        panic!("it does not settle: {:?}", shown(&all));
     }
 }
 
@@ -128,7 +128,7 @@ fn events(writes: &[Write]) -> Vec<String> {
 #[tokio::test]
 async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
     let set = annotated("agent:v2", &json!({"maxUnavailable": 2}), &json!({}));
-    let mut running = Running::start(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
+    let mut running = Running::with_pods(&set, (0..4).map(|number| pod(&set, number)).collect()).await;
     running.settle().await;
     let counting = running.condition("Progressing");
     assert_eq!((&counting["status"], &counting["reason"]), (&json!("True"), &json!("WaitingForProgress")));
@@ -137,19 +137,19 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
     let left = u64::try_from(DEADLINE - passed - 1).unwrap();
     assert_eq!(running.after(1).await, Ok(Done::LookAgain(Duration::from_secs(left))), "the key is woken in time");
     assert_eq!(running.after(i64::try_from(left).unwrap() - 1).await, Ok(Done::LookAgain(Duration::from_secs(1))));
-    assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+    assert_eq!(shown(&running.simulation.take_writes()), [""; 0]);
 
     assert_eq!(running.after(1).await, Ok(Done::LookAgain(Duration::ZERO)));
     let writes = running.simulation.take_writes();
     let [(name, Some(record))] = &running.revisions()[..] else { panic!("{:?}", running.revisions()) };
-    assert_eq!(told(&writes), [format!("ControllerRevision {name}")]);
+    assert_eq!(shown(&writes), [format!("ControllerRevision {name}")]);
     assert_eq!((record.reason.as_str(), &record.back), ("ProgressDeadlineExceeded", &None));
     assert_eq!(record.at, Timestamp(since + DEADLINE).to_string());
     assert!(record.message.contains("updated Pods (2)") && record.message.ends_with("for 1m0s"), "{}", record.message);
 
     assert_eq!(running.after(0).await, Ok(Done::Settled), "nothing is due");
     let writes = running.simulation.take_writes();
-    assert_eq!(told(&writes), ["Event", "SidecarSet logs status"]);
+    assert_eq!(shown(&writes), ["Event", "SidecarSet logs status"]);
     assert_eq!(
         (events(&writes), readiness(&writes)),
         (vec!["ProgressDeadlineExceeded".to_owned()], ready("ProgressDeadlineExceeded", "False"))
@@ -158,21 +158,21 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
     assert_eq!((&failed["status"], &failed["lastTransitionTime"]), (&json!("False"), &counting["lastTransitionTime"]));
     let metric = "failed{sidecarset=\"logs\",reason=\"ProgressDeadlineExceeded\"}";
     assert_eq!(value(&metrics(&running), metric), Some("1"));
-    assert_eq!(told(&running.settle().await), [""; 0]);
+    assert_eq!(shown(&running.settle().await), [""; 0]);
 
     // Another process says nothing again, and touches no Pod, even if one is replaced.
-    running.state = State::default();
-    let place = crate::store::Place { namespace: "shop".to_owned(), name: "web-0".to_owned() };
+    running.state = RolloutState::default();
+    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-0".to_owned() };
     running.controller.pods.remove(place, "p0");
-    assert_eq!(told(&running.settle().await), ["SidecarSet logs status"], "the number of Pods");
+    assert_eq!(shown(&running.settle().await), ["SidecarSet logs status"], "the number of Pods");
     assert_eq!(running.condition("Progressing")["lastTransitionTime"], counting["lastTransitionTime"]);
 
     running.edit(json!({"metadata": {"annotations": {"pillion.dev/restarted-at": "now", "note": "x"}}})).await;
-    assert_eq!(told(&running.settle().await), [""; 0], "these annotations do not count");
+    assert_eq!(shown(&running.settle().await), [""; 0], "these annotations do not count");
 
     running.edit(json!({"spec": {"updateStrategy": {"maxUnavailable": 3}}})).await;
     let writes = running.settle().await;
-    assert_eq!(of_kind(&writes, "Pod").len(), 4, "conditions and images of two Pods: {:?}", told(&writes));
+    assert_eq!(of_kind(&writes, "Pod").len(), 4, "conditions and images of two Pods: {:?}", shown(&writes));
     assert_eq!(running.revisions()[0].1, None);
     assert_eq!(value(&metrics(&running), metric), None);
     let again = Timestamp::parse(json::text(&running.condition("Progressing"), &["lastTransitionTime"])).unwrap().0;
@@ -182,10 +182,10 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
 #[tokio::test]
 async fn roll61_time_counts_on_after_a_restart() {
     let set = annotated("agent:v2", &json!({}), &json!({}));
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.settle().await;
     running.after(DEADLINE / 2).await.expect("it is reconciled");
-    running.state = State::default();
+    running.state = RolloutState::default();
     running.after(DEADLINE / 2).await.expect("it is reconciled");
     assert!(running.revisions()[0].1.is_some());
 }
@@ -193,11 +193,11 @@ async fn roll61_time_counts_on_after_a_restart() {
 #[tokio::test]
 async fn roll61_without_a_deadline_no_condition_is_written_and_nothing_fails() {
     let set = set("agent:v2", &json!({}));
-    let mut running = Running::start(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
+    let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.settle().await;
     assert_eq!(running.condition("Progressing"), Value::Null);
     assert_eq!(running.after(1_000_000).await, Ok(Done::Settled));
-    assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+    assert_eq!(shown(&running.simulation.take_writes()), [""; 0]);
     running.edit(json!({"metadata": {"annotations": {"pillion.dev/progress-deadline": "1m"}}})).await;
     running.settle().await;
     assert_ne!(running.condition("Progressing"), Value::Null);
@@ -214,15 +214,15 @@ async fn roll61_where_conditions_are_dropped_time_counts_in_the_process_and_the_
     running.settle().await;
     assert!(running.state.drops_conditions && running.state.is_drop_told);
     running.after(DEADLINE - 10).await.expect("it is reconciled");
-    running.state = State::default();
+    running.state = RolloutState::default();
     running.after(20).await.expect("it is reconciled");
     assert_eq!(running.revisions()[0].1, None, "the process that counted is gone");
     running.after(DEADLINE).await.expect("it is reconciled");
     assert!(running.revisions()[0].1.is_some());
     assert_eq!(events(&running.settle().await), ["ProgressDeadlineExceeded"]);
-    running.state = State::default();
+    running.state = RolloutState::default();
     let writes = running.settle().await;
-    assert_eq!(of_kind(&writes, "Pod").len(), 0, "{:?}", told(&writes));
+    assert_eq!(of_kind(&writes, "Pod").len(), 0, "{:?}", shown(&writes));
     running.edit(json!({"metadata": {"annotations": {"pillion.dev/try": "again"}}})).await;
     running.settle().await;
     assert_eq!(running.revisions()[0].1, None);
@@ -242,7 +242,7 @@ async fn roll61_containers_that_fail_in_too_many_pods_stop_it_at_once() {
         }
         pod
     });
-    let mut running = Running::start(&set, pods.collect()).await;
+    let mut running = Running::with_pods(&set, pods.collect()).await;
     let writes = running.settle().await;
     assert_eq!((events(&writes), of_kind(&writes, "Pod").len()), (vec!["ContainersFail".to_owned()], 0));
     assert_eq!(running.condition("Stalled")["reason"], "ContainersFail");
@@ -288,14 +288,14 @@ async fn roll61_while_a_failure_cannot_be_recorded_no_pod_is_touched(#[case] cod
         let result = running.after(DEADLINE).await;
         assert_eq!(result.is_err(), is_error, "{result:?}");
         assert_ne!(result, Ok(Done::LookAgain(Duration::ZERO)), "it is not tried again and again");
-        assert_eq!(told(&running.simulation.take_writes()), [""; 0]);
+        assert_eq!(shown(&running.simulation.take_writes()), [""; 0]);
     }
 }
 
 async fn rolled_back(strategy: &Value, pods: usize) -> (Running, SidecarSet, SidecarSet) {
     let rollback = json!({"pillion.dev/rollback": "true"});
     let [old, new] = ["agent:v1", "agent:v2"].map(|image| annotated(image, strategy, &rollback));
-    let mut running = Running::start(&old, (0..pods).map(|number| pod_with(&old, number)).collect()).await;
+    let mut running = Running::with_pods(&old, (0..pods).map(|number| pod_with(&old, number)).collect()).await;
     running.settle().await;
     assert_eq!(running.condition("Ready")["reason"], "Complete");
     running.release(&new).await;
@@ -333,8 +333,8 @@ async fn roll62_rev5_pods_go_back_and_the_revision_before_keeps_its_number() {
     for part in [&two, "ProgressDeadlineExceeded", &format!("\"{one}\" is in force"), "there is no bundle"] {
         assert!(message.contains(part), "{message}");
     }
-    running.state = State::default();
-    assert_eq!(told(&running.settle().await), [""; 0], "another process says nothing again");
+    running.state = RolloutState::default();
+    assert_eq!(shown(&running.settle().await), [""; 0], "another process says nothing again");
 
     // An edit that leaves the hash changes nothing; the hash of the version before ends it.
     running.edit(json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
@@ -366,7 +366,7 @@ async fn roll62_if_rollback_is_switched_off_the_rollout_begins_again() {
 #[tokio::test]
 async fn roll62_if_rollback_is_asked_for_later_pods_go_back_then() {
     let [old, new] = ["agent:v1", "agent:v2"].map(|image| annotated(image, &json!({}), &json!({})));
-    let mut running = Running::start(&old, (0..2).map(|number| pod_with(&old, number)).collect()).await;
+    let mut running = Running::with_pods(&old, (0..2).map(|number| pod_with(&old, number)).collect()).await;
     running.settle().await;
     running.release(&new).await;
     running.settle().await;
@@ -403,7 +403,7 @@ async fn roll62_if_the_revision_before_fails_as_well_no_pod_is_touched() {
     running.after(DEADLINE + 10).await.expect("it is reconciled");
     running.simulation.take_writes();
     let writes = running.settle().await;
-    assert_eq!(of_kind(&writes, "Pod").len(), 0, "{:?}", told(&writes));
+    assert_eq!(of_kind(&writes, "Pod").len(), 0, "{:?}", shown(&writes));
     let stalled = running.condition("Stalled");
     assert_eq!((&stalled["status"], &stalled["reason"]), (&json!("True"), &json!("ProgressDeadlineExceeded")));
     assert!(json::text(&stalled, &["message"]).contains("failed as well"), "{stalled}");
@@ -416,7 +416,7 @@ async fn roll62_if_the_revision_before_fails_as_well_no_pod_is_touched() {
 async fn roll62_rev7_the_history_keeps_the_revision_before() {
     let rollback = json!({"pillion.dev/rollback": "true"});
     let versions = ["agent:v1", "agent:v2", "agent:v3"].map(|image| annotated(image, &json!({}), &rollback));
-    let mut running = Running::start(&versions[0], vec![]).await;
+    let mut running = Running::with_pods(&versions[0], vec![]).await;
     running.edit(json!({"spec": {"revisionHistoryLimit": 1}})).await;
     running.settle().await;
     for version in &versions[1..] {
@@ -452,7 +452,7 @@ async fn roll62_the_version_of_the_bundle_stays_until_the_bundle_has_the_next_on
         at: NOW.to_string(),
         reason: pillion_plan::failure::Cause::ContainersFail,
         message: "containers fail".to_owned(),
-        of: pillion_plan::failure::digest(&new),
+        sidecar_set_digest: pillion_plan::failure::digest(&new),
         hash: new.hash().to_owned(),
         back: Some(json::text(&one, &["metadata", "name"]).to_owned()),
     };
@@ -463,7 +463,7 @@ async fn roll62_the_version_of_the_bundle_stays_until_the_bundle_has_the_next_on
     for resource in [&new, &next] {
         let mut running = Running::new(&settings, manifests(resource)).await;
         let writes = running.settle().await;
-        assert!(of_kind(&writes, "ControllerRevision").is_empty(), "{:?}", told(&writes));
+        assert!(of_kind(&writes, "ControllerRevision").is_empty(), "{:?}", shown(&writes));
         running.restart(true).await;
         running.settle().await;
         let message = running.condition("Stalled")["message"].to_string();
@@ -482,7 +482,7 @@ async fn roll61_a_preview_shows_a_rollout_that_has_failed() {
         at: NOW.to_string(),
         reason: pillion_plan::failure::Cause::ContainersFail,
         message: "containers fail in 2 Pods".to_owned(),
-        of: pillion_plan::failure::digest(&set),
+        sidecar_set_digest: pillion_plan::failure::digest(&set),
         hash: set.hash().to_owned(),
         back: None,
     };

@@ -93,7 +93,7 @@ async fn a_preview_follows_the_bundle_of_the_cluster(
     assert_eq!(pods.collect::<Vec<_>>(), upgraded, "{seen:?}");
     assert!(seen.changes.iter().all(|change| change.controller == Name::SidecarSetRollout), "{seen:?}");
     assert_eq!(seen.problems.len(), problems, "{:?}", seen.problems);
-    assert!(seen.problems.iter().all(|told| told.text.contains(problem)), "{:?}", seen.problems);
+    assert!(seen.problems.iter().all(|shown| shown.text.contains(problem)), "{:?}", seen.problems);
     let now: Vec<_> = seen.rollouts.iter().map(|rollout| (rollout.now, rollout.pods)).collect();
     assert_eq!(now, [(upgraded.len(), 1)]);
 }

@@ -121,8 +121,8 @@ async fn running(set: &SidecarSet, pods: Vec<Value>, script: &Script) -> Running
     Running::through(&json!({}), manifests, |client| script.client(client)).await
 }
 
-fn evicted(told: &[String]) -> Vec<&str> {
-    told.iter().filter_map(|line| line.strip_prefix("evict ")).collect()
+fn evicted(shown: &[String]) -> Vec<&str> {
+    shown.iter().filter_map(|line| line.strip_prefix("evict ")).collect()
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn roll66_a_pod_is_evicted_after_the_record_was_written_and_the_next_one_w
         "Pod web-0 eviction".to_owned(),
         "Event".to_owned(),
     ];
-    assert_eq!(told(&writes), expected);
+    assert_eq!(shown(&writes), expected);
     assert_eq!(readiness(&writes), ready("RollingOut", "False"));
     let stored = writes[2].after.as_ref().expect("the revision");
     let record: Value =
@@ -256,7 +256,7 @@ async fn roll66_several_budgets_are_told_once_and_not_tried_again_soon() {
     let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     script.refuse("web-0", (500, "", message));
     let mut running = running(&set, vec![outdated(&set, 0)], &script).await;
-    let events = |writes: &[Write]| told(writes).iter().filter(|line| *line == "Event").count();
+    let events = |writes: &[Write]| shown(writes).iter().filter(|line| *line == "Event").count();
     assert_eq!(events(&running.writes().await), 1);
     let writes = running.writes().await;
     assert_eq!(readiness(&writes), ready("SeveralBudgets", "False"));
@@ -282,8 +282,8 @@ async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(
     *script.injects.lock() = injects.map(str::to_owned);
     let mut running = running(&set, vec![outdated(&set, 0), outdated(&set, 1)], &script).await;
     let first = running.writes().await;
-    let told_events = told(&first).iter().filter(|line| *line == "Event").count();
-    assert_eq!(told_events, usize::from(injects.is_none()), "a refusal is told");
+    let told_events = shown(&first).iter().filter(|line| *line == "Event").count();
+    assert_eq!(told_events, usize::from(injects.is_none()), "a refusal is shown");
     let writes = running.writes().await;
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
     let status =

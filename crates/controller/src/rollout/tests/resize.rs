@@ -31,7 +31,7 @@ fn running_pod(set: &SidecarSet, number: usize) -> Value {
 
 /// Returns the manifests of a rollout from one version to another: the revision before, the SidecarSet and Pods.
 async fn manifests(old: &SidecarSet, new: &SidecarSet, pods: usize) -> Vec<Value> {
-    let mut running = Running::start(old, vec![]).await;
+    let mut running = Running::with_pods(old, vec![]).await;
     let writes = running.writes().await;
     let revision = writes.into_iter().find(|write| write.object.kind == "ControllerRevision");
     let revision = Value::clone(&revision.and_then(|write| write.after).expect("a revision"));
@@ -46,7 +46,7 @@ async fn rolling(through: impl FnOnce(Client) -> Client) -> Running {
 
 /// Returns the writes to Pods.
 fn of_pods(writes: &[Write]) -> Vec<String> {
-    told(writes).into_iter().filter(|line| line.starts_with("Pod")).collect()
+    shown(writes).into_iter().filter(|line| line.starts_with("Pod")).collect()
 }
 
 /// Lets the kubelets carry out what the specs of these Pods ask for.
@@ -93,10 +93,10 @@ async fn roll65_a_pod_is_marked_resized_and_upgraded_step_by_step() {
 async fn roll65_a_restart_between_two_steps_forgets_nothing() {
     let mut running = rolling(|client| client).await;
     running.writes().await;
-    running.state = State::default();
+    running.state = RolloutState::default();
     assert_eq!(of_pods(&running.writes().await), [""; 0], "the resize is in flight");
     kubelets(&running).await;
-    running.state = State::default();
+    running.state = RolloutState::default();
     assert_eq!(of_pods(&running.writes().await), ["Pod web-0 status", "Pod web-0"]);
 }
 
@@ -147,7 +147,7 @@ async fn roll65_a_refusal_is_recorded_and_reported(
     assert!(notes.iter().any(|note| note.contains("Pod \"shop/web-0\" is not upgraded")), "{notes:?}");
     running.writes().await;
     let last = running.writes().await;
-    assert_eq!(told(&last), [""; 0], "nothing is tried again");
+    assert_eq!(shown(&last), [""; 0], "nothing is tried again");
     let metrics = metrics(&running);
     assert_eq!(value(&metrics, "upgrades_total{sidecarset=\"logs\",result=\"refused\"}"), Some("2"));
 }

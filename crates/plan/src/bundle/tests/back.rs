@@ -24,7 +24,7 @@ fn stored(number: i64, image: &str, back: Option<&str>) -> ControllerRevision {
             at: "2026-01-01T00:00:00Z".to_owned(),
             reason: Cause::ProgressDeadlineExceeded,
             message: "no progress".to_owned(),
-            of: String::new(),
+            sidecar_set_digest: String::new(),
             hash: hash_of(image),
             back: Some(back.to_owned()),
         };
@@ -46,7 +46,7 @@ fn idc9_nothing_goes_back_to_a_version_with_a_token_under_an_account() {
     world.revisions[1] = stored(2, "a:2", Some("a-1"));
     let plan = world.settle();
     let (place, why, message) = said(&plan, "a");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("spec.volumes[0].projected"), "{message}");
     assert_eq!(world.images(), ["a:2"]);
 }
@@ -62,7 +62,7 @@ fn roll62_new_pods_get_the_revision_that_is_in_force() {
     let plan = world.settle();
     assert_eq!(world.images(), ["a:1"]);
     let (place, why, message) = said(&plan, "a");
-    assert_eq!((place, why), (Place::Kept, Why::RolledBack));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::RolledBack));
     assert!(message.contains("revision \"a-2\" failed") && message.contains("\"a-1\" is in force"), "{message}");
     assert_eq!(plan.verdicts[0].hash, hash_of("a:1"));
     let in_bundle = super::super::stored(&world.at, &world.config_maps).remove(0);
@@ -72,7 +72,7 @@ fn roll62_new_pods_get_the_revision_that_is_in_force() {
 
     // A new hash ends it, and so does switching it off.
     world.put(asking("a:3"));
-    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::In);
     assert_eq!(world.images(), ["a:3"]);
     world.put(asking("a:2"));
     world.settle();
@@ -112,7 +112,7 @@ fn roll62_a_revision_that_cannot_be_read_leaves_the_version_before() {
     broken["data"] = json!({"spec": {"containers": "none"}});
     world.revisions = vec![ControllerRevision::from_decoded(broken), stored(2, "a:2", Some("a-1"))];
     let plan = world.settle();
-    assert_eq!((said(&plan, "a").0, said(&plan, "a").1), (Place::Kept, Why::Invalid));
+    assert_eq!((said(&plan, "a").0, said(&plan, "a").1), (BundlePlace::Kept, Why::Invalid));
     assert_eq!(world.images(), ["a:2"]);
 }
 

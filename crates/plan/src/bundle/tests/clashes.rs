@@ -27,9 +27,9 @@ fn written_by_an_earlier_version(sets: impl IntoIterator<Item = Value>) -> World
 fn val52_of_two_new_sets_that_clash_the_older_one_is_taken() {
     let mut world = World::new([set("agent", "agent:1"), with_init_container("setup", "agent")]);
     let plan = world.settle();
-    assert_eq!(said(&plan, "agent"), (Place::In, Why::Current, "Pods are injected with this version"));
+    assert_eq!(said(&plan, "agent"), (BundlePlace::In, Why::Current, "Pods are injected with this version"));
     let (place, why, message) = said(&plan, "setup");
-    assert_eq!((place, why), (Place::Out, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Out, Why::Invalid));
     assert_eq!(
         message,
         "Pods are not injected with it: spec.initContainers[0].name: Invalid value: \"agent\": SidecarSet \"agent\" has a \
@@ -48,7 +48,7 @@ fn val52_sets_that_are_in_the_bundle_stay_there_and_say_what_pods_meet() {
     assert_eq!(world.images(), ["agent:1", "other:1", "setup"]);
     for (name, rival) in [("agent", "setup"), ("setup", "agent")] {
         let (place, why, message) = said(&plan, name);
-        assert_eq!((place, why), (Place::In, Why::Current));
+        assert_eq!((place, why), (BundlePlace::In, Why::Current));
         assert_eq!(
             message,
             format!(
@@ -63,7 +63,7 @@ fn val52_sets_that_are_in_the_bundle_stay_there_and_say_what_pods_meet() {
     world.put(set("agent", "agent:2"));
     let plan = world.settle();
     let (place, why, message) = said(&plan, "agent");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("SidecarSet \"setup\" has an init container of this name"), "{message}");
     assert_eq!(world.images(), ["agent:1", "other:1", "setup"]);
     world.put(with_init_container("setup", "renamed"));

@@ -38,7 +38,7 @@ fn trust10_sidecar_sets_of_the_settings_get_their_room() {
     world.settings.sidecar_sets = vec![of_settings(set("a", "own"))];
     let plan = world.plan();
     let (place, why, message) = said(&plan, "0-young");
-    assert_eq!((place, why), (Place::Out, Why::TooLong));
+    assert_eq!((place, why), (BundlePlace::Out, Why::TooLong));
     assert!(message.contains("the SidecarSets of the policy's settings come first"), "{message}");
     let plan = world.settle();
     assert_eq!(world.images(), ["own", "b:1"]);

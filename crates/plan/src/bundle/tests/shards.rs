@@ -87,7 +87,7 @@ fn an_earlier_version_is_found_in_the_shards_if_the_index_is_lost(#[case] data: 
     world.settle();
     assert_eq!(world.config_maps.len(), before + 1);
     world.put(edited(bound("a", "a"), "/spec/containers/0/image", json!("")));
-    assert_eq!(said(&world.settle(), "a").0, Place::Kept);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::Kept);
     assert_eq!(world.images(), ["a:2", "b", "c", "d"]);
 
     let mut index = Value::clone(world.config_map("sets").unwrap());
@@ -97,6 +97,6 @@ fn an_earlier_version_is_found_in_the_shards_if_the_index_is_lost(#[case] data: 
         world.config_maps.push(Arc::new(index));
     }
     assert_eq!(stored(&world.at, &world.config_maps).len(), 0, "no policy finds the shards");
-    assert_eq!(said(&world.settle(), "a").0, Place::Kept);
+    assert_eq!(said(&world.settle(), "a").0, BundlePlace::Kept);
     assert_eq!(world.images(), ["a:2", "b", "c", "d"]);
 }

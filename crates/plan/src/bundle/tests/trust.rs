@@ -17,7 +17,7 @@ fn trust4_a_canary_of_the_cluster_does_not_replace_a_set_of_the_settings() {
     world.settings.sidecar_sets = vec![of_settings(set("base", "own"))];
     let plan = world.settle();
     let (place, why, message) = said(&plan, "canary");
-    assert_eq!((place, why), (Place::Out, Why::InSettings));
+    assert_eq!((place, why), (BundlePlace::Out, Why::InSettings));
     assert!(message.contains("its base \"base\" is a SidecarSet of the policy's settings"), "{message}");
     assert_eq!(world.images(), [""; 0]);
 }
@@ -46,7 +46,7 @@ fn trust2_a_set_that_no_longer_merges_stays_and_says_so() {
     world.put(edited(merging("b", "y"), "/spec/containers/0/image", json!("b:2")));
     let plan = world.settle();
     let (place, why, message) = said(&plan, "b");
-    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!((place, why), (BundlePlace::Kept, Why::Invalid));
     assert!(message.contains("do not trust each other with a merged one"), "{message}");
     assert_eq!(world.images(), ["a", "b", "c"]);
 }

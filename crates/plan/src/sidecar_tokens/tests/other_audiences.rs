@@ -46,7 +46,7 @@ fn rules(allowed: &[&str]) -> Rules {
 }
 
 fn planned_for(needs: &Needs, object: Option<&Value>, rules: &Rules, now: Timestamp) -> Plan {
-    let secrets = object.map(|object| Secret::of(object).unwrap());
+    let secrets = object.map(|object| Secret::from_object(object).unwrap());
     let secrets = secrets.into_iter().map(|secret| (secret.name.clone(), secret)).collect();
     let accounts = accounts("account-1", false);
     plan(&SidecarTokenInput { namespace: NAMESPACE, needs, accounts: &accounts, secrets: &secrets }, rules, now)
@@ -66,18 +66,18 @@ fn aud4_the_secret_of_a_set_has_its_own_name_and_names_the_set() {
     let mut object = seed(NAMESPACE, &own());
     object["metadata"]["uid"] = json!("secret-1");
 
-    let secret = Secret::of(&object).unwrap();
+    let secret = Secret::from_object(&object).unwrap();
 
     assert_eq!((&secret.credential, secret.content), (&own(), Content::Empty));
     let names = BTreeSet::from([own(), Credential::shared("logs"), Credential::own("logs", "other")]);
     assert_eq!(names.iter().map(Credential::secret).collect::<BTreeSet<_>>().len(), 3);
     object["metadata"]["annotations"][SIDECAR_SET] = json!("other");
-    assert_eq!(Secret::of(&object), Err(Foreign::Account));
+    assert_eq!(Secret::from_object(&object), Err(Foreign::Account));
 }
 
 #[test]
 fn aud7_each_token_is_for_its_audience_and_bound_to_the_secret() {
-    let secret = Secret::of(&stored_for(&[])).unwrap();
+    let secret = Secret::from_object(&stored_for(&[])).unwrap();
 
     let request = request(&secret, "account-1", 7200, Some("sts.amazonaws.com"));
 
@@ -94,7 +94,7 @@ fn aud7_one_patch_writes_all_tokens_and_states_the_list() {
     assert_eq!(object["data"], json!({"token": "YXBp", "vault": "vault", "aws": "aws"}));
     let stated = r#"[{"audience":"sts.amazonaws.com","expirationSeconds":7200,"path":"aws"},{"audience":"vault","expirationSeconds":3600,"path":"vault"}]"#;
     assert_eq!(object["metadata"]["annotations"][AUDIENCES], stated);
-    let secret = Secret::of(&object).unwrap();
+    let secret = Secret::from_object(&object).unwrap();
     assert!(matches!(secret.content, Content::Token { .. }), "{secret:?}");
     let mut read = secret.audiences.clone();
     read.reverse();
@@ -106,7 +106,7 @@ fn aud7_one_patch_writes_all_tokens_and_states_the_list() {
 fn aud8_the_first_token_that_is_due_renews_all() {
     let tokens = [token("short", "short", 600), token("long", "long", 86_400)];
 
-    let secret = Secret::of(&stored_for(&tokens)).unwrap();
+    let secret = Secret::from_object(&stored_for(&tokens)).unwrap();
 
     let Content::Token { expires, renew_after } = secret.content else { panic!("{secret:?}") };
     assert_eq!(expires, Timestamp(NOW.0 + 600));
@@ -139,7 +139,7 @@ fn aud8_a_changed_list_is_written_at_once(#[case] wanted: Vec<AudienceToken>, #[
 fn aud8_keys_that_the_list_no_longer_has_are_removed() {
     let mut object = stored_for(&list());
     object["data"]["stray"] = json!("c3RyYXk=");
-    let secret = Secret::of(&object).unwrap();
+    let secret = Secret::from_object(&object).unwrap();
     assert_eq!(secret.content, Content::Edited, "the Pod gets every key");
     let vault = list().remove(0);
     let tokens = Tokens { api_server: minted("bmV3", 3600), audiences: vec![(&vault, minted("dmF1bHQ=", 3600))] };
@@ -148,7 +148,7 @@ fn aud8_keys_that_the_list_no_longer_has_are_removed() {
     merge(&mut object, &patch);
 
     assert_eq!(object["data"], json!({"token": "bmV3", "vault": "dmF1bHQ="}));
-    assert!(matches!(Secret::of(&object).unwrap().content, Content::Token { .. }), "{object}");
+    assert!(matches!(Secret::from_object(&object).unwrap().content, Content::Token { .. }), "{object}");
 }
 
 #[rstest]

@@ -174,7 +174,7 @@ impl Place {
     /// Checks whether the policy would now give a Pod the account.
     pub async fn is_ready(&self, settings: &Settings) -> Result<(), String> {
         let namespace = json!({"metadata": {"name": self.name}});
-        let prepared = Prepared::of(&settings.sidecar_sets);
+        let prepared = Prepared::from_sets(&settings.sidecar_sets);
         let demands = Demands::new(&prepared, settings, &namespace);
         let sets: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
         ready(NAME, &sets, &self.name, &Stored(self.objects().await)).map_err(|reason| reason.to_string())

@@ -36,7 +36,7 @@ fn asked_about(app: &str) -> Option<Value> {
 
 /// Returns the request that a preview shows to the module.
 fn imitated(object: &Value, template: &Template, namespace: &str, account: &Value) -> Value {
-    let mut pod = pod::of(object, template, namespace).unwrap();
+    let mut pod = pod::from_template(object, template, namespace).unwrap();
     let find = |name: &str| (account["metadata"]["name"] == name).then(|| account.clone());
     admission::apply(&mut pod, find);
     request::create(&pod, namespace, template)

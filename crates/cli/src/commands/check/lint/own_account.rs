@@ -146,7 +146,7 @@ fn created(documents: &[Document]) -> Vec<Created> {
         };
         let label = workload::label(object, namespace);
         workload::templates(object).into_iter().filter_map(move |template| {
-            let pod = workload::pod::of(object, &template, namespace)?;
+            let pod = workload::pod::from_template(object, &template, namespace)?;
             Some(Created { label: label.clone(), namespace: namespace.to_owned(), pod })
         })
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 use pillion_kubernetes::json;
-use pillion_plan::bundle::{CONDITION, Place, Verdict, Why, condition};
+use pillion_plan::bundle::{BundlePlace, CONDITION, Verdict, Why, condition};
 use serde_json::Value;
 
 use super::BundleKeeper;
@@ -20,7 +20,7 @@ const ACTION: &str = "KeepBundle";
 
 /// The last report on each SidecarSet, by name, with the `generation` that it is about.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct ReportedVerdicts {
     last: BTreeMap<String, (Value, Verdict)>,
     /// Whether the CustomResourceDefinition drops conditions. That of OpenKruise does.
     has_no_conditions: bool,
@@ -38,12 +38,12 @@ enum Noted {
     Failed(Failure),
 }
 
-impl Said {
+impl ReportedVerdicts {
     /// Reports the verdicts that are new.
     ///
     /// # Errors
     /// If a condition could not be written. That verdict is new again the next time.
-    pub(super) async fn say(
+    pub(super) async fn report(
         &mut self,
         context: &Context,
         verdicts: &[Verdict],
@@ -56,7 +56,7 @@ impl Said {
             let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
             let generation = json::at(object, &["metadata", "generation"]).cloned().unwrap_or_default();
             let before = last.remove(&verdict.name);
-            if before.as_ref().is_some_and(|(of, said)| *of == generation && said == verdict) {
+            if before.as_ref().is_some_and(|(of, reported)| *of == generation && reported == verdict) {
                 self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
                 continue;
             }
@@ -65,15 +65,15 @@ impl Said {
                 object: Arc::clone(object),
                 generation,
                 verdict: verdict.clone(),
-                before: before.map(|(_, said)| said),
+                before: before.map(|(_, reported)| reported),
                 has_conditions: !self.has_no_conditions,
             });
         }
         // A preview shows the same order each time.
         let at_once = if context.recorder.is_some() { 1 } else { CONCURRENCY };
-        let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(at_once).collect().await;
+        let reported: Vec<_> = stream::iter(news).map(News::report).buffer_unordered(at_once).collect().await;
         let mut failed = None;
-        for (generation, verdict, noted) in said {
+        for (generation, verdict, noted) in reported {
             match noted {
                 Noted::Failed(failure) => {
                     failed = Some(failure.after(failed));
@@ -103,7 +103,7 @@ struct News {
 }
 
 impl News {
-    async fn say(self) -> (Value, Verdict, Noted) {
+    async fn report(self) -> (Value, Verdict, Noted) {
         let Self { context, object, generation, verdict, before, has_conditions } = self;
         let noted = if has_conditions { note(&context, &object, &verdict).await } else { Noted::Nowhere };
         // If the condition was there before the first report, an earlier process has told people.
@@ -130,7 +130,7 @@ async fn tell(context: &Context, object: &Value, verdict: &Verdict, before: Opti
             "not in the bundle as it is"
         );
         context.events.warning(object, ACTION, verdict.why.as_str(), message).await;
-    } else if before.is_some_and(|before| before.place != Place::In) {
+    } else if before.is_some_and(|before| before.place != BundlePlace::In) {
         context.events.normal(object, ACTION, CONDITION, message).await;
     }
 }
