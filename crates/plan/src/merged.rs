@@ -59,7 +59,7 @@ pub struct Needed {
 }
 
 /// Returns what the Pods of a namespace need. `pods` are its existing Pods and those that its workloads will create. If
-/// the Namespace asks for it, the result includes what any Pod could need (MRG-6). For `is_there`, see [`Demands::of`].
+/// the Namespace asks for it, the result includes what any Pod could need (MRG-6). For `is_there`, see [`Demands::for_pod`].
 pub fn needed<'p>(
     demands: &Demands<'_>,
     namespace: &Value,

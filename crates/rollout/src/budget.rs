@@ -29,11 +29,16 @@ pub struct Counts {
     pub unavailable: usize,
 }
 
+/// Returns the number of Pods that may be unavailable at a time (ROLL-35).
+pub fn max_unavailable(amount: Amount, matched: usize) -> usize {
+    usize::try_from(amount.scaled_value(matched)).unwrap_or_default()
+}
+
 /// Returns the Pods that are upgraded now, in the order of `waiting`.
-pub fn next(waiting: &[Waiting], counts: Counts, limits: Limits) -> Vec<usize> {
+pub fn within_budget(waiting: &[Waiting], counts: Counts, limits: Limits) -> Vec<usize> {
     let kept = partition(limits.partition, counts.matched);
     let candidates = waiting.get(..waiting.len().saturating_sub(kept)).unwrap_or_default();
-    let most = usize::try_from(limits.max_unavailable.scaled_value(counts.matched)).unwrap_or_default();
+    let most = max_unavailable(limits.max_unavailable, counts.matched);
     let mut unavailable = counts.unavailable;
     let mut chosen = Vec::new();
     for Waiting { pod, is_ready } in candidates {
@@ -67,7 +72,7 @@ mod tests {
     /// Returns the number of chosen Pods of a SidecarSet whose waiting Pods are all ready.
     fn chosen((matched, updated, ready): (usize, usize, usize), limits: Limits) -> usize {
         let waiting: Vec<Waiting> = (updated..matched).map(|pod| Waiting { pod, is_ready: true }).collect();
-        next(&waiting, Counts { matched, unavailable: updated - ready }, limits).len()
+        within_budget(&waiting, Counts { matched, unavailable: updated - ready }, limits).len()
     }
 
     #[rstest]
@@ -104,9 +109,9 @@ mod tests {
             waiting.into_iter().enumerate().map(|(pod, is_ready)| Waiting { pod, is_ready }).collect();
         let with = |max| Limits { partition: Number(0), max_unavailable: Number(max) };
         let counts = Counts { matched: 5, unavailable: 0 };
-        assert_eq!(next(&waiting, counts, with(0)), [0]);
-        assert_eq!(next(&waiting, counts, with(1)), [0, 1, 2]);
-        assert_eq!(next(&waiting, counts, with(2)), [0, 1, 2, 3, 4]);
+        assert_eq!(within_budget(&waiting, counts, with(0)), [0]);
+        assert_eq!(within_budget(&waiting, counts, with(1)), [0, 1, 2]);
+        assert_eq!(within_budget(&waiting, counts, with(2)), [0, 1, 2, 3, 4]);
     }
 
     fn amount() -> impl Strategy<Value = Amount> {
@@ -129,7 +134,7 @@ mod tests {
         ) {
             let waiting: Vec<Waiting> = ready.iter().enumerate().map(|(pod, is_ready)| Waiting { pod, is_ready: *is_ready }).collect();
             let counts = Counts { matched: waiting.len() + updated, unavailable: unavailable.min(updated) };
-            let chosen = next(&waiting, counts, Limits { partition, max_unavailable });
+            let chosen = within_budget(&waiting, counts, Limits { partition, max_unavailable });
             let kept = super::partition(partition, counts.matched);
             prop_assert!(chosen.len() <= waiting.len().saturating_sub(kept));
             let made_unavailable = chosen.iter().filter(|pod| ready[**pod]).count();

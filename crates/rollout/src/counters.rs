@@ -20,7 +20,7 @@ pub fn round(strategy: &Strategy<'_>, counts: Counts) -> Round {
     }
     let waiting: Vec<Waiting> = (updated..matched).map(|pod| Waiting { pod, is_ready: true }).collect();
     let counts = budget::Counts { matched, unavailable: updated.saturating_sub(updated_ready) };
-    let chosen = budget::next(&waiting, counts, strategy.limits);
+    let chosen = budget::within_budget(&waiting, counts, strategy.limits);
     let chosen = chosen.into_iter().map(|pod| Chosen { pod, method: UpgradeMethod::InPlace }).collect();
     let open = waiting.len();
     Round::Upgrade { not_upgradable: Vec::new(), chosen, open }

@@ -59,7 +59,7 @@ impl Activity {
                 });
                 // Pods beyond the partition wait for others to be ready, unless no Pod may be unavailable.
                 let kept = budget::partition(limits.partition, counts.matched);
-                if *open <= kept || limits.max_unavailable.scaled_value(counts.matched) <= 0 {
+                if *open <= kept || budget::max_unavailable(limits.max_unavailable, counts.matched) == 0 {
                     settled
                 } else if open.saturating_sub(absent.count()) <= kept && settled == Self::Satisfied {
                     Self::Stopped

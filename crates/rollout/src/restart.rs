@@ -50,8 +50,7 @@ impl Restart {
             *wanted.entry(owner).or_default() += 1;
         }
         let total = wanted.values().sum::<usize>().max(1);
-        let most =
-            usize::try_from(max_unavailable.scaled_value(total)).ok().filter(|most| *most > 0).ok_or(NoBudget)?;
+        let most = Some(budget::max_unavailable(max_unavailable, total)).filter(|most| *most > 0).ok_or(NoBudget)?;
         Ok(Self { most, wanted, ..Self::default() })
     }
 
@@ -116,7 +115,11 @@ impl Restart {
             .collect();
         let counts = Counts { matched: waiting.len(), unavailable: self.unavailable(pods) };
         let most = i64::try_from(self.most).unwrap_or(i64::MAX);
-        budget::next(&waiting, counts, Limits { partition: Amount::Number(0), max_unavailable: Amount::Number(most) })
+        budget::within_budget(
+            &waiting,
+            counts,
+            Limits { partition: Amount::Number(0), max_unavailable: Amount::Number(most) },
+        )
     }
 
     /// Returns the positions of the Pods in waves, as if each replacement became ready before the next wave, and no

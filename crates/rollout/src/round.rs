@@ -171,5 +171,5 @@ fn chosen(
     let starting = waiting.iter().filter(is_starting).count();
     let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing).saturating_add(starting) };
     let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
-    budget::next(&waiting, counts, limits)
+    budget::within_budget(&waiting, counts, limits)
 }

@@ -7,6 +7,7 @@ use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
+use crate::budget;
 use crate::consistency::Judged;
 use crate::history::Revision;
 use crate::pod::Pod;
@@ -17,7 +18,7 @@ use crate::target::{RolloutTarget, Sidecar};
 ///
 /// Restarts alone are not counted: a container that the version does not break may restart now and then, too.
 pub fn fails(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged], revisions: &[&Revision]) -> Option<String> {
-    let most = usize::try_from(target.strategy.limits.max_unavailable.scaled_value(pods.len())).unwrap_or_default();
+    let most = budget::max_unavailable(target.strategy.limits.max_unavailable, pods.len());
     let updated = || pods.iter().zip(judged).filter(|(_, judged)| judged.is_updated).map(|(pod, _)| *pod);
     let own = target.containers();
     // Most Pods have no trouble, and then nothing is compared.

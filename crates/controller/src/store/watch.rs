@@ -226,11 +226,7 @@ where
             Ok(None) => return,
             Err(error) => {
                 drop(turn.take());
-                let problem = problem(&error, &rule);
-                if table.problem().as_ref() != Some(&problem) {
-                    tracing::warn!(kind, problem, "watch");
-                }
-                table.progress().fail_for_now(problem);
+                note_broken_watch(&table, kind, problem(&error, &rule));
                 continue;
             }
         };
@@ -256,6 +252,15 @@ where
             }
         }
     }
+}
+
+/// Takes note that a watch broke. The table keeps its objects, and the process is not ready for as long as the watch
+/// fails. It starts again by itself, with growing delays.
+fn note_broken_watch<T: Projection>(table: &Table<T>, kind: &str, problem: String) {
+    if table.problem().as_ref() != Some(&problem) {
+        tracing::warn!(kind, problem, "watch");
+    }
+    table.progress().fail_for_now(problem);
 }
 
 /// Returns the RBAC rule that a watch needs, from the URL of the watched resource.
