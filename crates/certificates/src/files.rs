@@ -98,7 +98,7 @@ pub(crate) struct Watcher {
     files: Files,
     clock: Clock,
     /// The contents of the files of the served certificate.
-    last: (Vec<u8>, Vec<u8>),
+    last: FileContents,
     /// The problems of the served certificate itself.
     complaints: Vec<String>,
     pub(crate) handout: Arc<Handout>,
@@ -161,16 +161,25 @@ impl Watcher {
     }
 }
 
+/// The contents of both files.
+#[derive(PartialEq, Eq)]
+struct FileContents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
 /// Returns the contents of both files. If they are swapped during the read, both are from after the swap.
-fn contents(files: &Files) -> Result<(Vec<u8>, Vec<u8>), FileError> {
+fn contents(files: &Files) -> Result<FileContents, FileError> {
     let read = |path: &Path| fs::read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error });
     let first = read(&files.certificate)?;
     let key = read(&files.key)?;
     let certificate = read(&files.certificate)?;
-    if certificate == first { Ok((certificate, key)) } else { Ok((certificate, read(&files.key)?)) }
+    let key = if certificate == first { key } else { read(&files.key)? };
+    Ok(FileContents { certificate, key })
 }
 
-fn load(files: &Files, (certificate, key): &(Vec<u8>, Vec<u8>), now: Time) -> Result<Loaded, FileError> {
+fn load(files: &Files, read: &FileContents, now: Time) -> Result<Loaded, FileError> {
+    let FileContents { certificate, key } = read;
     let path = || files.certificate.clone();
     let (chain, broken) = pem::certificates(certificate);
     let facts = chain.first().filter(|_| !broken).and_then(x509::read);

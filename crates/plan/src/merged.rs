@@ -18,7 +18,7 @@ use std::fmt;
 use serde_json::Value;
 
 use self::objects::{Found, ObjectState};
-pub use self::objects::{KINDS, LABEL, MANAGED_BY, Trio, is_ours, without_finalizers};
+pub use self::objects::{KINDS, LABEL, MANAGED_BY, MergedKind, Trio, is_ours, without_finalizers};
 use super::Step;
 use super::demand::{Demands, MOST_PREPARED};
 use pillion_identity::author;
@@ -299,7 +299,7 @@ fn one(seen: &MergedInput<'_>, name: &str, sets: &[String], plan: &mut Plan) {
                 plan.notices.extend(denied);
             }
         }
-        merging => leave(seen, &found, (is_used, merging.is_some()), group, plan),
+        merging => leave(seen, &found, AccountUse { is_used, may_be_needed: merging.is_some() }, group, plan),
     }
 }
 
@@ -340,12 +340,21 @@ fn keep(found: &Found<'_>, merging: &[&Asking], namespace: &str, mut group: Grou
     group
 }
 
+/// Who needs a merged account.
+#[derive(Clone, Copy)]
+struct AccountUse {
+    /// Whether Pods run under it.
+    is_used: bool,
+    /// Whether its SidecarSets may need it again as it is.
+    may_be_needed: bool,
+}
+
 /// Plans for unneeded objects. Their finalizers are removed if the SidecarSets will never need them as they are
 /// (MRG-8). Objects that have been unused for long enough are collected in two steps (MRG-10, MRG-11).
 fn leave(
     seen: &MergedInput<'_>,
     found: &Found<'_>,
-    (is_used, may_be_needed): (bool, bool),
+    AccountUse { is_used, may_be_needed }: AccountUse,
     mut group: Group,
     plan: &mut Plan,
 ) {

@@ -45,7 +45,8 @@ pub fn scatter(terms: &[Term], pods: &[&Pod], waiting: Vec<usize>) -> Vec<usize>
     }
     terms.iter().fold(waiting, |waiting, term| {
         let matched = pods.iter().filter(|pod| term.matches(pod)).count();
-        pass(waiting, (matched, pods.len().saturating_sub(matched)), |pod| is_of(term, pod))
+        let totals = Group { matched, others: pods.len().saturating_sub(matched) };
+        pass(waiting, totals, |pod| is_of(term, pod))
     })
 }
 
@@ -67,17 +68,18 @@ fn expanded(terms: &[Term], pods: &[&Pod]) -> Vec<Term> {
     all
 }
 
-/// How many Pods that match, and how many others, follow each other.
+/// Numbers of Pods: of those that match a term, and of the others.
+#[derive(Clone, Copy)]
 struct Group {
     matched: usize,
     others: usize,
 }
 
 impl Group {
-    /// Returns groups that spread so many Pods evenly. Both numbers are at least 1.
-    fn spread(matched: usize, others: usize) -> Self {
-        let groups = matched.min(others).max(1);
-        Self { matched: rounded(matched, groups), others: rounded(others, groups) }
+    /// Returns the Pods that follow each other if these are spread evenly. Both numbers are at least 1.
+    fn spread(self) -> Self {
+        let groups = self.matched.min(self.others).max(1);
+        Self { matched: rounded(self.matched, groups), others: rounded(self.others, groups) }
     }
 }
 
@@ -86,25 +88,25 @@ fn rounded(count: usize, by: usize) -> usize {
     (count.saturating_mul(2).saturating_add(by)) / by.saturating_mul(2).max(1)
 }
 
-/// Spreads the waiting Pods that match between the others. `totals` are the numbers of all Pods that match and of all
-/// others. The last Pod that matches goes to the very end.
-fn pass(waiting: Vec<usize>, totals: (usize, usize), is_of_term: impl Fn(usize) -> bool) -> Vec<usize> {
+/// Spreads the waiting Pods that match between the others. `totals` are the numbers of all Pods, waiting
+/// or not. The last Pod that matches goes to the very end.
+fn pass(waiting: Vec<usize>, totals: Group, is_of_term: impl Fn(usize) -> bool) -> Vec<usize> {
     let (mut matched, others): (Vec<usize>, Vec<usize>) = waiting.iter().partition(|pod| is_of_term(**pod));
     if matched.len() <= 1 || others.len() <= 1 {
         return waiting;
     }
     let last = matched.pop();
-    let all = (totals.0.saturating_sub(1), totals.1);
-    let (count_matched, count_others) = (matched.len(), others.len());
+    let all = Group { matched: totals.matched.saturating_sub(1), ..totals };
+    let count = Group { matched: matched.len(), others: others.len() };
     let (mut matched, mut others) = (matched.into_iter(), others.into_iter());
     let mut order = Vec::with_capacity(waiting.len());
     // Among all Pods there are at least as many others for each that matches as among those that wait.
-    let (group, groups) = if all.1.saturating_mul(count_matched) >= count_others.saturating_mul(all.0) {
-        (Group::spread(count_matched, count_others), count_matched.min(count_others))
+    let (group, groups) = if all.others.saturating_mul(count.matched) >= count.others.saturating_mul(all.matched) {
+        (count.spread(), count.matched.min(count.others))
     } else {
-        let group = Group::spread(all.0, all.1);
-        let groups = (count_matched / group.matched.max(1)).min(count_others / group.others.max(1));
-        let surplus = count_others.saturating_sub(groups.saturating_mul(group.others));
+        let group = all.spread();
+        let groups = (count.matched / group.matched.max(1)).min(count.others / group.others.max(1));
+        let surplus = count.others.saturating_sub(groups.saturating_mul(group.others));
         order.extend(others.by_ref().take(surplus));
         (group, groups)
     };

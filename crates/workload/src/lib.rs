@@ -30,8 +30,23 @@ const DEPTH: usize = 10;
 pub struct Template {
     /// The JSON pointer: `""` for a Pod, `/spec/template` for most workloads.
     pub pointer: String,
-    /// The apiVersion and kind of the Pod's owner, such as `ReplicaSet` for the Pods of a Deployment. `None` for a Pod.
-    pub owner: Option<(String, String)>,
+    /// The kind of the Pod's owner, such as `ReplicaSet` for the Pods of a Deployment. `None` for a Pod.
+    pub owner: Option<OwnerKind>,
+}
+
+/// The kind of the owner of Pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerKind {
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`.
+    pub kind: String,
+}
+
+impl OwnerKind {
+    fn new((_, api_version, kind): &(&str, &str, &str)) -> Self {
+        Self { api_version: (*api_version).to_owned(), kind: (*kind).to_owned() }
+    }
 }
 
 impl Template {
@@ -67,13 +82,13 @@ pub fn templates(object: &Value) -> Vec<Template> {
         return vec![Template { pointer: String::new(), owner: None }];
     }
     let made_by = MADE_BY.iter().find(|(maker, _, _)| *maker == kind);
-    let owner = made_by.map_or((api_version, kind), |(_, api_version, kind)| (*api_version, *kind));
+    let owner = OwnerKind::new(made_by.unwrap_or(&("", api_version, kind)));
     let mut found = Vec::new();
-    search(object, &mut String::new(), owner, DEPTH, &mut found);
+    search(object, &mut String::new(), &owner, DEPTH, &mut found);
     found
 }
 
-fn search(value: &Value, pointer: &mut String, owner: (&str, &str), depth: usize, found: &mut Vec<Template>) {
+fn search(value: &Value, pointer: &mut String, owner: &OwnerKind, depth: usize, found: &mut Vec<Template>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let length = pointer.len();
     match value {
@@ -82,12 +97,10 @@ fn search(value: &Value, pointer: &mut String, owner: (&str, &str), depth: usize
                 pointer.push('/');
                 pointer.push_str(&token(key));
                 if is_template(key, value) {
-                    let owner = Some((owner.0.to_owned(), owner.1.to_owned()));
-                    found.push(Template { pointer: pointer.clone(), owner });
+                    found.push(Template { pointer: pointer.clone(), owner: Some(owner.clone()) });
                 } else {
-                    let below = MADE_BELOW.iter().find(|(name, _, _)| name == key);
-                    let owner = below.map_or(owner, |(_, api_version, kind)| (*api_version, *kind));
-                    search(value, pointer, owner, depth, found);
+                    let below = MADE_BELOW.iter().find(|(name, _, _)| name == key).map(OwnerKind::new);
+                    search(value, pointer, below.as_ref().unwrap_or(owner), depth, found);
                 }
                 pointer.truncate(length);
             }
@@ -176,7 +189,7 @@ mod tests {
         let found = templates(&object);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pointer, format!("/{}", keys.join("/")));
-        assert_eq!(found[0].owner.as_ref().map(|(_, kind)| kind.as_str()), Some(owner));
+        assert_eq!(found[0].owner.as_ref().map(|owner| owner.kind.as_str()), Some(owner));
         assert_eq!(object.pointer(&found[0].pointer), Some(&template()));
     }
 

@@ -3,8 +3,8 @@
 use pillion_kubernetes::json::{self, Object};
 use serde_json::{Value, json};
 
-use crate::Template;
 use crate::controllers::{Owner, Parts, UNKNOWN};
+use crate::{OwnerKind, Template};
 
 /// Returns the Pod of a template of `object` as its controller sends it to the API server: the template's labels,
 /// annotations, finalizers and spec, the namespace, the owner, and what the kind's controller adds. A Pod stays
@@ -16,7 +16,7 @@ use crate::controllers::{Owner, Parts, UNKNOWN};
 /// Returns `None` if the object has nothing at the template's place.
 pub fn from_template(object: &Value, template: &Template, namespace: &str) -> Option<Value> {
     let source = object.pointer(&template.pointer)?;
-    let Some((api_version, kind)) = &template.owner else {
+    let Some(OwnerKind { api_version, kind }) = &template.owner else {
         let mut pod = source.clone();
         if json::text(&pod, &["metadata", "namespace"]).is_empty()
             // The policy refuses a Pod whose metadata is not an object.

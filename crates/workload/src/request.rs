@@ -3,7 +3,7 @@
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use crate::Template;
+use crate::{OwnerKind, Template};
 
 /// The ServiceAccounts of controllers whose names are not simply those of their kinds.
 const CONTROLLERS: [(&str, &str); 2] =
@@ -33,10 +33,10 @@ pub fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
 fn user(template: &Template) -> Value {
     match &template.owner {
         None => json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}),
-        Some((api_version, _)) if api_version.starts_with("apps.kruise.io/") => {
+        Some(owner) if owner.api_version.starts_with("apps.kruise.io/") => {
             service_account("kruise-system", "kruise-manager")
         }
-        Some((_, kind)) => {
+        Some(OwnerKind { kind, .. }) => {
             let known = CONTROLLERS.iter().find(|(known, _)| known == kind).map(|(_, name)| (*name).to_owned());
             let name = known.unwrap_or_else(|| format!("{}-controller", kind.to_ascii_lowercase()));
             service_account("kube-system", &name)

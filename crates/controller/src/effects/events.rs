@@ -26,17 +26,17 @@ impl Events {
 
     /// Writes an Event about a success.
     pub async fn normal(&self, object: &Value, action: &str, reason: &str, note: String) {
-        self.publish(EventType::Normal, object, (action, reason, note)).await;
+        self.publish(EventType::Normal, object, action, reason, note).await;
     }
 
     /// Writes an Event about a problem that needs attention.
     pub async fn warning(&self, object: &Value, action: &str, reason: &str, note: String) {
-        self.publish(EventType::Warning, object, (action, reason, note)).await;
+        self.publish(EventType::Warning, object, action, reason, note).await;
     }
 
     /// Writes an Event. `action` names the action and `reason` the reason of the Event, each in one word; `note` is for
     /// people.
-    async fn publish(&self, type_: EventType, object: &Value, (action, reason, mut note): (&str, &str, String)) {
+    async fn publish(&self, type_: EventType, object: &Value, action: &str, reason: &str, mut note: String) {
         note.truncate(note.floor_char_boundary(NOTE_MAX));
         let event =
             Event { type_, reason: reason.to_owned(), note: Some(note), action: action.to_owned(), secondary: None };

@@ -177,7 +177,7 @@ async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<
     if is_ours(&found) && json::at(&found, &["roleRef"]) == json::at(object, &["roleRef"]) {
         return Ok(Some(found));
     }
-    let kind = KINDS.into_iter().map(|(_, known)| known).find(|known| *known == kind).unwrap_or_default();
+    let kind = KINDS.into_iter().map(|known| known.kind).find(|known| *known == kind).unwrap_or_default();
     Err(Stopped::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))
 }
 

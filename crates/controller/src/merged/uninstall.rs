@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
-use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
+use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, MergedKind, is_ours, without_finalizers};
 use serde_json::Value;
 
 use super::MergedAccounts;
@@ -42,8 +42,8 @@ pub async fn uninstall(context: &Context) -> Result<Uninstalled, Stopped> {
     let (client, effects) = (&context.client, context.effects(MergedAccounts::NAME));
     let mut done = Uninstalled::default();
     let mut used: BTreeMap<(String, String), bool> = BTreeMap::new();
-    for kind in KINDS.into_iter().rev() {
-        for object in all(client, kind).await? {
+    for of in KINDS.into_iter().rev() {
+        for object in all(client, of).await? {
             let text = |key| json::text(&object, &["metadata", key]).to_owned();
             let (namespace, name) = (text("namespace"), text("name"));
             if let Some(step) = without_finalizers(&object) {
@@ -61,7 +61,7 @@ pub async fn uninstall(context: &Context) -> Result<Uninstalled, Stopped> {
                 continue;
             }
             let (namespace, name) = key;
-            let object = ObjectRef { api_version: kind.0, kind: kind.1, namespace: Some(namespace), name };
+            let object = ObjectRef { api_version: of.api_version, kind: of.kind, namespace: Some(namespace), name };
             let step = Step::Delete { object, uid: text("uid"), resource_version: None };
             effects.carry_out(&step, WHY).await?;
             done.deleted += 1;
@@ -71,11 +71,11 @@ pub async fn uninstall(context: &Context) -> Result<Uninstalled, Stopped> {
 }
 
 /// Lists the merged objects of a kind.
-async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Stopped> {
+async fn all(client: &Client, of: MergedKind) -> Result<Vec<Value>, Stopped> {
     let mut objects = Vec::new();
     let labelled = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}"));
-    let see = |object| objects.push(whole(object, kind.0, kind.1));
-    pages(&api(client, kind), labelled, see).await.map_err(|problem| Stopped::read(kind.1, problem))?;
+    let see = |object| objects.push(whole(object, of.api_version, of.kind));
+    pages(&api(client, of), labelled, see).await.map_err(|problem| Stopped::read(of.kind, problem))?;
     objects.retain(is_ours);
     Ok(objects)
 }

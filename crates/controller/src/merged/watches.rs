@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 use pillion_identity::names;
 use pillion_kubernetes::json;
-use pillion_plan::merged::{LABEL, MANAGED_BY, Trio};
+use pillion_plan::merged::{LABEL, MANAGED_BY, MergedKind, Trio};
 use serde_json::Value;
 
 use super::MergedAccounts;
@@ -26,11 +26,11 @@ impl Projection for MergedObject {
 }
 
 /// Starts to watch the merged objects of a kind.
-pub fn merged(context: &Context, (api_version, kind): (&'static str, &'static str)) -> Watched<MergedObject> {
-    let watch = Watch::new(api(&context.client, (api_version, kind)), kind).label(LABEL, Some(MANAGED_BY));
+pub fn merged(context: &Context, of: MergedKind) -> Watched<MergedObject> {
+    let watch = Watch::new(api(&context.client, of), of.kind).label(LABEL, Some(MANAGED_BY));
     context.store.keep(MergedAccounts::NAME, watch, move |object: DynamicObject| {
         let is_merged = names::is_merged(&object.name_any());
-        is_merged.then(|| MergedObject(Arc::new(whole(object, api_version, kind))))
+        is_merged.then(|| MergedObject(Arc::new(whole(object, of.api_version, of.kind))))
     })
 }
 
@@ -65,6 +65,6 @@ pub fn objects(
 }
 
 /// Returns the API for the objects of a kind in all namespaces.
-pub fn api(client: &Client, (api_version, kind): (&str, &str)) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &resource(api_version, kind))
+pub fn api(client: &Client, of: MergedKind) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(of.api_version, of.kind))
 }

@@ -28,12 +28,16 @@ impl Difference {
             (Some(Value::Object(before)), Some(Value::Object(after))) => {
                 let gone = before.keys().filter(|key| !after.contains_key(*key));
                 for key in after.keys().chain(gone) {
-                    self.field((before.get(key), after.get(key)), key, at);
+                    if let Some(below) = field(at, key) {
+                        self.walk(before.get(key), after.get(key), &below);
+                    }
                 }
             }
             (None, Some(Value::Object(after))) if !after.is_empty() => {
                 for (key, value) in after {
-                    self.field((None, Some(value)), key, at);
+                    if let Some(below) = field(at, key) {
+                        self.walk(None, Some(value), &below);
+                    }
                 }
             }
             (None, None) => {}
@@ -45,15 +49,6 @@ impl Difference {
             }
             (None, Some(after)) => self.say(at, "added", || format!("+ {}", shown(after))),
         }
-    }
-
-    fn field(&mut self, (before, after): (Option<&Value>, Option<&Value>), key: &str, at: &FieldPath<'_>) {
-        if at.to_string() == "metadata" && COUNTED.contains(&key) {
-            return;
-        }
-        let is_name = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let below = if is_name { at.child(key) } else { at.key(key) };
-        self.walk(before, after, &below);
     }
 
     /// Adds a line for each item of a list that is added or removed.
@@ -78,6 +73,15 @@ impl Difference {
             self.lines.push(line);
         }
     }
+}
+
+/// Returns the path of a field; `None` for those that the API server counts up.
+fn field<'p>(at: &'p FieldPath<'p>, key: &'p str) -> Option<FieldPath<'p>> {
+    if at.to_string() == "metadata" && COUNTED.contains(&key) {
+        return None;
+    }
+    let is_name = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Some(if is_name { at.child(key) } else { at.key(key) })
 }
 
 /// Returns a value in one line, cut if it is long.

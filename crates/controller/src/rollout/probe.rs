@@ -13,12 +13,22 @@ use crate::controller::Controller as _;
 use crate::problem::WriteProblem;
 use crate::{read, store};
 
+/// The name of a workload.
+#[derive(Clone, Copy)]
+pub(super) struct WorkloadRef<'a> {
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
 /// What a workload is in the cluster; `None` if it is gone.
 pub(super) type Workload = Result<Option<Value>, WriteProblem>;
 
 impl SidecarSetRollout {
     /// Reads a workload.
-    pub(super) async fn workload(&self, namespace: &str, (api_version, kind): (&str, &str), name: &str) -> Workload {
+    pub(super) async fn workload(&self, workload: WorkloadRef<'_>) -> Workload {
+        let WorkloadRef { api_version, kind, namespace, name } = workload;
         let resource = store::resource(api_version, kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.context.client.clone(), namespace, &resource);
         let found = read::one(&api, name).await?;
@@ -51,7 +61,8 @@ impl SidecarSetRollout {
         let lacks = |why: String| DryRun::LacksVersion(why);
         let Some(owner) = pod.metadata.owner.as_deref() else { return lacks("it has no controller".to_owned()) };
         let (kind, name) = (owner.kind.as_str(), owner.name.as_str());
-        let workload = match self.workload(&pod.metadata.namespace, (&owner.api_version, kind), name).await {
+        let workload = WorkloadRef { api_version: &owner.api_version, kind, namespace: &pod.metadata.namespace, name };
+        let workload = match self.workload(workload).await {
             Ok(there) => there.filter(|workload| json::text(workload, &["metadata", "uid"]) == owner.uid),
             Err(problem) => return DryRun::Unknown(format!("could not read {kind} \"{name}\": {problem}")),
         };

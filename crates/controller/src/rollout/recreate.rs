@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::evict::EvictionMemory;
 use super::pods::InjectedPod;
+use super::probe::WorkloadRef;
 use super::sources::{Sources, StoredRevision};
 use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
@@ -148,8 +149,8 @@ impl SidecarSetRollout {
         let due = missing.filter(|(uid, _)| !state.evictions.asked.contains_key(uid)).take(QUESTIONS);
         let due: Vec<_> = due.collect();
         for (uid, workload) in due {
-            let kind = (workload.api_version.as_str(), workload.kind.as_str());
-            let there = self.workload(&workload.namespace, kind, &workload.name).await;
+            let evicted::Workload { api_version, kind, namespace, name, .. } = &workload;
+            let there = self.workload(WorkloadRef { api_version, kind, namespace, name }).await;
             let mut problem = None;
             match there {
                 Ok(there) => {
@@ -160,8 +161,7 @@ impl SidecarSetRollout {
                     }
                 }
                 Err(error) => {
-                    let (kind, name) = (&workload.kind, &workload.name);
-                    let text = format!("could not read {kind} \"{}/{name}\": {error}", workload.namespace);
+                    let text = format!("could not read {kind} \"{namespace}/{name}\": {error}");
                     if state.journal.is_news(&text) {
                         tracing::warn!(controller = Self::NAME, "{text}");
                     }

@@ -153,12 +153,13 @@ impl Controller for TokenController {
         for task in &plan.tasks {
             let (secret, done) = match task {
                 Task::Dereference { account, account_uid, secret } => {
-                    if let Err(stopped) = self.dereference(name, (account, account_uid), secret).await {
+                    let (secret, account, account_uid) = (secret.clone(), account.clone(), account_uid.clone());
+                    let gone = Gone { secret, account, account_uid };
+                    if let Err(stopped) = self.dereference(name, &gone).await {
                         again += 1;
                         retry_after = retry_after.max(stopped.retry_after());
                         self.effects.problem(Some(name), stopped.to_string());
-                        let (secret, account) = (secret.clone(), account.clone());
-                        state.still_named.push(Gone { secret, account, account_uid: account_uid.clone() });
+                        state.still_named.push(gone);
                     }
                     continue;
                 }

@@ -9,7 +9,7 @@ use kube::api::PartialObjectMeta;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use pillion_plan::token_controller::write::{self, NewToken};
-use pillion_plan::token_controller::{Fill, Secret, Token, share};
+use pillion_plan::token_controller::{Fill, Gone, Secret, Token, share};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -109,20 +109,16 @@ impl TokenController {
     ///
     /// # Errors
     /// If the name is still there.
-    pub(super) async fn dereference(
-        &self,
-        namespace: &str,
-        (account, uid): (&str, &str),
-        secret: &str,
-    ) -> Result<(), Stopped> {
+    pub(super) async fn dereference(&self, namespace: &str, gone: &Gone) -> Result<(), Stopped> {
+        let Gone { secret, account, account_uid } = gone;
         let mut attempt = 1;
         loop {
-            let Err(problem) = self.try_to_dereference(namespace, (account, uid), secret).await else { return Ok(()) };
+            let Err(problem) = self.try_to_dereference(namespace, gone).await else { return Ok(()) };
             if attempt == TRIES || problem.retry_after().is_some() {
                 tracing::warn!(controller = Self::NAME, namespace, account, secret, %problem, attempt, "is still named");
                 return Err(problem);
             }
-            let more = u64::try_from((100 * share(&format!("{uid}{attempt}"))) >> 32).unwrap_or_default();
+            let more = u64::try_from((100 * share(&format!("{account_uid}{attempt}"))) >> 32).unwrap_or_default();
             sleep(PAUSE + Duration::from_millis(more)).await;
             attempt += 1;
         }
@@ -131,8 +127,7 @@ impl TokenController {
     async fn try_to_dereference(
         &self,
         namespace: &str,
-        (account, uid): (&str, &str),
-        secret: &str,
+        Gone { secret, account, account_uid }: &Gone,
     ) -> Result<(), Stopped> {
         let secrets = Api::<PartialObjectMeta<SecretObject>>::namespaced(self.context.client.clone(), namespace);
         let there = in_time(secrets.get_metadata_opt(secret)).await;
@@ -140,7 +135,7 @@ impl TokenController {
             return Ok(());
         }
         let Some(live) = self.account(namespace, account).await? else { return Ok(()) };
-        let Some(step) = write::dereference(&live, uid, secret) else { return Ok(()) };
+        let Some(step) = write::dereference(&live, account_uid, secret) else { return Ok(()) };
         let why = format!("names the Secret \"{secret}\", which is gone");
         match self.effects.carry_out(&step, &why).await {
             Ok(_) => {

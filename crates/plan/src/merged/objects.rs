@@ -11,11 +11,20 @@ use serde_json::{Value, json};
 
 use crate::Step;
 
+/// A kind of merged objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergedKind {
+    /// `apiVersion`.
+    pub api_version: &'static str,
+    /// `kind`.
+    pub kind: &'static str,
+}
+
 /// The kinds of merged objects, in their order of creation (MRG-4).
-pub const KINDS: [(&str, &str); 3] = [
-    ("v1", "ServiceAccount"),
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+pub const KINDS: [MergedKind; 3] = [
+    MergedKind { api_version: "v1", kind: "ServiceAccount" },
+    MergedKind { api_version: "rbac.authorization.k8s.io/v1", kind: "Role" },
+    MergedKind { api_version: "rbac.authorization.k8s.io/v1", kind: "RoleBinding" },
 ];
 /// The label that selects merged objects for a watch.
 pub const LABEL: &str = "app.kubernetes.io/managed-by";
@@ -50,7 +59,7 @@ impl<'a> Found<'a> {
     pub(super) fn foreign(&self) -> Vec<&'static str> {
         let is_foreign = |object: &Value| !is_ours(object) || sets_of(object) != self.sets || !self.refers(object);
         let foreign = self.trio.iter().zip(KINDS).filter(|(object, _)| object.as_deref().is_some_and(is_foreign));
-        foreign.map(|(_, (_, kind))| kind).collect()
+        foreign.map(|(_, of)| of.kind).collect()
     }
 
     /// Whether a RoleBinding refers to the Role of this name; true for other kinds. The `roleRef` of a binding cannot
@@ -139,7 +148,7 @@ pub(super) fn patch(object: &Value, patch: &Value) -> Step {
 pub(super) fn object_ref(object: &Value) -> ObjectRef {
     let text = |path: &[&str]| json::text(object, path);
     let kind = text(&["kind"]);
-    let (api_version, kind) = KINDS.into_iter().find(|(_, known)| *known == kind).unwrap_or_default();
+    let MergedKind { api_version, kind } = KINDS.into_iter().find(|known| known.kind == kind).unwrap_or_default();
     ObjectRef {
         api_version,
         kind,

@@ -49,7 +49,7 @@ impl Namespace {
     }
 
     fn place(&mut self, kind: &str) -> &mut Option<Arc<Value>> {
-        let index = KINDS.iter().position(|(_, known)| *known == kind).unwrap();
+        let index = KINDS.iter().position(|known| known.kind == kind).unwrap();
         &mut self.world.objects.entry(NAME.to_owned()).or_default()[index]
     }
 

@@ -288,7 +288,7 @@ fn mrg2_what_is_not_ours_is_left_alone_and_told(#[case] index: usize, #[case] ed
     let plan = World::made(&["a", "b"]).edit(index, edit).plan();
     assert_eq!(plan.groups, []);
     let sets = vec!["a".to_owned(), "b".to_owned()];
-    assert_eq!(plan.notices, [Notice::Foreign { kind: KINDS[index].1, name: NAME.to_owned(), sets }]);
+    assert_eq!(plan.notices, [Notice::Foreign { kind: KINDS[index].kind, name: NAME.to_owned(), sets }]);
 }
 
 #[test]
