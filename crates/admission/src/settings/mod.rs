@@ -30,7 +30,6 @@ use pillion_bundle::{Bundle, BundleError};
 use pillion_gardener::settings::ShootSettings;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::field::FieldError;
-use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -68,8 +67,11 @@ pub struct BorrowedSettings<'a> {
     pub service_accounts: Rules,
     /// `shoots`: the rules for Gardener Shoots.
     pub shoots: ShootSettings,
-    /// `rollouts`, as it is written; [`Self::rollouts`] decodes it.
-    pub rollouts: Value,
+    /// `rollouts`: how new versions reach running Pods. The policy reads it only for a warning.
+    pub rollouts: RolloutSettings,
+    /// The errors of `rollouts`, which is its default then. They stop the controllers and no policy server:
+    /// [`Self::validate_all`] returns them, [`Self::validate`] does not.
+    pub rollout_errors: Vec<FieldError>,
     /// `role`.
     pub role: Role,
 }
@@ -85,13 +87,6 @@ pub enum Role {
     Assert,
 }
 
-/// The settings that only the controllers read.
-#[derive(Default, Deserialize)]
-struct Rollouts {
-    #[serde(default)]
-    rollouts: RolloutSettings,
-}
-
 impl Default for BorrowedSettings<'_> {
     fn default() -> Self {
         Self {
@@ -104,7 +99,8 @@ impl Default for BorrowedSettings<'_> {
             patch_pod_metadata_whitelist: None,
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
-            rollouts: Value::Object(json::Object::new()),
+            rollouts: RolloutSettings::default(),
+            rollout_errors: Vec::new(),
             role: Role::default(),
         }
     }
@@ -160,21 +156,7 @@ impl<'a> BorrowedSettings<'a> {
 
     /// Like [`Self::validate`], and also checks the settings that the policy has no use for.
     pub fn validate_all(&self) -> Vec<FieldError> {
-        let mut errors = self.validate();
-        errors.extend(self.rollouts().err().unwrap_or_default());
-        errors
-    }
-
-    /// Decodes the setting `rollouts`: how new versions reach running Pods. The policy reads it only for a warning, so that
-    /// a mistake there does not stop a policy server; the controllers and `pillion check` refuse it.
-    ///
-    /// # Errors
-    /// As [`Settings::decode`].
-    pub fn rollouts(&self) -> Result<RolloutSettings, Vec<FieldError>> {
-        let mut errors = Vec::new();
-        let mut settings = json::object_of([(raw::ROLLOUTS, self.rollouts.clone())]);
-        let Rollouts { rollouts } = shape::read(&mut settings, &mut errors);
-        if errors.is_empty() { Ok(rollouts) } else { Err(errors) }
+        [self.validate(), self.rollout_errors.clone()].concat()
     }
 
     /// Validates each `SidecarSet`, conflicts between them, and the whitelist's selectors and expressions. Returns

@@ -13,7 +13,6 @@ use pillion_kubernetes::text::{Label, checked};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::weight;
-#[cfg(feature = "schema")]
 use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -26,7 +25,7 @@ use super::{BorrowedSettings, Role, SIDECAR_SETS, SYSTEM_NAMESPACE, manifests};
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";
 const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";
-pub(super) const ROLLOUTS: &str = "rollouts";
+const ROLLOUTS: &str = "rollouts";
 
 /// The settings of a Kubewarden policy that runs Pillion.
 // Only the shape is read here: the manifests are taken out of their lists before, and the whitelist stays JSON.
@@ -71,11 +70,9 @@ pub(super) struct RawSettings {
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::shoots()))]
     shoots: ShootSettings,
     /// How new versions reach running Pods: for the controller `sidecarset-rollout`.
-    // The policy has no use for it, so the module does not read it: `BorrowedSettings::rollouts` does.
-    #[cfg_attr(feature = "schema", schemars(
-        with = "RolloutSettings", extend("default" = {}), example = super::schema::rollouts()
-    ))]
-    rollouts: IgnoredAny,
+    // Taken out as well, since its errors are not for a policy server.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::rollouts()))]
+    rollouts: RolloutSettings,
     /// `Inject`, or `Assert`: only check the identities in Pods after all changes, and never patch.
     #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
     role: Role,
@@ -101,7 +98,7 @@ impl Default for RawSettings {
             feature_gates: Gates::default(),
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
-            rollouts: IgnoredAny,
+            rollouts: RolloutSettings::default(),
             role: Role::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
@@ -123,6 +120,7 @@ pub(super) fn decode(
     let mut errors = Vec::new();
     let sidecar_sets = manifests::take(&mut settings, SIDECAR_SETS);
     let controller_revisions = manifests::take(&mut settings, CONTROLLER_REVISIONS);
+    let (rollouts, rollout_errors) = rollouts(&mut settings);
     without_empty_form(&mut settings);
     let raw: RawSettings = read(&mut settings, &mut errors);
     let bundle = bundle.or(raw.bundle.map(|text| text.into_bytes().into())).filter(|text| !text.is_empty());
@@ -154,7 +152,8 @@ pub(super) fn decode(
         patch_pod_metadata_whitelist: settings.get_mut(WHITELIST).map(Value::take).filter(|rules| !rules.is_null()),
         service_accounts: raw.service_accounts,
         shoots: raw.shoots,
-        rollouts: settings.get_mut(ROLLOUTS).map(Value::take).filter(|it| !it.is_null()).unwrap_or_else(no_rollouts),
+        rollouts,
+        rollout_errors,
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {
@@ -166,8 +165,16 @@ pub(super) fn decode(
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }
 
-fn no_rollouts() -> Value {
-    Value::Object(json::Object::new())
+/// Takes the setting `rollouts`. With errors, it is the default.
+fn rollouts(settings: &mut Value) -> (RolloutSettings, Vec<FieldError>) {
+    let written = settings.get_mut(ROLLOUTS).map(Value::take).filter(|rollouts| !rollouts.is_null());
+    let Some(mut written) = written else { return Default::default() };
+    let mut errors = Vec::new();
+    let rollouts = read(&mut written, &mut errors);
+    if errors.is_empty() {
+        return (rollouts, errors);
+    }
+    (RolloutSettings::default(), errors.into_iter().map(|error| error.below(ROLLOUTS)).collect())
 }
 
 /// Removes `bundleRef` if it comes from a form that is not filled in: two empty texts.

@@ -314,9 +314,7 @@ impl SidecarSetRollout {
         let stored = sources.revisions.group(resource.name());
         let uid = json::text(object, &["metadata", "uid"]);
         let revisions = history::ascending(uid, stored.iter().map(|revision| &revision.0));
-        // A controller does not start with settings in which this cannot be read.
-        let settings = self.context.settings().rollouts().unwrap_or_default();
-        let upgrades = Upgrades::from_sidecar_set(&resource, &settings);
+        let upgrades = Upgrades::from_sidecar_set(&resource, &self.context.settings().rollouts);
         let in_force = match rollback::in_force(&resource, &version, upgrades.0, &revisions, sources.has_bundle()) {
             Ok(in_force) => in_force,
             Err(text) => return self.stalled(object, "InvalidRevision", text, state).await,

@@ -148,7 +148,10 @@ fn if_known(reader: &Reader) -> Settings {
 }
 
 fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
-    settings.rollouts().map_err(|errors| anyhow!(joined(&errors)))
+    if settings.rollout_errors.is_empty() {
+        return Ok(settings.rollouts.clone());
+    }
+    Err(anyhow!(joined(&settings.rollout_errors)))
 }
 
 /// The settings, and the place of the stored revisions.

@@ -86,7 +86,7 @@ fn roll62_new_pods_get_the_revision_that_is_in_force() {
 fn roll62_the_setting_asks_for_it_as_well() {
     let mut world = World::new([set("a", "a:2")]);
     world.revisions = vec![stored(1, "a:1", None), stored(2, "a:2", Some("a-1"))];
-    world.settings.rollouts = json!({"rollback": true});
+    world.settings.rollouts.rollback = true;
     world.settle();
     assert_eq!(world.images(), ["a:1"]);
 }

@@ -27,8 +27,7 @@ pub(super) fn in_settings<'a>(judged: &'a Judged<'_>) -> impl Iterator<Item = Fi
 
 /// Returns warnings about the values of a `SidecarSet` in a file of its own, as an update of the one in `before`.
 pub(super) fn of_cluster(subject: &Subject<'_>, before: &[Manifest], settings: &[Judged<'_>]) -> Vec<Finding> {
-    let mut rollouts: Vec<RolloutSettings> =
-        settings.iter().filter_map(|judged| judged.settings.rollouts().ok()).collect();
+    let mut rollouts: Vec<RolloutSettings> = settings.iter().map(|judged| judged.settings.rollouts.clone()).collect();
     if rollouts.is_empty() {
         rollouts.push(RolloutSettings::default());
     }

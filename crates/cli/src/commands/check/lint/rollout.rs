@@ -52,7 +52,7 @@ pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
 /// Returns warnings about settings whose rollbacks never happen, because no rollout fails without a deadline (ROLL-62).
 pub(super) fn without_deadline(settings: &[Judged<'_>]) -> Vec<Finding> {
     let without = |settings: &RolloutSettings| settings.rollback && settings.progress_deadline.is_none();
-    let of_settings = settings.iter().filter(|judged| judged.settings.rollouts().is_ok_and(|it| without(&it)));
+    let of_settings = settings.iter().filter(|judged| without(&judged.settings.rollouts));
     let remedy = "set rollouts.progressDeadline, as in \"10m\"";
     of_settings.map(|judged| judged.spot.warning("rollouts.rollback", NO_FAILURE, remedy)).collect()
 }
