@@ -14,9 +14,9 @@ mod sidecar_set;
 use pillion_kubernetes::annotations;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
-use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 
 use self::bundle_ref::Asker;
@@ -60,24 +60,11 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 .then_some(Asker { namespace: Some(namespace), is_exempt: false });
             let (sets, notice) =
                 bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, pod.labels()))?;
-            let context = pod::Context {
-                sidecar_sets: &sets,
-                revisions: &settings.controller_revisions,
-                gates: settings.gates,
-                system_namespace: &settings.system_namespace,
-                lookup: world.lookup,
-                now: world.now,
-                rules: &settings.service_accounts,
-                role: settings.role,
-            };
+            let context = pod::Context { settings, sidecar_sets: &sets, lookup: world.lookup, now: world.now };
             let Request { uid, namespace, object, .. } = request;
             notice.add_to(pod::admit_in_place(uid, namespace, object, context), settings)
         }
         Target::SidecarSetWrite => {
-            let operation = match request.operation {
-                Operation::Update => sidecar_set::Operation::Update,
-                _ => sidecar_set::Operation::Create,
-            };
             // Compare with the other sets of its namespace. If the set has several or all namespaces, the controller
             // compares it with sets in other shards. An object that is being deleted is exempt: its finalizers must be
             // removable.
@@ -85,35 +72,15 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
             let (sets, notice) =
                 bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(&request.object))?;
-            let mut others = Vec::new();
-            for set in sets.iter() {
-                others.push(prepared(set));
-            }
-            let rollouts = settings.rollouts().unwrap_or_default();
-            let context = sidecar_set::Context {
-                others: &others,
-                is_watched: settings.bundle_source.config_map.is_some(),
-                revisions: &settings.controller_revisions,
-                gates: settings.gates,
-                system_namespace: &settings.system_namespace,
-                whitelist: settings.patch_pod_metadata_whitelist.as_ref(),
-                rules: &settings.service_accounts,
-                rollouts: &rollouts,
-                world,
+            let others: Vec<SidecarSet> = sets.iter().map(prepared).collect();
+            let sent = sidecar_set::SidecarSetRequest {
+                operation: request.operation,
+                version: request.kind.version.clone(),
+                object: request.object.take(),
+                old_object: Some(request.old_object.take()).filter(|object| !object.is_null()),
+                author: Author::from_user_info(&request.user_info),
             };
-            let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
-            let version = request.kind.version.clone();
-            let author = Author::from_user_info(&request.user_info);
-            let outcome = sidecar_set::admit(
-                sidecar_set::SidecarSetRequest {
-                    operation,
-                    version,
-                    object: request.object.take(),
-                    old_object,
-                    author,
-                },
-                &context,
-            );
+            let outcome = sidecar_set::admit(sent, &sidecar_set::Context { settings, others: &others, world });
             notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers

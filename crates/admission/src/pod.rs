@@ -1,6 +1,5 @@
 //! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
-use pillion_identity::rules::Rules;
 use pillion_inject::Injected;
 use pillion_inject::matching::precedence::LeftOut;
 use pillion_inject::matching::{self, Query, Selection, Sources};
@@ -11,8 +10,6 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
@@ -20,7 +17,7 @@ use serde_json::Value;
 
 use super::audit;
 use super::pod_identity::{self, Identities};
-use crate::settings::Role;
+use crate::settings::{BorrowedSettings, Role};
 
 /// A request to create a Pod.
 #[derive(Clone, Copy, Debug)]
@@ -59,22 +56,22 @@ impl<'a> PodRequest<'a> {
 /// The inputs of admission besides the request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The `SidecarSet`s of the settings.
+    /// The settings. Those of their `SidecarSet`s that count are in `sidecar_sets`.
+    pub settings: &'a BorrowedSettings<'a>,
+    /// The `SidecarSet`s of the settings and of bundles that may match the Pod.
     pub sidecar_sets: &'a [SidecarSet],
-    /// The ControllerRevisions of the settings.
-    pub revisions: &'a [ControllerRevision],
-    /// The feature gates.
-    pub gates: Gates,
-    /// The namespace in which other ControllerRevisions are looked up.
-    pub system_namespace: &'a str,
     /// The lookup of objects of the cluster.
     pub lookup: &'a dyn Lookup,
     /// The current time.
     pub now: Timestamp,
-    /// The setting `serviceAccounts`.
-    pub rules: &'a Rules,
-    /// Whether to inject the Pod, or to check it after injection.
-    pub role: Role,
+}
+
+impl<'a> Context<'a> {
+    /// Returns where revisions are found.
+    pub fn sources(self) -> Sources<'a> {
+        let BorrowedSettings { controller_revisions, system_namespace, .. } = self.settings;
+        Sources { revisions: controller_revisions, system_namespace, lookup: self.lookup }
+    }
 }
 
 /// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with
@@ -105,32 +102,25 @@ pub(crate) fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, con
 }
 
 fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+    let memo = Memo::new(context.lookup);
+    let context = Context { lookup: &memo, ..context };
+    let Context { settings, sidecar_sets, lookup, now } = context;
     let request = PodRequest { uid, namespace, object };
-    let pod = Pod::decode(request.object).map_err(|errors| {
-        let mut reasons = Vec::new();
-        for error in errors {
-            reasons.push(undecodable(error));
-        }
-        reasons
-    })?;
+    let pod = Pod::decode(request.object).map_err(|errors| errors.into_iter().map(undecodable).collect::<Vec<_>>())?;
     if pod_identity::is_mirror(request.object) {
         return Ok(Verdict::Unchanged.into());
     }
-    let gate = context.gates.service_account_injection;
+    let gate = settings.gates.service_account_injection;
     if !pod.is_injectable() {
         return unless(pod_identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     // Accounts belong to the request's namespace, in which the Pod will be, whatever the object says (SAP-6).
     let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
-    let mut compiled = Vec::new();
-    for set in context.sidecar_sets {
-        compiled.push(CompiledSet::of_manifest(set));
-    }
-    let lookup = Memo::new(context.lookup);
-    let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
-    let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, sources);
-    let identities = Identities::of(&sets, gate).and_then(|of| of.fit(&sets, &context.rules.trusted_csi_drivers));
+    let compiled: Vec<CompiledSet<'_>> = sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let rules = &settings.service_accounts;
+    let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, context.sources());
+    let identities = Identities::of(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
     let identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
@@ -140,12 +130,12 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         return Err(reasons);
     }
     let mut order = Order::default();
-    if context.role == Role::Assert {
+    if settings.role == Role::Assert {
         if gate && !identities.asking.is_empty() {
             order = order::check(pod, &sets);
         }
         if gate && reasons.is_empty() {
-            reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
+            reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, rules, lookup);
             reasons.append(&mut order.reasons);
         } else if !gate {
             reasons.extend(pod_identity::without(request.object, gate));
@@ -165,10 +155,10 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         return unless(reasons, outcome);
     }
     let how = pillion_inject::Context {
-        now: context.now,
-        sort_by_name: context.gates.sort_sidecar_containers_by_name,
+        now,
+        sort_by_name: settings.gates.sort_sidecar_containers_by_name,
         hides_tokens: (!identities.asking.is_empty())
-            .then_some(Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers }),
+            .then_some(Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers }),
     };
     let changes = pillion_inject::plan(pod, &sets, how);
     // Usually it is certain that the Pod changes, and no copy is needed to compare.
@@ -187,7 +177,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     if identities.asking.is_empty() {
         reasons.extend(pod_identity::without(object, gate));
     } else {
-        match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
+        match identities.settle(object.take(), &injected.sidecars, &accounts_in, rules, lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
@@ -198,7 +188,7 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
             Err(more) => reasons.extend(more),
         }
     }
-    if context.role == Role::Assert {
+    if settings.role == Role::Assert {
         return unless(reasons, Verdict::Unchanged.into());
     }
     let verdict = if before.is_some_and(|before| before == *object) {
@@ -232,7 +222,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::settings::Settings;
     use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+    use pillion_sidecarset::gates::Gates;
 
     struct Unreachable;
 
@@ -249,16 +241,8 @@ mod tests {
             "metadata": {"name": "p", "labels": {"app": "x"}, "annotations": {"k": "no document"}},
             "spec": {"containers": [{"name": "app"}]}
         });
-        let context = Context {
-            sidecar_sets: &sets,
-            revisions: &[],
-            gates: Gates::default(),
-            system_namespace: "kruise-system",
-            lookup: &Unreachable,
-            now: Timestamp(0),
-            rules: &Rules::default(),
-            role: Role::Inject,
-        };
+        let settings = Settings::default();
+        let context = Context { settings: &settings, sidecar_sets: &sets, lookup: &Unreachable, now: Timestamp(0) };
         let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
         let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
         refusal
@@ -285,16 +269,9 @@ mod tests {
             pod[part] = value.clone();
         }
         let sets = [SidecarSet::from_decoded(set("s", |_| {}))];
-        let context = Context {
-            sidecar_sets: &sets,
-            revisions: &[],
-            gates: Gates { service_account_injection: true, ..Gates::default() },
-            system_namespace: "kruise-system",
-            lookup: &Unreachable,
-            now: Timestamp(0),
-            rules: &Rules::default(),
-            role,
-        };
+        let gates = Gates { service_account_injection: true, ..Gates::default() };
+        let settings = Settings { gates, role, ..Settings::default() };
+        let context = Context { settings: &settings, sidecar_sets: &sets, lookup: &Unreachable, now: Timestamp(0) };
         admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context)
     }
 

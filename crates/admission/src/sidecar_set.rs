@@ -2,16 +2,15 @@
 
 use pillion_identity::changes;
 use pillion_identity::declared;
-use pillion_identity::rules::Rules;
 use pillion_identity::sidecar_set;
 use pillion_identity::warnings::unread;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Memo;
+use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
-use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::Scope;
@@ -20,30 +19,22 @@ use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use pillion_sidecarset::sidecar_set::defaults;
 use pillion_sidecarset::sidecar_set::prepare::stamp;
 use pillion_sidecarset::sidecar_set::version::Version;
-use pillion_sidecarset::upgrades::RolloutSettings;
 use pillion_sidecarset::validation::conflicts::Claims;
 use pillion_sidecarset::validation::{self, LookupErrors, canary, injection, update, whitelist};
 use pillion_sidecarset::warnings::{self, Written};
 use serde_json::Value;
+
+use crate::settings::BorrowedSettings;
 
 /// The longest SidecarSet, in bytes of JSON (E18). A ConfigMap may have twice that length.
 const LENGTH_MAX: usize = 512 * 1024;
 /// The API group.
 const GROUP: &str = "apps.kruise.io";
 
-/// The operation on the object. Admission handles only these two (DEF-1), and no requests on subresources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// `CREATE`.
-    Create,
-    /// `UPDATE`.
-    Update,
-}
-
 /// The parts of an AdmissionRequest.
 #[derive(Clone, Debug)]
 pub(crate) struct SidecarSetRequest {
-    /// The operation of the request.
+    /// `CREATE` or `UPDATE` (DEF-1).
     pub operation: Operation,
     /// `request.resource.version`: the version of both objects.
     pub version: String,
@@ -58,25 +49,20 @@ pub(crate) struct SidecarSetRequest {
 /// The inputs of admission besides the request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
+    /// The settings. Those of their `SidecarSet`s that count are in `others`.
+    pub settings: &'a BorrowedSettings<'a>,
     /// The `SidecarSet`s of the settings and the bundle, prepared.
     pub others: &'a [SidecarSet],
-    /// Whether a controller provides SidecarSets of the cluster to the policy (`bundleRef`).
-    pub is_watched: bool,
-    /// The ControllerRevisions of the settings.
-    pub revisions: &'a [ControllerRevision],
-    /// The feature gates.
-    pub gates: Gates,
-    /// The namespace of the whitelist ConfigMap and the ControllerRevisions.
-    pub system_namespace: &'a str,
-    /// The whitelist of the settings; it takes precedence over the ConfigMap.
-    pub whitelist: Option<&'a Value>,
-    /// The setting `serviceAccounts`.
-    pub rules: &'a Rules,
-    /// The setting `rollouts`.
-    pub rollouts: &'a RolloutSettings,
     /// The cluster. It is asked for the revision, the whitelist, the permissions of the author and of the
     /// ServiceAccount, and then the account, each only if the object requires it.
     pub world: World<'a>,
+}
+
+impl Context<'_> {
+    /// Whether a controller provides SidecarSets of the cluster to the policy (`bundleRef`).
+    const fn is_watched(&self) -> bool {
+        self.settings.bundle_source.config_map.is_some()
+    }
 }
 
 /// Answers a request.
@@ -100,23 +86,20 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let error = FieldError::too_long(root, LENGTH_MAX);
         return Verdict::Refused(reason(&name, error, Code::Invalid).into()).into();
     }
-    let mut stand_ins = Vec::new();
-    for key in ["apiVersion", "kind"] {
-        if json::text(&object, &[key]).is_empty() {
-            stand_ins.push(key);
-        }
-    }
+    let stand_ins: Vec<_> =
+        ["apiVersion", "kind"].into_iter().filter(|key| json::text(&object, &[key]).is_empty()).collect();
     let decoded = match decode_as(version, object, &root) {
         Ok(decoded) => decoded,
         Err(errors) => return undecodable(&name, errors),
     };
-    let old = match (operation, old_object) {
-        (Operation::Create, _) => None,
-        (Operation::Update, Some(old)) => match decode_as(version, old, &old_path) {
+    let is_update = operation == Operation::Update;
+    let old = match old_object {
+        _ if !is_update => None,
+        Some(old) => match decode_as(version, old, &old_path) {
             Ok(old) => Some(old.into_sidecar_set()),
             Err(errors) => return undecodable(&name, errors),
         },
-        (Operation::Update, None) => {
+        None => {
             let missing = FieldError::required(old_path, "an update carries the object before it");
             return undecodable(&name, vec![missing]);
         }
@@ -126,11 +109,11 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         object: decoded.object(),
         version,
         old: old.as_ref(),
-        rollouts: std::slice::from_ref(context.rollouts),
+        rollouts: std::slice::from_ref(&context.settings.rollouts),
     };
     let mut warned = warnings::about_values(&written);
     warned.append(&mut unread(written.object, version));
-    let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
+    let Admitted { set, as_sent, is_changed } = Admitted::new(decoded, context.settings.gates);
 
     let mut identity = pillion_identity::validation::Findings::default();
     let mut outcome = Outcome::from(match judge(&set, old.as_ref(), &author, context, &mut identity) {
@@ -146,13 +129,13 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     });
     outcome.warnings.append(&mut identity.warnings);
-    if context.is_watched && operation == Operation::Update && is_in_settings(&name, context.others) {
+    if context.is_watched() && is_update && is_in_settings(&name, context.others) {
         outcome.warnings.push(format!(
             "SidecarSet \"{name}\" is left out: the policy's settings have a SidecarSet of this name, which is the one that \
              is injected; rename one of them"
         ));
     }
-    let is_known = context.is_watched || context.others.iter().any(|other| other.name() == name);
+    let is_known = context.is_watched() || context.others.iter().any(|other| other.name() == name);
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !is_known {
         outcome.warnings.push(format!(
             "SidecarSet \"{name}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads"
@@ -164,7 +147,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
 }
 
 /// An object after admission, with defaults and hashes.
-struct Stored {
+struct Admitted {
     /// The object in its v1beta1 form.
     set: SidecarSet,
     /// The object in the version of the request, if that is not v1beta1.
@@ -173,8 +156,8 @@ struct Stored {
     is_changed: bool,
 }
 
-impl Stored {
-    fn of(decoded: Decoded, gates: Gates) -> Self {
+impl Admitted {
+    fn new(decoded: Decoded, gates: Gates) -> Self {
         let version = decoded.version();
         let mut object = decoded.into_object();
         let mut is_changed = defaults::apply(&mut object);
@@ -219,13 +202,8 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath<'_>) -> Resul
             }
         }
     }
-    let decoded = decode(object).map_err(|errors| {
-        let mut below = Vec::new();
-        for error in errors {
-            below.push(error.below(path));
-        }
-        below
-    })?;
+    let decoded =
+        decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
     if decoded.version() == version {
         return Ok(decoded);
     }
@@ -242,8 +220,9 @@ fn judge(
     context: &Context<'_>,
     identity: &mut pillion_identity::validation::Findings,
 ) -> Option<Refusal> {
-    let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, rollouts: _, world } =
-        *context;
+    let Context { settings, others, world } = *context;
+    let (is_watched, rules, system_namespace) =
+        (context.is_watched(), &settings.service_accounts, settings.system_namespace.as_str());
     let lookup = &Memo::new(world.lookup);
     let world = World { lookup, ..world };
     let mut findings = LookupErrors { invalid: validation::validate(set), unavailable: Vec::new() };
@@ -261,9 +240,11 @@ fn judge(
     if let Some(old) = old {
         update::check(set, old, &mut findings.invalid);
     }
+    let revisions = settings.controller_revisions.as_slice();
     let sources = injection::Sources { revisions, sets: others, is_watched, system_namespace, lookup };
     let unknown = injection::check_written(set, old, sources, &mut findings);
-    whitelist::check(set, gates, whitelist, system_namespace, lookup, &mut findings);
+    let whitelist = settings.patch_pod_metadata_whitelist.as_ref();
+    whitelist::check(set, settings.gates, whitelist, system_namespace, lookup, &mut findings);
     // An object that is being deleted must be able to lose its finalizers, even if the rules have changed. Until it is
     // gone it may be in effect, so other changes to it need the usual checks (ESC-1).
     let only_goes = old.is_some_and(|old| json::is_terminating(old.as_value()) && !changes::concerns(set, old));
@@ -278,7 +259,7 @@ fn judge(
             || injection::requested(set, sources).map_err(|error| reason(set.name(), error, Code::Unavailable));
         let is_fine = findings.is_empty();
         let asked = sidecar_set::Asked { set, old, author, others, stored: &stored, is_fine };
-        *identity = sidecar_set::judge(asked, gates.service_account_injection, rules, world);
+        *identity = sidecar_set::judge(asked, settings.gates.service_account_injection, rules, world);
     }
     identity.warnings.extend(unknown);
     let mut reasons = std::mem::take(&mut identity.refused);
@@ -293,7 +274,7 @@ fn judge(
 fn shown_name(object: &Value) -> String {
     let text = |key: &str| json::text(object, &["metadata", key]);
     match (text("name"), text("generateName")) {
-        ("", prefix) if !prefix.is_empty() => [prefix, "*"].concat(),
+        ("", prefix) if !prefix.is_empty() => format!("{prefix}*"),
         (name, _) => name.to_owned(),
     }
 }
@@ -315,9 +296,7 @@ fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
 
 /// Adds errors as reasons. `set` is the name of the `SidecarSet`; empty for other objects.
 pub(super) fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<FieldError>, code: Code) {
-    for error in errors {
-        reasons.push(reason(set, error, code));
-    }
+    reasons.extend(errors.into_iter().map(|error| reason(set, error, code)));
 }
 
 fn reason(set: &str, error: FieldError, code: Code) -> Reason {

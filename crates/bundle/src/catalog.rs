@@ -32,10 +32,9 @@ impl Catalog {
         bundle.verify()?;
         let mut room = bundle.parts.room();
         let dictionary = bundle.parts.dictionary(&mut room)?;
-        let mut heads = Vec::new();
-        for index in 0..bundle.len() {
-            heads.push(document(&bundle.parts.head(index, &dictionary, &mut room)?)?);
-        }
+        let heads = (0..bundle.len())
+            .map(|index| document(&bundle.parts.head(index, &dictionary, &mut room)?))
+            .collect::<Result<_, _>>()?;
         let mut sets: HashMap<u32, Vec<usize>> = HashMap::new();
         for (hash, set) in anchors::all(&bundle.parts)? {
             sets.entry(hash).or_default().push(set);

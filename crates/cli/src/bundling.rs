@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use pillion_admission::settings::Settings;
 use pillion_bundle::Bundle;
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::NoObjects;
 use pillion_sidecarset::names;
 use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -89,8 +89,13 @@ enum Requested {
 
 fn requested(set: &SidecarSet, settings: &Settings) -> Requested {
     let Some(selection) = RequestedRevision::of(set) else { return Requested::Nothing };
-    let found =
-        requested_revision::find(set, selection, &settings.controller_revisions, &settings.system_namespace, &Nothing);
+    let found = requested_revision::find(
+        set,
+        selection,
+        &settings.controller_revisions,
+        &settings.system_namespace,
+        &NoObjects,
+    );
     match found {
         Ok(Some(found)) => Requested::Found(set.clone().with_revision(&found)),
         // A revision that was in a bundle already stays in the set.
@@ -105,15 +110,6 @@ fn requested(set: &SidecarSet, settings: &Settings) -> Requested {
             selection.field(),
             selection.value()
         )),
-    }
-}
-
-/// A cluster without objects.
-struct Nothing;
-
-impl Lookup for Nothing {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(None)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use pillion_admission::audit;
+use pillion_admission::settings::Settings;
 use pillion_identity::rules::{OnAppAccount, Otherwise, Rules};
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
@@ -40,17 +41,13 @@ impl Lookup for Cluster {
     }
 }
 
-fn context<'a>(sets: &'a [SidecarSet], lookup: &'a dyn Lookup, rules: &'a Rules) -> Context<'a> {
-    Context {
-        sidecar_sets: sets,
-        revisions: &[],
-        gates: Gates { service_account_injection: true, ..Gates::default() },
-        system_namespace: "kruise-system",
-        lookup,
-        now: Timestamp(0),
-        rules,
-        role: Role::Inject,
-    }
+fn settings(rules: &Rules) -> Settings {
+    let gates = Gates { service_account_injection: true, ..Gates::default() };
+    Settings { gates, service_accounts: rules.clone(), ..Settings::default() }
+}
+
+fn context<'a>(settings: &'a Settings, sidecar_sets: &'a [SidecarSet], lookup: &'a dyn Lookup) -> Context<'a> {
+    Context { settings, sidecar_sets, lookup, now: Timestamp(0) }
 }
 
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
@@ -99,7 +96,7 @@ fn pod(account: &str) -> Value {
 }
 
 fn explained(pod: &Value, sets: &[SidecarSet], lookup: &Cluster, rules: &Rules) -> Explanation {
-    explain(PodRequest { uid: "u", namespace: "shop", object: pod }, context(sets, lookup, rules))
+    explain(PodRequest { uid: "u", namespace: "shop", object: pod }, context(&settings(rules), sets, lookup))
 }
 
 /// Summarises the result: the account, the containers that lose their token, and the result for each set.
@@ -153,7 +150,8 @@ fn idp7_what_the_settings_skip_is_told_with_the_reason() {
 #[test]
 fn idv1_without_the_gate_sets_are_told_to_stay_without() {
     let sets = [set("s", "a")];
-    let context = Context { gates: Gates::default(), ..context(&sets, &CLUSTER, &RULES) };
+    let settings = Settings::default();
+    let context = context(&settings, &sets, &CLUSTER);
     let explanation = explain(PodRequest { uid: "u", namespace: "shop", object: &pod("default") }, context);
     assert_eq!(explanation.identity, None);
     assert_eq!(explanation.sets[0].identity.as_ref().map(|identity| &identity.result), Some(&Given::GateOff));
@@ -170,7 +168,7 @@ fn mrg5_a_merged_account_is_told_whether_it_is_ready_or_not() {
     assert_eq!(missing.not_ready.as_ref(), explanation.pod.first(), "it is the reason to refuse");
     assert_eq!(missing.not_ready.unwrap().kind, Kind::MergedServiceAccount);
 
-    let Merging { name, sets: wanted, .. } = merging(request, context(&sets, &CLUSTER, &RULES)).unwrap();
+    let Merging { name, sets: wanted, .. } = merging(request, context(&settings(&RULES), &sets, &CLUSTER)).unwrap();
     assert_eq!(name, missing.name);
     let cluster = Cluster { merged: merged::objects(&wanted.iter().collect::<Vec<_>>(), "shop").to_vec() };
     let ready = explained(&pod, &sets, &cluster, &RULES);
@@ -192,7 +190,7 @@ fn sap6_accounts_are_those_of_the_request_s_namespace() {
     assert_eq!(findings[0].problem, "ServiceAccount \"gone\" does not exist in namespace \"shop\"");
     let sets = [set("s", "a Merge"), set("t", "b Merge")];
     let request = PodRequest { uid: "u", namespace: "shop", object: &elsewhere };
-    assert_eq!(merging(request, context(&sets, &CLUSTER, &RULES)).unwrap().namespace, "shop");
+    assert_eq!(merging(request, context(&settings(&RULES), &sets, &CLUSTER)).unwrap().namespace, "shop");
     let merged = explained(&elsewhere, &sets, &CLUSTER, &RULES).identity.unwrap().merged.unwrap();
     assert!(merged.not_ready.unwrap().problem.contains("in namespace \"shop\""));
 }
@@ -232,14 +230,16 @@ fn sap9_a_mirror_pod_is_told_to_be_one() {
 #[test]
 fn tok10_a_policy_that_asserts_is_not_said_to_inject() {
     let sets = [set("s", "a")];
-    let context = Context { role: Role::Assert, ..context(&sets, &CLUSTER, &RULES) };
+    let settings = Settings { role: Role::Assert, ..settings(&RULES) };
+    let context = context(&settings, &sets, &CLUSTER);
     let (bare, request) = (pod("default"), PodRequest { uid: "u", namespace: "shop", object: &Value::Null });
     let explanation = explain(PodRequest { object: &bare, ..request }, context);
     let Decision::NotInjected(findings) = &explanation.sets[0].decision else { panic!("{explanation:?}") };
     assert_eq!(findings[0].kind, Kind::Asserting);
     assert_eq!((&explanation.identity, &explanation.sets[0].identity), (&None, &None));
 
-    let inject = Context { role: Role::Inject, ..context };
+    let injecting = Settings { role: Role::Inject, ..settings.clone() };
+    let inject = Context { settings: &injecting, ..context };
     let Verdict::Mutated(injected) = admission::admit(PodRequest { object: &bare, ..request }, inject).verdict else {
         panic!()
     };
@@ -290,11 +290,12 @@ proptest! {
         }
         let request = PodRequest { uid: "u", namespace: "shop", object: &pod };
         let mut cluster = Cluster::default();
-        if is_ready && let Some(Merging { sets, .. }) = merging(request, context(&sets, &cluster, &rules)) {
+        let settings = settings(&rules);
+        if is_ready && let Some(Merging { sets, .. }) = merging(request, context(&settings, &sets, &cluster)) {
             cluster.merged = merged::objects(&sets.iter().collect::<Vec<_>>(), "shop").to_vec();
         }
-        let explanation = explain(request, context(&sets, &cluster, &rules));
-        let outcome = admission::admit(request, context(&sets, &cluster, &rules));
+        let explanation = explain(request, context(&settings, &sets, &cluster));
+        let outcome = admission::admit(request, context(&settings, &sets, &cluster));
         prop_assert_eq!(&explanation.outcome, &outcome);
 
         let (mut given, mut left_out) = (Vec::new(), Vec::new());

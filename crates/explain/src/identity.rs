@@ -14,7 +14,7 @@ use pillion_identity::rules::Rules;
 use pillion_identity::target::{SharedAccount, Shares};
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
-use pillion_inject::matching::{self, Query, Sources};
+use pillion_inject::matching::{self, Query};
 use pillion_inject::sources::Hidden;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -156,7 +156,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
             let Asking { sidecar_set, account, declared, .. } = set;
             let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
             let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
-            let logins = logins(set, grant, &result, accounts_in, context.rules);
+            let logins = logins(set, grant, &result, accounts_in, &context.settings.service_accounts);
             let identity = Identity { account: account.clone(), mode, on_conflict, result, logins };
             identities.insert(sidecar_set.clone(), identity);
         }
@@ -165,7 +165,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     if asking.is_empty() {
         return (None, BTreeMap::new());
     }
-    if !context.gates.service_account_injection {
+    if !context.settings.gates.service_account_injection {
         return (None, each(None, &|_| Given::GateOff));
     }
     let original = match pod_identity::account(query.pod.as_value()) {
@@ -216,13 +216,14 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     }
     let Asked { query, accounts_in } = asked;
     let identities = Identities::of(sets, true).ok()?;
-    let sort_by_name = context.gates.sort_sidecar_containers_by_name;
-    let hidden = Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers };
-    let how = pillion_inject::Context { now: context.now, sort_by_name, hides_tokens: Some(hidden) };
+    let Context { settings, lookup, now, .. } = context;
+    let rules = &settings.service_accounts;
+    let sort_by_name = settings.gates.sort_sidecar_containers_by_name;
+    let hidden = Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers };
+    let how = pillion_inject::Context { now, sort_by_name, hides_tokens: Some(hidden) };
     let mut injected = query.pod.as_value().clone();
     let owners = pillion_inject::plan(query.pod, sets, how).ok()?.apply(&mut injected).sidecars;
-    let (decision, settled) =
-        identities.settle(injected.clone(), &owners, accounts_in, context.rules, context.lookup).ok()?;
+    let (decision, settled) = identities.settle(injected.clone(), &owners, accounts_in, rules, lookup).ok()?;
     Some(Admitted { injected, owners, decision, settled })
 }
 
@@ -290,8 +291,8 @@ fn losing(before: &Value, after: &Value) -> Vec<String> {
 
 /// Returns the merged account, if the Pod is refused because that account is not ready.
 fn not_ready(asking: &[Asking], namespace: &str, context: Context<'_>, outcome: &Outcome) -> Option<Merged> {
-    let Context { lookup, rules, .. } = context;
-    let Merging { name, sets, .. } = merging_of(asking, namespace, lookup, rules)?;
+    let Context { settings, lookup, .. } = context;
+    let Merging { name, sets, .. } = merging_of(asking, namespace, lookup, &settings.service_accounts)?;
     let refusal = match &outcome.verdict {
         Verdict::Refused(refusal) => refusal,
         Verdict::Unchanged | Verdict::Mutated(_) => return None,
@@ -320,10 +321,10 @@ pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging>
     let pod = Pod::decode(request.object).ok()?;
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
-    let Context { revisions, system_namespace, lookup, gates, rules, .. } = context;
-    let sets = matching::select(&compiled, query, Sources { revisions, system_namespace, lookup }).sets;
-    let Identities { asking, .. } = Identities::of(&sets, gates.service_account_injection).ok()?;
-    merging_of(&asking, Asked::new(request, query).accounts_in, lookup, rules)
+    let sets = matching::select(&compiled, query, context.sources()).sets;
+    let Context { settings, lookup, .. } = context;
+    let Identities { asking, .. } = Identities::of(&sets, settings.gates.service_account_injection).ok()?;
+    merging_of(&asking, Asked::new(request, query).accounts_in, lookup, &settings.service_accounts)
 }
 
 /// Returns the merged account that these SidecarSets need, if any. A set whose account is missing takes no part

@@ -14,7 +14,7 @@ pub mod parts;
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
 use pillion_inject::matching::precedence::replaces;
-use pillion_inject::matching::{Query, Selection, Sources};
+use pillion_inject::matching::{Query, Selection};
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_sidecarset::pod::Pod;
@@ -107,7 +107,7 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
             set.identity = None;
         }
     }
-    if context.role == Role::Assert {
+    if context.settings.role == Role::Assert {
         // The result of an injection says nothing about a Pod that was not injected.
         for set in sets.iter_mut().filter(|set| matches!(set.decision, Decision::NotInjected(_))) {
             set.identity = None;
@@ -136,8 +136,7 @@ fn sets(
     outcome: &Outcome,
 ) -> (Vec<Explained>, Option<PodIdentity>) {
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
-    let sources =
-        Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
+    let sources = context.sources();
     let Selection { sets: effective, left_out, .. } = pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
@@ -167,7 +166,7 @@ fn sets(
     };
     let explained = |candidate: &Candidate<'_>| Explained {
         name: candidate.compiled.name.to_owned(),
-        decision: decision(candidate, &all, &effective, query, (context.role, outcome, after)),
+        decision: decision(candidate, &all, &effective, query, (context.settings.role, outcome, after)),
         identity: identities.get(candidate.compiled.name).cloned(),
     };
     (all.iter().map(explained).collect(), pod_identity)

@@ -96,13 +96,6 @@ pub fn of(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Parts {
     }
 }
 
-fn list(pod: Pod<'_>, list: List) -> &[Value] {
-    match list {
-        List::Init => pod.init_containers(),
-        List::Containers => pod.containers(),
-    }
-}
-
 fn named<'a>(items: &'a [Value], name: &str) -> Option<(usize, &'a Value)> {
     items.iter().enumerate().find(|(_, item)| pod::name(item) == name)
 }
@@ -110,7 +103,7 @@ fn named<'a>(items: &'a [Value], name: &str) -> Option<(usize, &'a Value)> {
 fn containers(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Container> {
     let mut containers = Vec::new();
     for (kind, _, sidecar) in made::sidecars(set) {
-        let (had, has) = (list(before, kind), list(after, kind));
+        let (had, has) = (kind.containers(before), kind.containers(after));
         for name in sidecar::names_in_pod(sidecar, kind) {
             let Some((index, now)) = named(has, &name) else { continue };
             let fate = match named(had, &name) {

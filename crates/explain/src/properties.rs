@@ -1,5 +1,7 @@
 //! Explanations agree with admission on every Pod and every choice of `SidecarSet`s.
 
+use pillion_admission::settings::Settings;
+use pillion_inject::matching::Sources;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use proptest::collection::vec;
 use proptest::option;
@@ -7,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{select as one_of, subsequence};
 use serde_json::{Map, Value, json};
 
-use super::tests::{Cluster, context, stored};
+use super::tests::{Cluster, context, settings, stored};
 use super::*;
 
 const KEYS: [&str; 3] = ["app", "tier", "kubernetes.io/metadata.name"];
@@ -107,8 +109,9 @@ proptest! {
     ) {
         let revisions = [stored()];
         let request = PodRequest { uid: &uid, namespace, object: &pod };
-        let explanation = explain(request, context(&sets, &revisions));
-        let outcome = admission::admit(request, context(&sets, &revisions));
+        let settings = settings(&revisions);
+        let explanation = explain(request, context(&settings, &sets));
+        let outcome = admission::admit(request, context(&settings, &sets));
         prop_assert_eq!(&explanation.outcome, &outcome);
 
         let refused: Vec<&str> = match &outcome.verdict {
@@ -148,7 +151,9 @@ proptest! {
     fn a_label_that_a_finding_asks_for_cures_it(
         pod in pod(), sets in sets(), namespace in one_of(vec!["prod", "dev"])
     ) {
-        let explained = |pod: &Value| explain(PodRequest { uid: "u", namespace, object: pod }, context(&sets, &[]));
+        let settings = Settings::default();
+        let explained =
+            |pod: &Value| explain(PodRequest { uid: "u", namespace, object: pod }, context(&settings, &sets));
         for (index, set) in explained(&pod).sets.iter().enumerate() {
             let Decision::NotInjected(findings) = &set.decision else { continue };
             for finding in findings.iter().filter(|finding| finding.kind == finding::Kind::PodLabel) {

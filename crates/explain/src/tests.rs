@@ -1,13 +1,9 @@
 //! Tests of the texts of explanations.
 
-use std::sync::LazyLock;
-
-use pillion_admission::settings::Role;
-use pillion_identity::rules::Rules;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -30,20 +26,13 @@ impl Lookup for Cluster {
     }
 }
 
-pub(super) fn context<'a>(sets: &'a [SidecarSet], revisions: &'a [ControllerRevision]) -> Context<'a> {
-    Context {
-        sidecar_sets: sets,
-        revisions,
-        gates: Gates::default(),
-        system_namespace: "kruise-system",
-        lookup: &Cluster,
-        now: Timestamp(0),
-        rules: &RULES,
-        role: Role::Inject,
-    }
+pub(super) fn settings(revisions: &[ControllerRevision]) -> Settings {
+    Settings { controller_revisions: revisions.to_vec(), ..Settings::default() }
 }
 
-static RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
+pub(super) fn context<'a>(settings: &'a Settings, sidecar_sets: &'a [SidecarSet]) -> Context<'a> {
+    Context { settings, sidecar_sets, lookup: &Cluster, now: Timestamp(0) }
+}
 
 /// Returns a revision of set `s` that contains the container `old`.
 pub(super) fn stored() -> ControllerRevision {
@@ -74,7 +63,7 @@ fn pod() -> Value {
 }
 
 fn explained(namespace: &str, pod: &Value, sets: &[SidecarSet]) -> Explanation {
-    explain(PodRequest { uid: "u", namespace, object: pod }, context(sets, &[stored()]))
+    explain(PodRequest { uid: "u", namespace, object: pod }, context(&settings(&[stored()]), sets))
 }
 
 fn findings(decision: &Decision) -> Vec<Finding> {
@@ -332,7 +321,8 @@ fn the_revision_and_why(#[case] strategy: Value, #[case] stored: Option<&str>, #
 fn diff30_a_pod_gets_the_latest_version_if_there_is_no_earlier_one(#[case] strategy: Value, #[case] why: &str) {
     let edit = json!({"injectionStrategy": {"revision": {"policy": "Partial"}}, "updateStrategy": strategy});
     let sets = [set("s", &edit)];
-    let explanation = explain(PodRequest { uid: "u", namespace: "prod", object: &pod() }, context(&sets, &[]));
+    let explanation =
+        explain(PodRequest { uid: "u", namespace: "prod", object: &pod() }, context(&Settings::default(), &sets));
     let Decision::Injected(injection) = &explanation.sets[0].decision else { panic!("{:?}", explanation.sets[0]) };
     let revision = &injection.matched.revision;
     assert_eq!((revision.stored.as_deref(), revision.why.to_string().as_str()), (None, why));

@@ -63,9 +63,9 @@ pub fn too_long(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<Reason> {
         Some(reason(spec.item(list.key(), index).child("name").to_string(), name, CONTAINER_NAME_MAX))
     };
     let mut reasons = Vec::new();
-    for (list, containers) in [(List::Init, pod.init_containers()), (List::Containers, pod.containers())] {
+    for list in List::ALL {
         // One is enough: a Pod may have thousands.
-        reasons.extend(containers.iter().enumerate().find_map(|(index, it)| of_container(list, index, it)));
+        reasons.extend(list.containers(pod).iter().enumerate().find_map(|(index, it)| of_container(list, index, it)));
     }
     for set in sets {
         let name = shortened(set.name());
@@ -140,11 +140,10 @@ impl Claim<'_> {
     }
 
     fn against_pod(&self, name: &str, list: List) -> Reason {
-        let of_pod = match list {
-            List::Init => "\" has the name of an init container of the Pod",
-            List::Containers => "\" has the name of a container of the Pod",
-        };
-        self.reason(&["sidecar \"", name, of_pod], &["rename the Pod's \"", name, "\" or the sidecar"])
+        self.reason(
+            &["sidecar \"", name, "\" has the name of ", list.noun(), " of the Pod"],
+            &["rename the Pod's \"", name, "\" or the sidecar"],
+        )
     }
 
     fn against_itself(&self, name: &str) -> Reason {

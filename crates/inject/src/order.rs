@@ -22,7 +22,6 @@ pub const OWN_CONTAINERS: &str = "pillion.dev/own-containers";
 /// Annotation in which Istio lists the containers that it adds. If its webhook is called again, it puts them to the front
 /// again.
 const OF_ISTIO: &str = "sidecar.istio.io/status";
-const LISTS: [List; 2] = [List::Init, List::Containers];
 
 /// What the twin says about the order of a Pod's containers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,10 +39,10 @@ pub(crate) fn record(pod: Pod<'_>, sets: &[SidecarSet]) -> Option<String> {
         return None;
     }
     let mut record = Object::new();
-    for list in LISTS {
+    for list in List::ALL {
         let sidecars = Sidecars::new(sets, list);
         if !sidecars.first.is_empty() {
-            let own = containers(pod, list).iter().filter(|container| sidecars.is_foreign(container));
+            let own = list.containers(pod).iter().filter(|container| sidecars.is_foreign(container));
             record.insert(list.key().to_owned(), own.map(pod::name).collect());
         }
     }
@@ -54,11 +53,11 @@ pub(crate) fn record(pod: Pod<'_>, sets: &[SidecarSet]) -> Option<String> {
 pub fn check(pod: Pod<'_>, sets: &[SidecarSet]) -> Order {
     let (own, of_istio) = (Listed::read(pod, OWN_CONTAINERS), Listed::read(pod, OF_ISTIO));
     let mut order = Order::default();
-    for list in LISTS {
+    for list in List::ALL {
         let sidecars = Sidecars::new(sets, list);
         // From the end: the nearest sidecar behind a container that goes before it.
         let mut behind = None;
-        for container in containers(pod, list).iter().rev() {
+        for container in list.containers(pod).iter().rev() {
             let name = pod::name(container);
             behind = sidecars.first.get(name).map(|set| (name, *set)).or(behind);
             let Some((sidecar, set)) = behind.filter(|_| sidecars.is_foreign(container)) else { continue };
@@ -78,13 +77,6 @@ pub fn check(pod: Pod<'_>, sets: &[SidecarSet]) -> Order {
         }
     }
     order
-}
-
-fn containers(pod: Pod<'_>, list: List) -> &[Value] {
-    match list {
-        List::Init => pod.init_containers(),
-        List::Containers => pod.containers(),
-    }
 }
 
 /// The names of containers that an annotation lists.

@@ -56,6 +56,15 @@ pub trait Lookup {
     }
 }
 
+/// A cluster without objects.
+pub struct NoObjects;
+
+impl Lookup for NoObjects {
+    fn get(&self, _: &ObjectRef) -> Answer {
+        Ok(None)
+    }
+}
+
 /// A cache that looks up each object once.
 pub struct Memo<'a> {
     inner: &'a dyn Lookup,

@@ -171,7 +171,7 @@ fn operations(target: &RolloutTarget<'_>, object: &Value) -> Result<Vec<Value>, 
 /// Returns a Pod without its injected containers, of whose resources no `resourcesPolicy` makes use (EXPR-1).
 fn without_injected(object: &Value) -> Value {
     let mut spec = Object::new();
-    for list in [List::Init, List::Containers] {
+    for list in List::ALL {
         let own = json::items(object, &["spec", list.key()]).iter().filter(|it| !pods::is_injected(it));
         spec.insert(list.key().to_owned(), own.cloned().collect());
     }

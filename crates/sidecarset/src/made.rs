@@ -43,12 +43,7 @@ pub fn containers(set: &SidecarSet) -> impl Iterator<Item = Made<'_>> {
 }
 
 /// Returns the sidecars of a `SidecarSet` with their list and index.
-pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
-    let mut sidecars = Vec::new();
-    for (list, items) in [(List::Init, set.init_containers()), (List::Containers, set.containers())] {
-        for (index, item) in items.iter().enumerate() {
-            sidecars.push((list, index, item));
-        }
-    }
-    sidecars.into_iter()
+pub fn sidecars(set: &SidecarSet) -> impl Iterator<Item = (List, usize, &Value)> {
+    let lists = [(List::Init, set.init_containers()), (List::Containers, set.containers())];
+    lists.into_iter().flat_map(|(list, items)| items.iter().enumerate().map(move |(index, item)| (list, index, item)))
 }

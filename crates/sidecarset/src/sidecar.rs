@@ -3,6 +3,8 @@
 use pillion_kubernetes::json;
 use serde_json::Value;
 
+use crate::pod::Pod;
+
 /// The list to which a container belongs, in a `SidecarSet` and in a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum List {
@@ -13,6 +15,17 @@ pub enum List {
 }
 
 impl List {
+    /// Both lists, in the order in which containers start.
+    pub const ALL: [Self; 2] = [Self::Init, Self::Containers];
+
+    /// Returns the containers of this list in a Pod.
+    pub fn containers(self, pod: Pod<'_>) -> &[Value] {
+        match self {
+            Self::Init => pod.init_containers(),
+            Self::Containers => pod.containers(),
+        }
+    }
+
     /// Returns the key in `spec`, which is the same in a Pod and in a `SidecarSet`.
     pub const fn key(self) -> &'static str {
         match self {

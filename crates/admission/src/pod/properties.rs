@@ -3,44 +3,26 @@
 
 mod identities;
 
-use pillion_identity::rules::Rules;
 use pillion_kubernetes::json::{self, Object};
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::NoObjects;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::quantity::Quantity;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use crate::pod::{Context, PodRequest, admit};
-use crate::settings::Role;
+use crate::settings::Settings;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// An empty cluster.
-struct Empty;
-
-impl Lookup for Empty {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(None)
-    }
-}
-
 fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], (uid, now): (&str, i64)) -> Outcome {
-    let context = Context {
-        sidecar_sets: sets,
-        revisions,
-        gates: Gates::default(),
-        system_namespace: "kruise-system",
-        lookup: &Empty,
-        now: Timestamp(now),
-        rules: &Rules::default(),
-        role: Role::Inject,
-    };
+    let settings = Settings { controller_revisions: revisions.to_vec(), ..Settings::default() };
+    let context = Context { settings: &settings, sidecar_sets: sets, lookup: &NoObjects, now: Timestamp(now) };
     admit(PodRequest { uid, namespace: "n", object: pod }, context)
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::*;
 use crate::pod::{Context, PodRequest, admit};
-use crate::settings::Role;
+use crate::settings::Settings;
 
 /// A cluster in which every account exists.
 struct Cluster;
@@ -62,16 +62,13 @@ fn admitted(
     gate: bool,
     lookup: &dyn Lookup,
 ) -> Outcome {
-    let context = Context {
-        sidecar_sets: std::slice::from_ref(set),
-        revisions,
+    let settings = Settings {
+        controller_revisions: revisions.to_vec(),
         gates: Gates { service_account_injection: gate, ..Gates::default() },
-        system_namespace: "kruise-system",
-        lookup,
-        now: Timestamp(0),
-        rules: &Rules::default(),
-        role: Role::Inject,
+        ..Settings::default()
     };
+    let sidecar_sets = std::slice::from_ref(set);
+    let context = Context { settings: &settings, sidecar_sets, lookup, now: Timestamp(0) };
     admit(PodRequest { uid: "u", namespace: "web", object: pod }, context)
 }
 

@@ -8,15 +8,14 @@ use pillion_identity::content;
 use pillion_identity::declared::Declared;
 use pillion_identity::validation as identity;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::NoObjects;
 use pillion_kubernetes::node::Node;
-use pillion_sidecarset::controller_revision::ControllerRevision;
-use pillion_sidecarset::names;
+use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::validation::conflicts::{Claims, Kind};
-use pillion_sidecarset::validation::{canary, injection, validate_manifest};
+use pillion_sidecarset::validation::{canary, validate_manifest};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{BorrowedSettings, naming, whitelist};
@@ -24,17 +23,14 @@ use super::{BorrowedSettings, naming, whitelist};
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let (path, bundle) = (FieldPath::new("sidecarSets"), FieldPath::new("bundle"));
     let mut errors = Vec::new();
-    let mut sets = Vec::with_capacity(settings.sidecar_sets.len());
-    for set in &settings.sidecar_sets {
-        sets.push(prepared(set));
-    }
+    let mut sets: Vec<SidecarSet> = settings.sidecar_sets.iter().map(prepared).collect();
     if let Some(text) = &settings.bundle {
         bundled(text, &mut sets, &mut errors);
     }
     let own = settings.sidecar_sets.len();
     let named: BTreeMap<_, _> = sets.iter().rev().map(|set| (set.name(), set)).collect();
     let claims: Vec<Claims<'_>> = sets.iter().map(Claims::from_sidecar_set).collect();
-    let stored = Stored::of(settings);
+    let revisions = Known::of(&settings.controller_revisions, &settings.system_namespace);
     let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
     for (index, (set, claims_of)) in sets.iter().zip(&claims).enumerate() {
         let mut wrong = validate_manifest(set);
@@ -44,7 +40,9 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
             let (declared, findings) = identity::check(set, &settings.service_accounts);
             wrong.append(&mut findings.into_errors());
             if declared.service_account.is_some()
-                && let Some(revision) = stored.requested(set, &settings.system_namespace)
+                && let Some(requested) = RequestedRevision::of(set)
+                // Nothing is looked up, and a bundle has the versions of its sets (IDC-9).
+                && let Ok(Some(revision)) = revisions.find(set, requested, &NoObjects)
             {
                 let trusted = &settings.service_accounts.trusted_csi_drivers;
                 wrong.append(&mut content::check_revision(set, &revision, trusted));
@@ -58,48 +56,12 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
             break;
         }
         let at = if index < own { path.index(index) } else { bundle.key(set.name()) };
-        for error in wrong {
-            errors.push(naming(error, &at, "SidecarSet", set.name()));
-        }
+        errors.extend(wrong.into_iter().map(|error| naming(error, &at, "SidecarSet", set.name())));
     }
     if let Some(rules) = &settings.patch_pod_metadata_whitelist {
         whitelist::validate(&Node { value: rules, place: FieldPath::new("patchPodMetadataWhitelist") }, &mut errors);
     }
     errors
-}
-
-/// The ControllerRevisions of the settings, by the SidecarSet to which they belong.
-#[derive(Default)]
-struct Stored<'a>(BTreeMap<&'a str, Vec<ControllerRevision>>);
-
-impl<'a> Stored<'a> {
-    /// Reads the revisions, if the settings give identities.
-    fn of(settings: &'a BorrowedSettings<'_>) -> Self {
-        let mut stored = Self::default();
-        for revision in settings.controller_revisions.iter().filter(|_| settings.gates.service_account_injection) {
-            if let Some(set) = revision.label(names::SIDECAR_SET_NAME_LABEL) {
-                stored.0.entry(set).or_default().push(revision.clone());
-            }
-        }
-        stored
-    }
-
-    /// Returns the stored version that a set requests, if the settings have it outside of a bundle (IDC-9).
-    fn requested(&self, set: &SidecarSet, system_namespace: &str) -> Option<ControllerRevision> {
-        let revisions = self.0.get(set.name())?;
-        let sources =
-            injection::Sources { revisions, sets: &[], is_watched: false, system_namespace, lookup: &Nowhere };
-        injection::requested(set, sources).ok().flatten()
-    }
-}
-
-/// A cluster without objects: `validate_settings` looks nothing up.
-struct Nowhere;
-
-impl Lookup for Nowhere {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(None)
-    }
 }
 
 /// The sets that use the same name. Most names have only one set, which needs no index.

@@ -10,6 +10,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::settings::Settings;
 
 /// A cluster in which nothing can be read.
 struct Closed;
@@ -44,13 +45,7 @@ fn sets(manifests: Vec<Value>) -> Vec<SidecarSet> {
 fn run(request: SidecarSetRequest, others: &[SidecarSet]) -> Outcome {
     let context = Context {
         others,
-        is_watched: false,
-        revisions: &[],
-        gates: Gates::default(),
-        system_namespace: "kruise-system",
-        whitelist: None,
-        rules: &Rules::default(),
-        rollouts: &RolloutSettings::default(),
+        settings: &Settings::default(),
         world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
     };
     admit(request, &context)
@@ -102,15 +97,10 @@ fn idv8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
         author: author(),
     };
     let others = sets(vec![manifest()]);
+    let gates = Gates { service_account_injection: true, ..Gates::default() };
     let context = Context {
         others: &others,
-        is_watched: false,
-        revisions: &[],
-        gates: Gates { service_account_injection: true, ..Gates::default() },
-        system_namespace: "kruise-system",
-        whitelist: None,
-        rules: &Rules::default(),
-        rollouts: &RolloutSettings::default(),
+        settings: &Settings { gates, ..Settings::default() },
         world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
     };
     let stored = mutated(admit(request(object.clone()), &context));

@@ -33,16 +33,7 @@ impl Lookup for Answers<'_> {
 
 /// Returns the context for judging a Pod by these settings. The time is zero: nothing that commands read depends on it.
 pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a> {
-    Context {
-        sidecar_sets: &settings.sidecar_sets,
-        revisions: &settings.controller_revisions,
-        gates: settings.gates,
-        system_namespace: &settings.system_namespace,
-        lookup,
-        now: Timestamp(0),
-        rules: &settings.service_accounts,
-        role: settings.role,
-    }
+    Context { settings, sidecar_sets: &settings.sidecar_sets, lookup, now: Timestamp(0) }
 }
 
 /// Returns the Pod of a request.

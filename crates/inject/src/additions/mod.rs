@@ -54,12 +54,8 @@ impl<'a> Additions<'a> {
 
     /// Returns the containers of the Pod that no addition replaces.
     fn others(self, pod: Pod<'a>, list: List) -> impl Iterator<Item = &'a Value> {
-        let there = match list {
-            List::Init => pod.init_containers(),
-            List::Containers => pod.containers(),
-        };
         let names: BTreeSet<&str> = self.sidecars(list).iter().map(Sidecar::name).collect();
-        there.iter().filter(move |container| !names.contains(pod::name(container)))
+        list.containers(pod).iter().filter(move |container| !names.contains(pod::name(container)))
     }
 }
 

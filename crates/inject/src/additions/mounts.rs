@@ -69,7 +69,7 @@ impl<'a> Used<'a> {
         let others = pod.volumes().iter().filter(|volume| !is_claim(volume)).filter(is_other);
         let no_claims: BTreeSet<&str> = others.map(pod::name).collect();
         let mut wrongly = BTreeSet::new();
-        for container in [List::Init, List::Containers].into_iter().flat_map(|list| additions.others(pod, list)) {
+        for container in List::ALL.into_iter().flat_map(|list| additions.others(pod, list)) {
             let devices = json::items(container, &["volumeDevices"]);
             let mounted = names(container, "volumeMounts", devices.is_empty());
             let mut seen = BTreeSet::new();

@@ -145,11 +145,11 @@ impl<'a> There<'a> {
     }
 
     fn names(&self, list: List) -> &BTreeSet<&'a str> {
-        let (names, containers) = match list {
-            List::Init => (&self.init_containers, self.pod.init_containers()),
-            List::Containers => (&self.containers, self.pod.containers()),
+        let names = match list {
+            List::Init => &self.init_containers,
+            List::Containers => &self.containers,
         };
-        names.get_or_init(|| containers.iter().map(pod::name).collect())
+        names.get_or_init(|| list.containers(self.pod).iter().map(pod::name).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, joined};
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{Answer, Lookup, NoObjects, ObjectRef};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::requested_revision::{RequestedRevision, find, newest_two};
@@ -98,8 +98,7 @@ fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, 
 }
 
 fn upgrades(set: &SidecarSet, settings: &Settings) -> Upgrades {
-    // Settings in which this cannot be read are refused elsewhere.
-    Upgrades::from_sidecar_set(set, &settings.rollouts().unwrap_or_default()).0
+    Upgrades::from_sidecar_set(set, &settings.rollouts).0
 }
 
 /// Removes the fields that change although the SidecarSet does not, such as Pod counts, versions and field owners: they
@@ -128,13 +127,13 @@ fn with_revision(
     revisions: &[ControllerRevision],
     seen: BundleInput<'_>,
 ) -> (SidecarSet, Vec<FieldError>) {
-    let known = Known(seen.whitelist);
+    let lookup = OnlyWhitelist(seen.whitelist);
     let mut findings = LookupErrors::default();
     let system = seen.settings.system_namespace.as_str();
-    injection::check_revision(&set, revisions, system, &known, &mut findings);
+    injection::check_revision(&set, revisions, system, &lookup, &mut findings);
     let inline = seen.settings.patch_pod_metadata_whitelist.as_ref();
-    whitelist::check(&set, seen.settings.gates, inline, system, &known, &mut findings);
-    let find = |selection| find(&set, selection, revisions, system, &known).ok().flatten();
+    whitelist::check(&set, seen.settings.gates, inline, system, &lookup, &mut findings);
+    let find = |selection| find(&set, selection, revisions, system, &lookup).ok().flatten();
     let found = RequestedRevision::of(&set).and_then(find);
     let mut errors = findings.invalid;
     errors.append(&mut findings.unavailable);
@@ -163,7 +162,7 @@ pub fn wanted_revisions(
                 RequestedRevision::Previous => {
                     newest_two(&set, &all.iter().collect::<Vec<_>>()).into_iter().flatten().cloned().collect()
                 }
-                named => find(&set, named, &all, &settings.system_namespace, &Known(None)).ok()?.into_iter().collect(),
+                named => find(&set, named, &all, &settings.system_namespace, &NoObjects).ok()?.into_iter().collect(),
             })
         })
         .flat_map(|found: Vec<ControllerRevision>| found)
@@ -198,10 +197,10 @@ fn revisions(settings: &Settings, of_cluster: &[ControllerRevision]) -> Vec<Cont
     settings.controller_revisions.iter().chain(of_cluster).cloned().collect()
 }
 
-/// Answers lookups from the observed whitelist ConfigMap; every other object counts as missing.
-struct Known<'a>(Option<&'a Value>);
+/// A cluster with only the observed whitelist ConfigMap.
+struct OnlyWhitelist<'a>(Option<&'a Value>);
 
-impl Lookup for Known<'_> {
+impl Lookup for OnlyWhitelist<'_> {
     fn get(&self, object: &ObjectRef) -> Answer {
         let is_whitelist = object.kind == "ConfigMap" && object.name == names::WHITELIST_CONFIG_MAP;
         Ok(self.0.filter(|_| is_whitelist).cloned())

@@ -45,14 +45,7 @@ pub enum Namespaces<'a> {
     Matching(Selector<'a>),
 }
 
-/// The source of the full `SidecarSet`.
-#[derive(Clone, Copy, Debug)]
-enum Body<'a> {
-    /// A manifest from the settings.
-    Manifest(&'a SidecarSet),
-}
-
-/// A `SidecarSet` that is ready for matching. The steps after matching do not depend on its source.
+/// A `SidecarSet` that is ready for matching.
 #[derive(Clone, Debug)]
 pub struct CompiledSet<'a> {
     /// The name of the set.
@@ -69,7 +62,7 @@ pub struct CompiledSet<'a> {
     pub canary_of: Option<&'a str>,
     /// Whether the set comes from the settings or from the cluster.
     pub origin: Origin,
-    body: Body<'a>,
+    set: &'a SidecarSet,
 }
 
 impl<'a> CompiledSet<'a> {
@@ -88,7 +81,7 @@ impl<'a> CompiledSet<'a> {
             paused: json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]),
             canary_of: set.canary_of(),
             origin: set.origin(),
-            body: Body::Manifest(set),
+            set,
         }
     }
 
@@ -99,9 +92,7 @@ impl<'a> CompiledSet<'a> {
 
     /// Returns the full `SidecarSet`, defaulted and hashed.
     pub fn open(&self) -> SidecarSet {
-        match self.body {
-            Body::Manifest(set) => prepare::prepared(set),
-        }
+        prepare::prepared(self.set)
     }
 
     /// Whether the scope names this namespace explicitly.

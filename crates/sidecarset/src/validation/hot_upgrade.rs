@@ -17,7 +17,7 @@ const NAME_MAX: usize = 63;
 /// Checks the pairs that Pods would get: each needs an image for its idle container, both names must be names of
 /// containers, and both containers listen on the same ports of the node. Plain init containers are never upgraded.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    for list in [List::Init, List::Containers] {
+    for list in List::ALL {
         for container in spec.items(list.key()).filter(|container| is_pair(container.value, list)) {
             let strategy = container.part("upgradeStrategy");
             if strategy.is_empty("hotUpgradeEmptyImage") {

@@ -3,6 +3,8 @@
 //! a SidecarSet defines them.
 
 use pillion_identity::names;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::collection::vec;
 use proptest::option;
@@ -10,6 +12,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::*;
+use crate::settings::Role;
 
 /// The names of volumes, of Pods and of SidecarSets alike.
 const VOLUMES: [&str; 5] = ["v1", "v2", "v3", "v4", "kube-api-access-own"];
@@ -64,21 +67,18 @@ impl Lookup for Scene {
 
 impl Scene {
     fn admit(&self, pod: &Value, uid: &str, role: Role) -> Outcome {
-        let rules: Rules = serde_json::from_value(self.rules.clone()).unwrap();
-        let context = Context {
-            sidecar_sets: &self.sets,
-            revisions: &[],
+        let settings = Settings {
             gates: Gates {
                 service_account_injection: true,
                 sort_sidecar_containers_by_name: self.sorts,
                 ..Gates::default()
             },
-            system_namespace: "kruise-system",
-            lookup: self,
-            now: Timestamp(i64::try_from(uid.len()).unwrap()),
-            rules: &rules,
+            service_accounts: serde_json::from_value(self.rules.clone()).unwrap(),
             role,
+            ..Settings::default()
         };
+        let now = Timestamp(i64::try_from(uid.len()).unwrap());
+        let context = Context { settings: &settings, sidecar_sets: &self.sets, lookup: self, now };
         admit(PodRequest { uid, namespace: "n", object: pod }, context)
     }
 }
