@@ -24,7 +24,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(mut samples: Vec<u64>) -> Self {
+    fn from_samples(mut samples: Vec<u64>) -> Self {
         samples.sort_unstable();
         let at = |percent: usize| {
             let index = samples.len().saturating_sub(1) * percent / 100;
@@ -56,7 +56,7 @@ pub fn race(contestants: &mut [Contestant<'_>], budget: Duration) -> anyhow::Res
             turn(contestant, TURN, samples)?;
         }
     }
-    Ok(samples.into_iter().map(Times::of).collect())
+    Ok(samples.into_iter().map(Times::from_samples).collect())
 }
 
 fn turn(contestant: &mut Contestant<'_>, length: Duration, samples: &mut Vec<u64>) -> anyhow::Result<()> {
@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn medians_and_percentiles_are_of_the_sorted_times() {
-        let times = Times::of((1..=101).rev().collect());
+        let times = Times::from_samples((1..=101).rev().collect());
         assert_eq!((times.median, times.p10, times.p90, times.samples), (51.0, 11.0, 91.0, 101));
-        assert_eq!(Times::of(Vec::new()).samples, 0);
+        assert_eq!(Times::from_samples(Vec::new()).samples, 0);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Memory {
 
 impl Usage {
     /// Reads the resources of a process; `None` if there is no such process, or no /proc.
-    pub(crate) fn of(process: u32) -> Option<Self> {
+    pub(crate) fn read(process: u32) -> Option<Self> {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
         Some(Self { cpu: cpu(&read("stat")?, ticks_per_second())?, memory: memory(&read("status")?)? })
     }
@@ -27,7 +27,7 @@ impl Usage {
 
 /// Returns whether this system reports processes at all.
 pub(crate) fn is_reported() -> bool {
-    Usage::of(std::process::id()).is_some()
+    Usage::read(std::process::id()).is_some()
 }
 
 /// Returns the unit of CPU time in /proc; 0 where there is no /proc.
@@ -100,18 +100,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_uses_time_and_memory() {
-        let before = Usage::of(std::process::id()).unwrap();
+        let before = Usage::read(std::process::id()).unwrap();
         let started = std::time::Instant::now();
         // Less than a second, so that one second in another unit fails.
         while started.elapsed() < Duration::from_millis(300) {
             std::hint::black_box(started.elapsed());
         }
-        let after = Usage::of(std::process::id()).unwrap();
+        let after = Usage::read(std::process::id()).unwrap();
         let took = after.cpu.checked_sub(before.cpu).unwrap();
         assert!(took > Duration::from_millis(30) && took < Duration::from_mins(1), "{took:?}");
         assert!(after.memory.peak >= after.memory.now && after.memory.now > 1_000_000, "{after:?}");
         assert!(is_reported());
         // Linux has at most 2^22 processes.
-        assert_eq!(Usage::of(u32::MAX), None);
+        assert_eq!(Usage::read(u32::MAX), None);
     }
 }

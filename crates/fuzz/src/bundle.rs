@@ -61,7 +61,7 @@ impl Damage {
     }
 
     /// Damages the text of a bundle.
-    fn of(&self, text: String) -> String {
+    fn apply(&self, text: String) -> String {
         match self {
             Self::Text(edits) => {
                 let mut bytes = text.into_bytes();
@@ -106,13 +106,13 @@ fn manifests(document: &Value) -> &[Value] {
 pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value = Value> + 'a {
     let damage = prop_oneof![Just(None), Damage::any().prop_map(Some)];
     (Spot::any(), changes(CHANGES_MAX), damage).prop_map(|(which, changes, damage)| {
-        let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
+        let mut document = which.pick(corpus).map(|named| named.input.clone()).unwrap_or_default();
         for change in &changes {
             change.apply(&mut document, pool);
         }
         let Some(damage) = damage else { return document };
         let sets: Vec<SidecarSet> = manifests(&document).iter().cloned().map(SidecarSet::from_decoded).collect();
-        with_bundle(document, &damage.of(pillion_bundle::write(&sets)))
+        with_bundle(document, &damage.apply(pillion_bundle::write(&sets)))
     })
 }
 
@@ -202,7 +202,7 @@ mod tests {
     fn damage_below_the_checksum_is_found_by_the_reader() {
         let sets: Vec<SidecarSet> = decoded(&document()).unwrap().into_values().collect();
         let damaged =
-            Damage::Opened(vec![Edit::Remove(Spot(u32::MAX / 2), Spot(u32::MAX))]).of(pillion_bundle::write(&sets));
+            Damage::Opened(vec![Edit::Remove(Spot(u32::MAX / 2), Spot(u32::MAX))]).apply(pillion_bundle::write(&sets));
         let error = Bundle::read(damaged.as_bytes()).map(|bundle| bundle.verify()).unwrap_err();
         assert_eq!(error, BundleError::Damaged("it ends early"));
         let document = with_bundle(document(), &damaged);

@@ -63,7 +63,7 @@ impl Call {
     ///
     /// # Errors
     /// If the document cannot be serialized.
-    pub fn of(document: &Value) -> anyhow::Result<Self> {
+    pub fn from_document(document: &Value) -> anyhow::Result<Self> {
         let input = input(document);
         let (function, payload, length) = match document.get("bytes").and_then(Value::as_str) {
             Some(bytes) => {
@@ -84,12 +84,12 @@ fn input(document: &Value) -> Input {
         Some(_) => Input::validate("document", Value::Null),
         None => Input::settings("document", Value::Null),
     };
-    input.of(document.clone())
+    input.with_document(document.clone())
 }
 
 /// Returns the call of a document with changed bytes.
 fn damaged(document: &Value, edits: &[Edit<u8>], others: &[Vec<u8>]) -> anyhow::Result<Value> {
-    let Call { function, mut payload, .. } = Call::of(document)?;
+    let Call { function, mut payload, .. } = Call::from_document(document)?;
     for edit in edits {
         edit.apply(&mut payload, others);
     }
@@ -104,7 +104,7 @@ pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value
     let words: Vec<Vec<u8>> = WORDS.iter().map(|word| word.to_vec()).collect();
     let bytes = prop_oneof![7 => Just(Vec::new()), 1 => vec(edits(words, any::<u8>()), 1..4)];
     (Spot::any(), changes(CHANGES_MAX), bytes).prop_map(|(which, changes, bytes)| {
-        let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
+        let mut document = which.pick(corpus).map(|named| named.input.clone()).unwrap_or_default();
         for change in &changes {
             change.apply(&mut document, pool);
         }
@@ -118,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_document_is_a_call() {
-        let call = Call::of(&json!({"request": {"uid": "x"}, "settings": {"role": "Inject"}})).unwrap();
+        let call = Call::from_document(&json!({"request": {"uid": "x"}, "settings": {"role": "Inject"}})).unwrap();
         assert_eq!((call.function.as_str(), call.payload.len() as u64), ("validate", 52));
-        let call = Call::of(&json!({"settings": {"role": "Inject"}})).unwrap();
+        let call = Call::from_document(&json!({"settings": {"role": "Inject"}})).unwrap();
         assert_eq!(
             (call.function.as_str(), call.payload.as_slice()),
             ("validate_settings", &br#"{"role":"Inject"}"#[..])
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn bytes_of_a_payload_survive_in_a_document() {
         let document = damaged(&json!({"settings": {}}), &[Edit::Insert(Spot(0), (0..=255).collect())], &[]).unwrap();
-        let call = Call::of(&document).unwrap();
+        let call = Call::from_document(&document).unwrap();
         assert_eq!(call.function, "validate_settings");
         assert_eq!(call.payload, (0..=255).chain(*b"{}").collect::<Vec<u8>>());
     }

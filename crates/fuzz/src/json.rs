@@ -13,12 +13,12 @@ const REPEATED_MAX: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     place: Spot,
-    how: How,
+    kind: ChangeKind,
 }
 
 /// The change of a place.
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum ChangeKind {
     /// Replace the value by an extreme one.
     Extreme(Spot),
     /// Replace the value by one that occurs elsewhere under the same key.
@@ -52,51 +52,53 @@ pub fn changes(most: usize) -> impl Strategy<Value = Vec<Change>> {
 /// Generates a change of any kind.
 fn change() -> impl Strategy<Value = Change> {
     let spot = Spot::any;
-    let how = prop_oneof![
-        4 => spot().prop_map(How::Extreme),
-        10 => spot().prop_map(How::Like),
-        1 => spot().prop_map(How::Other),
-        2 => spot().prop_map(How::Retype),
-        3 => Just(How::Delete),
-        1 => (1..3_000_usize, spot()).prop_map(|(times, key)| How::Repeat(times, key)),
-        2 => (1..3_usize, spot()).prop_map(|(times, key)| How::Repeat(times, key)),
-        2 => spot().prop_map(How::Swap),
-        2 => spot().prop_map(How::Rename),
-        6 => (spot(), spot()).prop_map(|(key, value)| How::Insert(key, value)),
-        1 => (spot(), spot()).prop_map(|(key, value)| How::Foreign(key, value)),
-        2 => (spot(), spot()).prop_map(|(value, cut)| How::Cross(value, cut)),
+    let kind = prop_oneof![
+        4 => spot().prop_map(ChangeKind::Extreme),
+        10 => spot().prop_map(ChangeKind::Like),
+        1 => spot().prop_map(ChangeKind::Other),
+        2 => spot().prop_map(ChangeKind::Retype),
+        3 => Just(ChangeKind::Delete),
+        1 => (1..3_000_usize, spot()).prop_map(|(times, key)| ChangeKind::Repeat(times, key)),
+        2 => (1..3_usize, spot()).prop_map(|(times, key)| ChangeKind::Repeat(times, key)),
+        2 => spot().prop_map(ChangeKind::Swap),
+        2 => spot().prop_map(ChangeKind::Rename),
+        6 => (spot(), spot()).prop_map(|(key, value)| ChangeKind::Insert(key, value)),
+        1 => (spot(), spot()).prop_map(|(key, value)| ChangeKind::Foreign(key, value)),
+        2 => (spot(), spot()).prop_map(|(value, cut)| ChangeKind::Cross(value, cut)),
     ];
-    (Spot::any(), how).prop_map(|(place, how)| Change { place, how })
+    (Spot::any(), kind).prop_map(|(place, kind)| Change { place, kind })
 }
 
 impl Change {
     /// Changes a document. Its outermost value remains an object with the same keys.
     pub fn apply(self, document: &mut Value, pool: &Pool) {
         let pointers = pointers(document);
-        let Some(pointer) = self.place.of(&pointers) else { return };
+        let Some(pointer) = self.place.pick(&pointers) else { return };
         let key = key_of(pointer);
-        match self.how {
-            How::Extreme(which) => set(document, pointer, which.of(&pool.extremes)),
-            How::Like(which) => set(document, pointer, which.of(pool.like(&key))),
-            How::Other(which) => set(document, pointer, which.of(&pool.values)),
-            How::Retype(which) => update(document, pointer, |value| retyped(value, which)),
-            How::Delete => delete(document, pointer),
-            How::Repeat(times, key) => repeat(document, pointer, times, key.of(&pool.keys)),
-            How::Swap(other) => {
-                if let Some(other) = other.of(&pointers) {
+        match self.kind {
+            ChangeKind::Extreme(which) => set(document, pointer, which.pick(&pool.extremes)),
+            ChangeKind::Like(which) => set(document, pointer, which.pick(pool.like(&key))),
+            ChangeKind::Other(which) => set(document, pointer, which.pick(&pool.values)),
+            ChangeKind::Retype(which) => update(document, pointer, |value| retyped(value, which)),
+            ChangeKind::Delete => delete(document, pointer),
+            ChangeKind::Repeat(times, key) => repeat(document, pointer, times, key.pick(&pool.keys)),
+            ChangeKind::Swap(other) => {
+                if let Some(other) = other.pick(&pointers) {
                     swap(document, pointer, other);
                 }
             }
-            How::Rename(key) => rename(document, pointer, key.of(&pool.keys)),
-            How::Insert(field, value) => {
-                let field = field.of(pool.fields(&key));
+            ChangeKind::Rename(key) => rename(document, pointer, key.pick(&pool.keys)),
+            ChangeKind::Insert(field, value) => {
+                let field = field.pick(pool.fields(&key));
                 update(document, pointer, |container| insert(container, field.unwrap_or(&key), value, pool));
             }
-            How::Foreign(field, value) => {
-                let field = field.of(&pool.keys);
+            ChangeKind::Foreign(field, value) => {
+                let field = field.pick(&pool.keys);
                 update(document, pointer, |container| insert(container, field.unwrap_or(&key), value, pool));
             }
-            How::Cross(value, cut) => update(document, pointer, |text| cross(text, value.of(pool.like(&key)), cut)),
+            ChangeKind::Cross(value, cut) => {
+                update(document, pointer, |text| cross(text, value.pick(pool.like(&key)), cut));
+            }
         }
     }
 }
@@ -194,7 +196,7 @@ fn rename(document: &mut Value, pointer: &str, key: Option<&String>) {
 }
 
 fn insert(container: &mut Value, key: &str, value: Spot, pool: &Pool) {
-    let Some(value) = value.of(pool.like(key)).cloned() else { return };
+    let Some(value) = value.pick(pool.like(key)).cloned() else { return };
     match container {
         Value::Object(members) => drop(members.insert(key.to_owned(), value)),
         Value::Array(items) => items.push(value),
@@ -215,7 +217,7 @@ fn retyped(value: &mut Value, which: Spot) {
         Value::Array(items) => {
             let keyed = items.iter().enumerate().map(|(index, item)| (index.to_string(), item.clone()));
             match which.index(2) {
-                0 => which.of(&items).cloned().unwrap_or_default(),
+                0 => which.pick(&items).cloned().unwrap_or_default(),
                 _ => keyed.collect::<Map<_, _>>().into(),
             }
         }
@@ -254,30 +256,30 @@ mod tests {
 
     const FIRST: Spot = Spot(0);
 
-    fn changed(pointer: &str, how: How) -> Value {
+    fn changed(pointer: &str, kind: ChangeKind) -> Value {
         let mut document = json!({"request": {"a": "x", "b/c": [1, 2]}});
         let pool = Pool::new(&[document.clone(), json!({"request": {"a": "y"}})]);
         let pointers = pointers(&document);
         let index = pointers.iter().position(|other| other == pointer).unwrap();
         let share = u32::try_from(((index as u64) << 32).div_ceil(pointers.len() as u64)).unwrap();
-        Change { place: Spot(share), how }.apply(&mut document, &pool);
+        Change { place: Spot(share), kind }.apply(&mut document, &pool);
         document["request"].take()
     }
 
     #[test]
     fn each_change_does_what_it_says() {
-        assert_eq!(changed("/request/a", How::Like(Spot(u32::MAX))), json!({"a": "y", "b/c": [1, 2]}));
-        assert_eq!(changed("/request/a", How::Delete), json!({"b/c": [1, 2]}));
-        assert_eq!(changed("/request/a", How::Repeat(2, FIRST)), json!({"a": "xxx", "b/c": [1, 2]}));
-        assert_eq!(changed("/request/a", How::Cross(Spot(u32::MAX), FIRST)), json!({"a": "y", "b/c": [1, 2]}));
-        assert_eq!(changed("/request/b~1c", How::Rename(FIRST)), json!({"a": [1, 2]}));
-        assert_eq!(changed("/request/b~1c/1", How::Delete), json!({"a": "x", "b/c": [1]}));
-        assert_eq!(changed("/request/b~1c/0", How::Repeat(2, FIRST)), json!({"a": "x", "b/c": [1, 2, 1, 1]}));
-        assert_eq!(changed("/request/b~1c/0", How::Retype(FIRST)), json!({"a": "x", "b/c": ["1", 2]}));
-        assert_eq!(changed("/request/b~1c", How::Insert(FIRST, FIRST)), json!({"a": "x", "b/c": [1, 2, 1]}));
-        assert_eq!(changed("/request/b~1c", How::Foreign(FIRST, FIRST)), json!({"a": "x", "b/c": [1, 2, "x"]}));
-        assert_eq!(changed("/request", How::Insert(FIRST, Spot(u32::MAX))), json!({"a": "y", "b/c": [1, 2]}));
-        assert_eq!(changed("/request", How::Delete), json!({"a": "x", "b/c": [1, 2]}));
+        assert_eq!(changed("/request/a", ChangeKind::Like(Spot(u32::MAX))), json!({"a": "y", "b/c": [1, 2]}));
+        assert_eq!(changed("/request/a", ChangeKind::Delete), json!({"b/c": [1, 2]}));
+        assert_eq!(changed("/request/a", ChangeKind::Repeat(2, FIRST)), json!({"a": "xxx", "b/c": [1, 2]}));
+        assert_eq!(changed("/request/a", ChangeKind::Cross(Spot(u32::MAX), FIRST)), json!({"a": "y", "b/c": [1, 2]}));
+        assert_eq!(changed("/request/b~1c", ChangeKind::Rename(FIRST)), json!({"a": [1, 2]}));
+        assert_eq!(changed("/request/b~1c/1", ChangeKind::Delete), json!({"a": "x", "b/c": [1]}));
+        assert_eq!(changed("/request/b~1c/0", ChangeKind::Repeat(2, FIRST)), json!({"a": "x", "b/c": [1, 2, 1, 1]}));
+        assert_eq!(changed("/request/b~1c/0", ChangeKind::Retype(FIRST)), json!({"a": "x", "b/c": ["1", 2]}));
+        assert_eq!(changed("/request/b~1c", ChangeKind::Insert(FIRST, FIRST)), json!({"a": "x", "b/c": [1, 2, 1]}));
+        assert_eq!(changed("/request/b~1c", ChangeKind::Foreign(FIRST, FIRST)), json!({"a": "x", "b/c": [1, 2, "x"]}));
+        assert_eq!(changed("/request", ChangeKind::Insert(FIRST, Spot(u32::MAX))), json!({"a": "y", "b/c": [1, 2]}));
+        assert_eq!(changed("/request", ChangeKind::Delete), json!({"a": "x", "b/c": [1, 2]}));
     }
 
     #[test]

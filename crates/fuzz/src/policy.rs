@@ -90,7 +90,7 @@ impl Policy {
     /// # Errors
     /// If the module traps, reports an error, exceeds the bounds, or gives an answer that a host cannot use.
     pub fn answer(&self, document: &Value) -> anyhow::Result<Answer> {
-        let call = Call::of(document)?;
+        let call = Call::from_document(document)?;
         if call.length > LENGTH {
             return Ok(Answer::TooLong);
         }

@@ -30,7 +30,7 @@ impl Spot {
     }
 
     /// Returns the item at this position.
-    pub fn of<T>(self, items: &[T]) -> Option<&T> {
+    pub fn pick<T>(self, items: &[T]) -> Option<&T> {
         items.get(self.index(items.len()))
     }
 }

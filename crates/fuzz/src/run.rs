@@ -33,7 +33,7 @@ const PRINTED_MAX: usize = 4_096;
 
 /// A target, named like its folder in the corpus.
 #[derive(Clone, Copy, Debug)]
-pub struct Target(pub &'static str);
+pub struct FuzzTarget(pub &'static str);
 
 /// The values of the variables.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Budget {
     }
 }
 
-impl Target {
+impl FuzzTarget {
     /// Checks every input of `corpus`, then inputs from `generated`.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_failure_tells_the_smallest_input_and_how_to_run_it_again() {
         let numbers = (0..1_000_u32).prop_map(|number| json!(number));
-        let error = Target("self-test").run(&[], numbers, small).unwrap_err().to_string();
+        let error = FuzzTarget("self-test").run(&[], numbers, small).unwrap_err().to_string();
         assert!(error.starts_with("self-test: 300 is too large"), "{error}");
         let (_, rest) = error.split_once("FUZZ_INPUT=").unwrap();
         let (path, _) = rest.split_once(' ').unwrap();
@@ -186,7 +186,7 @@ mod tests {
             Named { name: "small.json".to_owned(), input: json!(1) },
             Named { name: "large.json".to_owned(), input: json!(500) },
         ];
-        let error = Target("self-test").replay(&corpus, small).unwrap_err();
+        let error = FuzzTarget("self-test").replay(&corpus, small).unwrap_err();
         assert_eq!(format!("{error:#}"), "self-test: large.json: 500 is too large");
     }
 }

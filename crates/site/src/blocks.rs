@@ -55,8 +55,8 @@ pub fn problems(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for document in documents(root)? {
         let text = read(&document)?;
-        let of = |block: Block| Some(format!("{}:{}: {}", name(root, &document), block.line, problem(&block)?));
-        problems.extend(blocks(&text).into_iter().filter_map(of));
+        let located = |block: Block| Some(format!("{}:{}: {}", name(root, &document), block.line, problem(&block)?));
+        problems.extend(blocks(&text).into_iter().filter_map(located));
     }
     Ok(problems)
 }
@@ -80,8 +80,8 @@ fn problem(block: &Block) -> Option<String> {
 /// Reads all documents.
 fn yaml(text: &str) -> Result<(), String> {
     let line = |at| text.get(..at).unwrap_or_default().lines().count().max(1);
-    let said = |problem: pillion_yaml::Problem| format!("line {}: {problem}", line(problem.range.start));
-    pillion_yaml::documents(text).into_iter().try_for_each(|read| read.map(drop).map_err(said))
+    let located = |problem: pillion_yaml::Problem| format!("line {}: {problem}", line(problem.range.start));
+    pillion_yaml::documents(text).into_iter().try_for_each(|read| read.map(drop).map_err(located))
 }
 
 /// Reads one value, or one in each line.

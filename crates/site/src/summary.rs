@@ -39,7 +39,7 @@ pub fn problems(docs: &Path) -> Result<Vec<String>> {
 
 /// Returns the titles and pages of a list of entries, nested ones included.
 fn links(items: &[SummaryItem]) -> Vec<(String, Option<PathBuf>)> {
-    let of = |item: &SummaryItem| match item {
+    let links_of = |item: &SummaryItem| match item {
         SummaryItem::Link(link) => {
             let mut all = vec![(link.name.clone(), link.location.clone())];
             all.extend(links(&link.nested_items));
@@ -47,5 +47,5 @@ fn links(items: &[SummaryItem]) -> Vec<(String, Option<PathBuf>)> {
         }
         _ => Vec::new(),
     };
-    items.iter().flat_map(of).collect()
+    items.iter().flat_map(links_of).collect()
 }

@@ -35,12 +35,12 @@ pub enum Fault {
 pub struct Faults(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<FaultsState>,
     stopped: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultsState {
     requests: Vec<String>,
     planned: Option<(usize, Fault)>,
 }
@@ -101,7 +101,7 @@ impl Faults {
         Ok(ClientBuilder::try_from(config)?.with_layer(self).build())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultsState> {
         self.0.state.lock()
     }
 

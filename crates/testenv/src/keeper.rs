@@ -34,7 +34,7 @@ enum Server {
 
 /// The keeper's messages so far.
 #[derive(Debug, Default)]
-struct Told {
+struct Messages {
     servers: BTreeMap<String, Server>,
     gone: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Keeper {
     process: Child,
     /// `None` once the keeper was told to end.
     requests: Mutex<Option<ChildStdin>>,
-    told: Arc<Mutex<Told>>,
+    messages: Arc<Mutex<Messages>>,
     folder: PathBuf,
 }
 
@@ -67,18 +67,18 @@ impl Keeper {
         let mut lines = BufReader::new(output);
         let mut first = String::new();
         let folder = lines.read_line(&mut first).ok().and_then(|_| {
-            let said: Value = serde_json::from_str(&first).ok()?;
-            said.get("folder")?.as_str().map(PathBuf::from)
+            let message: Value = serde_json::from_str(&first).ok()?;
+            message.get("folder")?.as_str().map(PathBuf::from)
         });
         let Some(folder) = folder else {
             return Err(Error::Keeper("made no folder".to_owned()));
         };
-        let told = Arc::new(Mutex::new(Told::default()));
+        let messages = Arc::new(Mutex::new(Messages::default()));
         thread::spawn({
-            let told = Arc::clone(&told);
-            move || listen(lines, &told)
+            let messages = Arc::clone(&messages);
+            move || listen(lines, &messages)
         });
-        Ok(Self { process, requests: Mutex::new(requests), told, folder })
+        Ok(Self { process, requests: Mutex::new(requests), messages, folder })
     }
 
     /// Returns the folder that is removed with the keeper.
@@ -91,9 +91,9 @@ impl Keeper {
         if self.is_there(server) {
             return Err(Error::Start { server: server.to_owned(), reason: "it is running already".to_owned() });
         }
-        self.told.lock().servers.insert(server.to_owned(), Server::Asked);
+        self.messages.lock().servers.insert(server.to_owned(), Server::Asked);
         self.ask(&json!({ "start": server, "program": program, "arguments": arguments }))?;
-        match self.told(server, PATIENCE, |told| !matches!(told, Server::Asked)).await? {
+        match self.wait_for(server, PATIENCE, |server| !matches!(server, Server::Asked)).await? {
             Server::Failed(reason) => Err(Error::Start { server: server.to_owned(), reason }),
             _ => Ok(()),
         }
@@ -107,18 +107,18 @@ impl Keeper {
         }
         self.ask(&json!({ "stop": server, "grace": grace }))?;
         let patience = PATIENCE + Duration::from_secs(grace.into());
-        self.told(server, patience, |told| matches!(told, Server::Ended(_) | Server::Failed(_))).await.map(drop)
+        self.wait_for(server, patience, |server| matches!(server, Server::Ended(_) | Server::Failed(_))).await.map(drop)
     }
 
     fn is_there(&self, server: &str) -> bool {
-        matches!(self.told.lock().servers.get(server), Some(Server::Asked | Server::Running))
+        matches!(self.messages.lock().servers.get(server), Some(Server::Asked | Server::Running))
     }
 
     /// Checks that a server has not ended.
     pub(crate) fn still_runs(&self, server: &str) -> Result<(), Error> {
-        let told = self.told.lock();
-        match told.servers.get(server) {
-            _ if told.gone => Err(gone()),
+        let messages = self.messages.lock();
+        match messages.servers.get(server) {
+            _ if messages.gone => Err(gone()),
             Some(Server::Ended(reason) | Server::Failed(reason)) => {
                 Err(Error::Ended { server: server.to_owned(), reason: reason.clone(), log: self.log(server) })
             }
@@ -141,15 +141,20 @@ impl Keeper {
         if matches!(written, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
     }
 
-    async fn told(&self, server: &str, patience: Duration, enough: impl Fn(&Server) -> bool) -> Result<Server, Error> {
+    async fn wait_for(
+        &self,
+        server: &str,
+        patience: Duration,
+        enough: impl Fn(&Server) -> bool,
+    ) -> Result<Server, Error> {
         let asked = Instant::now();
         loop {
             {
-                let told = self.told.lock();
-                if let Some(server) = told.servers.get(server).filter(|server| enough(server)) {
+                let messages = self.messages.lock();
+                if let Some(server) = messages.servers.get(server).filter(|server| enough(server)) {
                     return Ok(server.clone());
                 }
-                if told.gone {
+                if messages.gone {
                     return Err(gone());
                 }
             }
@@ -184,17 +189,17 @@ fn gone() -> Error {
 }
 
 /// Records the keeper's messages until its output closes.
-fn listen(lines: BufReader<ChildStdout>, told: &Mutex<Told>) {
+fn listen(lines: BufReader<ChildStdout>, messages: &Mutex<Messages>) {
     for line in lines.lines().map_while(Result::ok) {
-        if let Some((name, server)) = serde_json::from_str(&line).ok().and_then(|said| understand(&said)) {
-            told.lock().servers.insert(name, server);
+        if let Some((name, server)) = serde_json::from_str(&line).ok().and_then(|message| understand(&message)) {
+            messages.lock().servers.insert(name, server);
         }
     }
-    told.lock().gone = true;
+    messages.lock().gone = true;
 }
 
-fn understand(said: &Value) -> Option<(String, Server)> {
-    let word = |key| said.get(key).and_then(Value::as_str).map(str::to_owned);
+fn understand(message: &Value) -> Option<(String, Server)> {
+    let word = |key| message.get(key).and_then(Value::as_str).map(str::to_owned);
     let reason = || word("reason").unwrap_or_default();
     (word("started").map(|name| (name, Server::Running)))
         .or_else(|| word("failed").map(|name| (name, Server::Failed(reason()))))

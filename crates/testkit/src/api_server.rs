@@ -43,7 +43,7 @@ pub struct Faults {
 type Edit = fn(&mut Value);
 
 #[derive(Debug, Default)]
-struct State {
+struct ApiServerState {
     objects: BTreeMap<String, Value>,
     version: u64,
     /// Version, type of the event, path of the object, object.
@@ -58,7 +58,7 @@ struct State {
 /// A stand-in for kube-apiserver and etcd.
 #[derive(Clone)]
 pub struct ApiServer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ApiServerState>>,
     /// Counts changes. Watches wait for the next one.
     changed: Arc<watch::Sender<u64>>,
     /// Counts how often all connections were cut.
@@ -67,7 +67,7 @@ pub struct ApiServer {
 
 impl Default for ApiServer {
     fn default() -> Self {
-        let state = State { version: 1, ..State::default() };
+        let state = ApiServerState { version: 1, ..ApiServerState::default() };
         Self {
             state: Arc::new(Mutex::new(state)),
             changed: Arc::new(watch::channel(0).0),
@@ -92,7 +92,7 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ApiServerState> {
         self.state.lock()
     }
 
@@ -257,7 +257,7 @@ impl ApiServer {
     }
 }
 
-impl State {
+impl ApiServerState {
     /// Stores an object under the next version.
     fn store(&mut self, path: &str, mut object: Value) -> Value {
         self.version += 1;

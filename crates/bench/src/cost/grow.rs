@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-use super::place::{Part, Place};
+use super::place::{DocumentPlace, Part};
 use crate::corpus::random::Random;
 
 /// The order of the new entries of a list or map.
@@ -31,7 +31,7 @@ pub enum Differs {
 
 /// The way in which a place grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum GrowthKind {
     /// By copies of the entry at this index.
     Entries(Order, Differs, usize),
     /// By the shortest entries: `{}` among objects, `""` among texts.
@@ -46,19 +46,19 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// The place.
-    pub place: Place,
+    pub place: DocumentPlace,
     /// The way.
-    pub how: How,
+    pub kind: GrowthKind,
 }
 
 impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, how } = self;
-        match how {
-            How::Entries(order, differs, index) => write!(f, "{place} {order:?} {differs:?} of {index}"),
-            How::Bare => write!(f, "{place} bare"),
-            How::Members => write!(f, "{place} by members"),
-            How::Repeated(text) => write!(f, "{place} of {:?}", text.chars().take(24).collect::<String>()),
+        let Self { place, kind } = self;
+        match kind {
+            GrowthKind::Entries(order, differs, index) => write!(f, "{place} {order:?} {differs:?} of {index}"),
+            GrowthKind::Bare => write!(f, "{place} bare"),
+            GrowthKind::Members => write!(f, "{place} by members"),
+            GrowthKind::Repeated(text) => write!(f, "{place} of {:?}", text.chars().take(24).collect::<String>()),
         }
     }
 }
@@ -74,38 +74,38 @@ const NAMES: [&str; 9] =
 impl Growth {
     /// Returns the ways in which a place of the document grows: all templates and texts if `thorough`, otherwise those
     /// that differ most.
-    pub fn all(document: &Value, place: &Place, thorough: bool) -> Vec<Self> {
+    pub fn all(document: &Value, place: &DocumentPlace, thorough: bool) -> Vec<Self> {
         let value = document.pointer(&place.pointer).unwrap_or(&Value::Null);
-        let of = |how| Self { place: place.clone(), how };
+        let growth = |kind| Self { place: place.clone(), kind };
         let orders = [Order::Ascending, Order::Descending, Order::Equal, Order::Random];
         match (place.part, value) {
             (Part::List, Value::Array(items)) => {
                 let last = items.len().saturating_sub(1);
-                let mut all = vec![of(How::Bare)];
+                let mut all = vec![growth(GrowthKind::Bare)];
                 for index in if thorough { 0..items.len().max(1) } else { 0..1 } {
-                    all.extend(orders.map(|order| of(How::Entries(order, Differs::All, index))));
+                    all.extend(orders.map(|order| growth(GrowthKind::Entries(order, Differs::All, index))));
                     if thorough && items.get(index).and_then(name_of).is_some() {
-                        all.extend(orders.map(|order| of(How::Entries(order, Differs::Name, index))));
+                        all.extend(orders.map(|order| growth(GrowthKind::Entries(order, Differs::Name, index))));
                     }
                 }
                 if !thorough && items.first().and_then(name_of).is_some() {
-                    all.push(of(How::Entries(Order::Descending, Differs::Name, last)));
+                    all.push(growth(GrowthKind::Entries(Order::Descending, Differs::Name, last)));
                 }
                 all
             }
             (Part::Map, _) if thorough => [Order::Ascending, Order::Descending, Order::Random]
-                .map(|order| of(How::Entries(order, Differs::All, 0)))
+                .map(|order| growth(GrowthKind::Entries(order, Differs::All, 0)))
                 .into(),
-            (Part::Map, _) => vec![of(How::Entries(Order::Descending, Differs::All, 0))],
+            (Part::Map, _) => vec![growth(GrowthKind::Entries(Order::Descending, Differs::All, 0))],
             (Part::Text, Value::String(own)) => {
-                let mut all = vec![of(How::Repeated(if own.is_empty() { "a" } else { own }.to_owned()))];
-                all.extend(members_of(own).map(|_| of(How::Members)));
+                let mut all = vec![growth(GrowthKind::Repeated(if own.is_empty() { "a" } else { own }.to_owned()))];
+                all.extend(members_of(own).map(|_| growth(GrowthKind::Members)));
                 if thorough {
-                    all.extend(REPEATED.map(|text| of(How::Repeated(text.to_owned()))));
+                    all.extend(REPEATED.map(|text| growth(GrowthKind::Repeated(text.to_owned()))));
                 }
                 all
             }
-            _ => vec![of(How::Repeated("1".to_owned()))],
+            _ => vec![growth(GrowthKind::Repeated("1".to_owned()))],
         }
     }
 
@@ -113,18 +113,18 @@ impl Growth {
     /// ignored.
     pub fn apply(&self, document: &mut Value, bytes: usize) {
         let Some(value) = document.pointer_mut(&self.place.pointer) else { return };
-        match (&self.how, value) {
-            (How::Bare, Value::Array(items)) => {
+        match (&self.kind, value) {
+            (GrowthKind::Bare, Value::Array(items)) => {
                 let bare = items.first().map_or(Value::Null, bare);
                 let count = count(bytes, &bare);
                 items.extend(std::iter::repeat_n(bare, count));
             }
-            (How::Entries(order, differs, index), Value::Array(items)) => {
+            (GrowthKind::Entries(order, differs, index), Value::Array(items)) => {
                 let template = items.get(*index).cloned().unwrap_or_else(|| Value::from("a"));
                 let count = count(bytes, &varied(&template, LONGEST, *differs));
                 items.extend(order.numbers(count).map(|number| varied(&template, number, *differs)));
             }
-            (How::Entries(order, differs, _), Value::Object(members)) => {
+            (GrowthKind::Entries(order, differs, _), Value::Object(members)) => {
                 let (key, value) = members
                     .iter()
                     .next()
@@ -135,7 +135,7 @@ impl Growth {
                     members.insert(suffixed(&key, number), varied(&value, number, *differs));
                 }
             }
-            (How::Members, Value::String(text)) => {
+            (GrowthKind::Members, Value::String(text)) => {
                 if let Some((mut members, (key, value))) = members_of(text) {
                     // The text escapes the quotation marks of the object in it.
                     let braces = 4;
@@ -147,8 +147,8 @@ impl Growth {
                     *text = Value::Object(members).to_string();
                 }
             }
-            (How::Repeated(text), value) => repeat(value, self.place.part, text, bytes),
-            (How::Bare | How::Entries(..) | How::Members, _) => {}
+            (GrowthKind::Repeated(text), value) => repeat(value, self.place.part, text, bytes),
+            (GrowthKind::Bare | GrowthKind::Entries(..) | GrowthKind::Members, _) => {}
         }
     }
 }
@@ -253,9 +253,9 @@ mod tests {
 
     use super::*;
 
-    fn grown(document: &Value, part: Part, pointer: &str, how: How, bytes: usize) -> Value {
+    fn grown(document: &Value, part: Part, pointer: &str, kind: GrowthKind, bytes: usize) -> Value {
         let mut document = document.clone();
-        Growth { place: Place { pointer: pointer.to_owned(), part }, how }.apply(&mut document, bytes);
+        Growth { place: DocumentPlace { pointer: pointer.to_owned(), part }, kind }.apply(&mut document, bytes);
         document
     }
 
@@ -267,34 +267,34 @@ mod tests {
         let document = json!([{"name": "a", "n": 1, "b": true}]);
         let entry = |name: &str| json!({"name": name, "n": 1, "b": true});
         let bytes = 2 * (entry("a-000000").to_string().len() + 1);
-        let found = grown(&document, Part::List, "", How::Entries(order, Differs::Name, 0), bytes);
+        let found = grown(&document, Part::List, "", GrowthKind::Entries(order, Differs::Name, 0), bytes);
         let [first, second] = names.map(entry);
         assert_eq!(found, json!([entry("a"), first, second]));
     }
 
     #[test]
     fn maps_keys_texts_and_numbers_grow_too() {
-        let all = How::Entries(Order::Ascending, Differs::All, 0);
+        let all = GrowthKind::Entries(Order::Ascending, Differs::All, 0);
         let two = json!({"k-000000": 1, "k-999999": 1_000_000}).to_string().len();
         assert_eq!(
             grown(&json!({"k": 1}), Part::Map, "", all, two + 10),
             json!({"k": 1, "k-000000": 1, "k-000001": 2})
         );
-        let long = || How::Repeated("1".to_owned());
+        let long = || GrowthKind::Repeated("1".to_owned());
         let ones = "1".repeat(80);
         assert_eq!(grown(&json!("a"), Part::Text, "", long(), 80), json!(format!("a{ones}")));
         assert_eq!(grown(&json!({"k": 1}), Part::Key, "", long(), 80), json!({format!("k{ones}"): 1}));
         assert_eq!(grown(&json!(5), Part::Number, "", long(), 80).to_string(), ones);
-        assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare, 6), json!([{"a": 1}, {}, {}]));
+        assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", GrowthKind::Bare, 6), json!([{"a": 1}, {}, {}]));
     }
 
     #[test]
     fn texts_with_an_object_grow_by_members() {
         let text = |members: Value| json!(members.to_string());
-        let found = grown(&text(json!({"a": {"b": 1}})), Part::Text, "", How::Members, 60);
+        let found = grown(&text(json!({"a": {"b": 1}})), Part::Text, "", GrowthKind::Members, 60);
         assert_eq!(found, text(json!({"a": {"b": 1}, "a-000000": {"b": 1}, "a-000001": {"b": 2}})));
         let same = json!("no object");
-        assert_eq!(grown(&same, Part::Text, "", How::Members, 60), same);
+        assert_eq!(grown(&same, Part::Text, "", GrowthKind::Members, 60), same);
     }
 
     /// Each place grows by at most the requested number of bytes and at least half of it: entries are counted as if

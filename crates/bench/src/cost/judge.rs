@@ -21,7 +21,7 @@ const SPARE_MEMORY: u64 = 1 << 20;
 
 /// The cost of an evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Took {
+pub struct Cost {
     /// Bytes of input.
     pub bytes: u64,
     /// Instructions.
@@ -36,7 +36,7 @@ const fn allowed(bytes: u64) -> u64 {
 }
 
 /// Returns a finding if an input takes more than its length allows.
-pub fn costly(took: Took) -> Option<String> {
+pub fn costly(took: Cost) -> Option<String> {
     let memory = FIXED.memory as u64 + MEMORY_EACH * took.bytes;
     (took.instructions > allowed(took.bytes) || took.memory > memory).then(|| {
         format!("{} bytes take {} instructions and {} bytes of memory", took.bytes, took.instructions, took.memory)
@@ -45,9 +45,9 @@ pub fn costly(took: Took) -> Option<String> {
 
 /// Returns a finding if a step that is twice as long takes much more than twice as much. A step is an input and the
 /// longer input that it grows into.
-pub fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
-    let judge = |unit: &str, of: fn(Took) -> u64, spare: u64| {
-        let [small, large] = [short, long].map(|[before, after]| of(after).saturating_sub(of(before)));
+pub fn grows(short: [Cost; 2], long: [Cost; 2]) -> Option<String> {
+    let judge = |unit: &str, cost: fn(Cost) -> u64, spare: u64| {
+        let [small, large] = [short, long].map(|[before, after]| cost(after).saturating_sub(cost(before)));
         let [short, long] = [short, long].map(|[before, after]| after.bytes.saturating_sub(before.bytes));
         (large * 10 > small * GROWTH + spare * 10)
             .then(|| format!("{short} bytes more take {small} {unit}, {long} bytes more take {large}"))
@@ -59,15 +59,15 @@ pub fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
 /// Whether an input that keeps growing could take more than its length allows: a parabola through three of its costs
 /// exceeds the bound at a mebibyte, or its memory grows faster than allowed. A positive result is a reason to measure,
 /// not a finding.
-pub fn may_be_costly(points: [Took; 3]) -> bool {
+pub fn may_be_costly(points: [Cost; 3]) -> bool {
     let [first, _, last] = points;
     remembers_too_much(first, last) || at_a_mebibyte(points) > i128::from(allowed(LENGTH))
 }
 
 /// The same for two parts of an input that grow together. `alone` are the costs if each of them grows, `both` is the
 /// cost if both grow as much. Everything beyond the sum of the two counts as a product.
-pub fn product_may_be_costly(base: Took, alone: [Took; 2], both: Took) -> bool {
-    let more = |took: Took| i128::from(took.instructions) - i128::from(base.instructions);
+pub fn product_may_be_costly(base: Cost, alone: [Cost; 2], both: Cost) -> bool {
+    let more = |took: Cost| i128::from(took.instructions) - i128::from(base.instructions);
     let bytes = both.bytes.saturating_sub(base.bytes).max(1);
     let room = i128::from(LENGTH.saturating_sub(base.bytes));
     let each: i128 = alone.into_iter().map(more).sum();
@@ -79,14 +79,14 @@ pub fn product_may_be_costly(base: Took, alone: [Took; 2], both: Took) -> bool {
     remembers_too_much(base, both) || expected > i128::from(allowed(LENGTH))
 }
 
-fn remembers_too_much(before: Took, after: Took) -> bool {
+fn remembers_too_much(before: Cost, after: Cost) -> bool {
     after.memory > before.memory + SPARE_MEMORY + MEMORY_EACH * after.bytes.saturating_sub(before.bytes)
 }
 
 /// Returns the extrapolated instructions of a mebibyte: on the parabola through three inputs, or on the line through
 /// the longer two if that is steeper at first. If the inputs do not grow in length, returns the cost of the longest.
-fn at_a_mebibyte([first, second, third]: [Took; 3]) -> i128 {
-    let wide = |took: Took| (i128::from(took.bytes), i128::from(took.instructions));
+fn at_a_mebibyte([first, second, third]: [Cost; 3]) -> i128 {
+    let wide = |took: Cost| (i128::from(took.bytes), i128::from(took.instructions));
     let [(x0, y0), (x1, y1), (x2, y2)] = [first, second, third].map(wide);
     if x1 <= x0 || x2 <= x1 {
         return y2;
@@ -105,10 +105,10 @@ mod tests {
 
     use super::*;
 
-    const BASE: Took = Took { bytes: 1_000, instructions: 1_000_000, memory: 1 << 20 };
+    const BASE: Cost = Cost { bytes: 1_000, instructions: 1_000_000, memory: 1 << 20 };
 
-    fn took(bytes: u64, instructions: u64, memory: u64) -> Took {
-        Took { bytes: BASE.bytes + bytes, instructions: BASE.instructions + instructions, memory: BASE.memory + memory }
+    fn took(bytes: u64, instructions: u64, memory: u64) -> Cost {
+        Cost { bytes: BASE.bytes + bytes, instructions: BASE.instructions + instructions, memory: BASE.memory + memory }
     }
 
     #[rstest]
@@ -126,12 +126,12 @@ mod tests {
     #[case::too_many_instructions(195_000_000, 13 << 20, true)]
     #[case::too_much_memory(1, 15 << 20, true)]
     fn e18_each_byte_has_its_price(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        assert_eq!(costly(Took { bytes: 100_000, instructions, memory }).is_some(), found);
+        assert_eq!(costly(Cost { bytes: 100_000, instructions, memory }).is_some(), found);
     }
 
     #[test]
     fn e18_a_mebibyte_has_the_whole_price() {
-        let took = |instructions| Took { bytes: LENGTH, instructions, memory: 0 };
+        let took = |instructions| Cost { bytes: LENGTH, instructions, memory: 0 };
         assert_eq!(costly(took(BOUNDS.instructions - LENGTH)), None);
         assert!(costly(took(BOUNDS.instructions + 1)).is_some());
     }
@@ -147,9 +147,9 @@ mod tests {
         #[case] pair: u64,
         #[case] found: bool,
     ) {
-        let of = |count: u64| took(40 * count, count * each + count * count * pair / 2, 0);
-        assert_eq!(may_be_costly([of(0), of(100), of(200)]), found);
-        assert_eq!(may_be_costly([of(200), of(800), of(1_600)]), found);
+        let cost = |count: u64| took(40 * count, count * each + count * count * pair / 2, 0);
+        assert_eq!(may_be_costly([cost(0), cost(100), cost(200)]), found);
+        assert_eq!(may_be_costly([cost(200), cost(800), cost(1_600)]), found);
     }
 
     #[rstest]
@@ -157,7 +157,7 @@ mod tests {
     #[case::a_product_that_fits(4_000, 1, false)]
     #[case::a_product(4_000, 4, true)]
     fn e18_the_cost_of_two_lists_follows_from_that_of_each(#[case] each: u64, #[case] pair: u64, #[case] found: bool) {
-        let of = |one: u64, other: u64| took(40 * (one + other), (one + other) * each + one * other * pair, 0);
-        assert_eq!(product_may_be_costly(of(0, 0), [of(200, 0), of(0, 200)], of(200, 200)), found);
+        let cost = |one: u64, other: u64| took(40 * (one + other), (one + other) * each + one * other * pair, 0);
+        assert_eq!(product_may_be_costly(cost(0, 0), [cost(200, 0), cost(0, 200)], cost(200, 200)), found);
     }
 }

@@ -55,7 +55,7 @@ impl Mix<'_> {
                 document = grown;
             }
         }
-        self.sample.input.of(document)
+        self.sample.input.with_document(document)
     }
 }
 

@@ -13,7 +13,7 @@ pub mod survey;
 
 use serde_json::{Map, Value, json};
 
-use self::place::Place;
+use self::place::DocumentPlace;
 use crate::objects::Objects;
 use crate::scenario::bundle_of;
 
@@ -71,18 +71,18 @@ impl Input {
     }
 
     /// Whether the place grows alone in this sample when each place grows in one sample only.
-    pub fn grows_alone(&self, place: &Place) -> bool {
+    pub fn grows_alone(&self, place: &DocumentPlace) -> bool {
         self.is_about(place) && !self.apart_from.iter().any(|part| place.pointer.starts_with(part))
     }
 
     /// Whether the place is in the parts that the sample covers.
-    pub fn is_about(&self, place: &Place) -> bool {
+    pub fn is_about(&self, place: &DocumentPlace) -> bool {
         self.about.iter().any(|part| place.pointer.starts_with(part))
     }
 
     /// Returns the same sample with another document.
     #[must_use]
-    pub fn of(&self, document: Value) -> Self {
+    pub fn with_document(&self, document: Value) -> Self {
         Self { document, ..self.clone() }
     }
 

@@ -22,21 +22,21 @@ pub enum Part {
 
 /// A part of a document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct DocumentPlace {
     /// A JSON pointer (RFC 6901).
     pub pointer: String,
     /// The part that can grow.
     pub part: Part,
 }
 
-impl Place {
+impl DocumentPlace {
     /// Whether the author of a request writes it. Objects that can be looked up have other authors.
     pub fn is_input(&self) -> bool {
         !self.pointer.starts_with("/objects")
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DocumentPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:?})", self.pointer, self.part)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Place {
 
 /// Returns all places of a document, in its order. The outermost object and its members belong to the harness and do
 /// not grow.
-pub fn places(document: &Value) -> Vec<Place> {
+pub fn places(document: &Value) -> Vec<DocumentPlace> {
     let mut places = Vec::new();
     for (key, value) in document.as_object().into_iter().flatten() {
         let grows = key != "objects" || value.is_object();
@@ -55,7 +55,7 @@ pub fn places(document: &Value) -> Vec<Place> {
 
 /// Returns the places of a document, but only the first of those with the same name and an equal value: of three equal
 /// probes, the places of the first.
-pub fn distinct(document: &Value) -> Vec<Place> {
+pub fn distinct(document: &Value) -> Vec<DocumentPlace> {
     let mut seen = BTreeSet::new();
     let mut places = places(document);
     places.retain(|place| {
@@ -66,10 +66,10 @@ pub fn distinct(document: &Value) -> Vec<Place> {
     places
 }
 
-fn walk(value: &Value, pointer: &str, grows: bool, places: &mut Vec<Place>) {
+fn walk(value: &Value, pointer: &str, grows: bool, places: &mut Vec<DocumentPlace>) {
     let mut add = |part| {
         if grows {
-            places.push(Place { pointer: pointer.to_owned(), part });
+            places.push(DocumentPlace { pointer: pointer.to_owned(), part });
         }
     };
     match value {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Input;
-use super::grow::{Differs, Growth, How, Order};
-use super::judge::{LENGTH, Took, costly, grows, may_be_costly, product_may_be_costly};
+use super::grow::{Differs, Growth, GrowthKind, Order};
+use super::judge::{Cost, LENGTH, costly, grows, may_be_costly, product_may_be_costly};
 use super::place::{self, Part};
 use super::samples;
 use crate::engine::{Counter, PAGE};
@@ -30,7 +30,7 @@ pub struct Sample {
     /// The sample.
     pub input: Input,
     /// Its cost.
-    pub base: Took,
+    pub base: Cost,
 }
 
 /// Returns all samples with their costs.
@@ -68,28 +68,28 @@ impl<'a> Case<'a> {
         for growth in &self.growths {
             growth.apply(&mut document, bytes);
         }
-        self.sample.input.of(document)
+        self.sample.input.with_document(document)
     }
 
     /// Returns a finding if the cost of the sample grows faster than its length, or exceeds that of a mebibyte.
     pub fn judge(&self, counter: &Counter) -> Option<String> {
-        self.told(self.judged(counter))
+        self.finding(self.judged(counter))
     }
 
     /// The same for two places at once. A product of two, such as many sidecars that share many mounts, is no finding
     /// if the cost stays within what the length allows.
-    pub fn judge_product(&self, counter: &Counter, alone: [Took; 2]) -> Option<String> {
+    pub fn judge_product(&self, counter: &Counter, alone: [Cost; 2]) -> Option<String> {
         let judged = || {
             let both = evaluate(counter, &self.grown(PAIRED))?;
             if product_may_be_costly(self.sample.base, alone, both) { self.in_full(counter) } else { Ok(None) }
         };
-        self.told(judged())
+        self.finding(judged())
     }
 
     /// Returns a finding if the sample takes more than it may when its places grow to a mebibyte, each by as many
     /// bytes.
     pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
-        self.told(self.in_full(counter))
+        self.finding(self.in_full(counter))
     }
 
     fn judged(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
@@ -116,7 +116,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn told(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
+    fn finding(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
         let wrong = judged.unwrap_or_else(|error| Some(error.to_string()))?;
         Some(format!("{}: {wrong}", self.name()))
     }
@@ -136,7 +136,7 @@ impl<'a> Case<'a> {
 
     /// Returns the cost with this many more bytes in each place, unless the input then exceeds a mebibyte, as the text
     /// of a bundle of short SidecarSets does.
-    fn unless_too_long(&self, counter: &Counter, bytes: usize) -> anyhow::Result<Option<Took>> {
+    fn unless_too_long(&self, counter: &Counter, bytes: usize) -> anyhow::Result<Option<Cost>> {
         let grown = self.grown(bytes);
         if grown.length()? > LENGTH { Ok(None) } else { evaluate(counter, &grown).map(Some) }
     }
@@ -177,7 +177,7 @@ pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
 /// shortest entries. Maps and texts have only one way to grow.
 pub fn each_briefly(samples: &[Sample]) -> Vec<Case<'_>> {
     let tells_most = |growth: &Growth| match growth.place.part {
-        Part::List => matches!(growth.how, How::Bare | How::Entries(Order::Random, ..)),
+        Part::List => matches!(growth.kind, GrowthKind::Bare | GrowthKind::Entries(Order::Random, ..)),
         _ => true,
     };
     each(samples).into_iter().filter(|case| case.growths.iter().all(tells_most)).collect()
@@ -187,7 +187,7 @@ pub fn each_briefly(samples: &[Sample]) -> Vec<Case<'_>> {
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {
     case: Case<'a>,
-    alone: [Took; 2],
+    alone: [Cost; 2],
 }
 
 impl Pair<'_> {
@@ -201,7 +201,7 @@ impl Pair<'_> {
 pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
     let document = sample.input.document();
     let places: Vec<_> = place::distinct(document).into_iter().filter(|place| sample.input.is_about(place)).collect();
-    let growth = |place| Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare);
+    let growth = |place| Growth::all(document, place, false).into_iter().find(|growth| growth.kind != GrowthKind::Bare);
     let growths: Vec<_> = places.iter().filter_map(growth).collect();
     // The survey of single places reports a place that cannot be evaluated alone. Here it counts as free.
     let alone = in_parallel(&growths, |growth| {
@@ -228,9 +228,10 @@ pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
 /// what one user writes times what others write. Lists grow by each of their entries.
 pub fn crossed<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
     let document = sample.input.document();
-    let is_counted =
-        |growth: &Growth| matches!(growth.how, How::Entries(Order::Ascending, Differs::All, _) | How::Members);
-    let growths_of = |part: &str| -> Vec<(Growth, Took)> {
+    let is_counted = |growth: &Growth| {
+        matches!(growth.kind, GrowthKind::Entries(Order::Ascending, Differs::All, _) | GrowthKind::Members)
+    };
+    let growths_of = |part: &str| -> Vec<(Growth, Cost)> {
         let places = place::places(document).into_iter().filter(|place| place.pointer.starts_with(part));
         let growths: Vec<_> = places.flat_map(|place| Growth::all(document, &place, true)).filter(is_counted).collect();
         let alone = in_parallel(&growths, |growth| {
@@ -255,7 +256,7 @@ pub fn pair<'a>(sample: &'a Sample, pointers: [&str; 2]) -> Option<Case<'a>> {
     let places = place::places(document);
     let growth = |pointer: &str| {
         let place = places.iter().find(|place| place.pointer == pointer)?;
-        Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare)
+        Growth::all(document, place, false).into_iter().find(|growth| growth.kind != GrowthKind::Bare)
     };
     let growths = pointers.into_iter().map(growth).collect::<Option<Vec<_>>>()?;
     Some(Case { sample, growths })
@@ -264,23 +265,23 @@ pub fn pair<'a>(sample: &'a Sample, pointers: [&str; 2]) -> Option<Case<'a>> {
 /// Judges all cases on all cores. Returns the findings in the order of the cases. Prints each finding at once, since a
 /// survey can take hours.
 pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
-    let told = |case: &T| judge(case).inspect(|finding| eprintln!("{finding}"));
-    in_parallel(cases, told).into_iter().flatten().collect()
+    let reported = |case: &T| judge(case).inspect(|finding| eprintln!("{finding}"));
+    in_parallel(cases, reported).into_iter().flatten().collect()
 }
 
-fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Vec<R> {
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
+    let worker = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(index) else { return };
-            let result = of(item);
+            let result = work(item);
             results.lock().push((index, result));
         }
     };
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
-            scope.spawn(work);
+            scope.spawn(worker);
         }
     });
     let mut results = results.into_inner();
@@ -292,7 +293,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Ve
 ///
 /// # Errors
 /// If the module traps, or takes longer than any copying may.
-pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
+pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Cost> {
     let (payload, objects, bytes) = (input.payload()?, input.objects(), input.length()?);
     let start = Instant::now();
     let counts = counter
@@ -300,7 +301,7 @@ pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
         .map_err(|error| anyhow::anyhow!("{bytes} bytes of input: {}", last_line(&error)))?;
     let time = start.elapsed();
     anyhow::ensure!(time < TIME, "{bytes} bytes of input take {time:?}");
-    Ok(Took { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
+    Ok(Cost { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
 }
 
 /// Returns the last line of an error of the engine. The lines before it are addresses of functions.

@@ -9,7 +9,7 @@ mod imports;
 use wasmtime::error::{Context as _, bail, format_err};
 use wasmtime::{Config, Engine, InstancePre, Linker, Module, OptLevel, Store, StoreLimitsBuilder};
 
-use crate::errors::told;
+use crate::errors::into_anyhow;
 use crate::objects::Objects;
 use imports::Guest;
 
@@ -65,7 +65,7 @@ impl Counter {
     /// # Errors
     /// If the bytes are not a module of the waPC protocol.
     pub fn compile(bytes: &[u8]) -> anyhow::Result<Self> {
-        Self::compiled(bytes, OptLevel::None, Bounds::default()).map_err(told)
+        Self::compiled(bytes, OptLevel::None, Bounds::default()).map_err(into_anyhow)
     }
 
     /// Compiles a module for many evaluations, each of which traps if it takes more than `bounds`.
@@ -73,7 +73,7 @@ impl Counter {
     /// # Errors
     /// If the bytes are not a module of the waPC protocol.
     pub fn bounded(bytes: &[u8], bounds: Bounds) -> anyhow::Result<Self> {
-        Self::compiled(bytes, OptLevel::Speed, bounds).map_err(told)
+        Self::compiled(bytes, OptLevel::Speed, bounds).map_err(into_anyhow)
     }
 
     fn compiled(bytes: &[u8], level: OptLevel, bounds: Bounds) -> wasmtime::Result<Self> {
@@ -92,7 +92,7 @@ impl Counter {
     /// # Errors
     /// If the guest traps or reports an error.
     pub fn count(&self, operation: &str, payload: &[u8], objects: &Objects) -> anyhow::Result<Counts> {
-        self.counted(operation, payload, objects).map_err(told)
+        self.counted(operation, payload, objects).map_err(into_anyhow)
     }
 
     fn counted(&self, operation: &str, payload: &[u8], objects: &Objects) -> wasmtime::Result<Counts> {

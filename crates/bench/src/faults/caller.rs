@@ -18,11 +18,11 @@ const IN_ORDER: &str = "not a result of an error";
 /// A caller. If a server cannot be reached, it calls the next one.
 pub(super) struct Caller {
     targets: Vec<Target>,
-    state: Mutex<State>,
+    state: Mutex<CallerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CallerState {
     connections: usize,
     failures: usize,
     open: Option<Arc<Client>>,
@@ -98,7 +98,7 @@ impl Caller {
         }
     }
 
-    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn state(&self) -> parking_lot::MutexGuard<'_, CallerState> {
         self.state.lock()
     }
 }

@@ -70,7 +70,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// Frames that a server sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct ReceivedFrames {
     /// Heads of answers.
     pub(super) answers: u64,
     /// Whether it said that it closes the connection.
@@ -78,16 +78,16 @@ pub(super) struct Heard {
 }
 
 /// Reads frames until the server closes the connection, or says nothing for this time.
-pub(super) async fn hear(stream: &mut (impl AsyncRead + Unpin), patience: Duration) -> Heard {
-    let mut heard = Heard::default();
+pub(super) async fn read_frames(stream: &mut (impl AsyncRead + Unpin), patience: Duration) -> ReceivedFrames {
+    let mut received = ReceivedFrames::default();
     while let Ok(Ok(kind)) = timeout(patience, next_frame(stream)).await {
         match kind {
-            HEADERS => heard.answers += 1,
-            GOAWAY => heard.is_goodbye = true,
+            HEADERS => received.answers += 1,
+            GOAWAY => received.is_goodbye = true,
             _ => {}
         }
     }
-    heard
+    received
 }
 
 /// Reads a frame, and returns its type.
@@ -108,7 +108,7 @@ mod tests {
     async fn frames_are_written_and_heard() {
         assert_eq!(reset(5), [0, 0, 4, 3, 0, 0, 0, 0, 5, 0, 0, 0, 8]);
         let frames = [post(1, "/mutate", true), reset(1), frame(GOAWAY, 0, 0, &[0; 8]), post(3, "/", false)].concat();
-        let heard = hear(&mut frames.as_slice(), Duration::from_secs(1)).await;
-        assert_eq!(heard, Heard { answers: 2, is_goodbye: true });
+        let received = read_frames(&mut frames.as_slice(), Duration::from_secs(1)).await;
+        assert_eq!(received, ReceivedFrames { answers: 2, is_goodbye: true });
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
 async fn reset_rapidly(target: &Target, streams: usize) -> anyhow::Result<bool> {
     let stream = raw::connect(target, "h2").await?;
     let (mut read, mut write) = tokio::io::split(stream);
-    let reading = tokio::spawn(async move { raw::hear(&mut read, Duration::from_secs(3)).await });
+    let reading = tokio::spawn(async move { raw::read_frames(&mut read, Duration::from_secs(3)).await });
     let mut frames = raw::hello();
     for number in 0..u32::try_from(streams)? {
         frames.extend(raw::post(2 * number + 1, "/mutate", true));

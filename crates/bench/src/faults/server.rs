@@ -153,7 +153,7 @@ impl Drop for Server {
 
 /// Returns the resident memory of a process in bytes; 0 if it has ended.
 pub(super) fn memory(process: u32) -> u64 {
-    Usage::of(process).map_or(0, |usage| usage.memory.now)
+    Usage::read(process).map_or(0, |usage| usage.memory.now)
 }
 
 fn free_port() -> anyhow::Result<u16> {

@@ -112,13 +112,13 @@ pub(super) async fn half_closed(context: &Context<'_>, server: &Server) -> anyho
     for number in 0..u32::try_from(streams)? {
         stream.write_all(&raw::post(2 * number + 1, "/mutate?timeout=3s", false)).await?;
     }
-    let heard = raw::hear(&mut stream, Duration::from_secs(5)).await;
+    let received = raw::read_frames(&mut stream, Duration::from_secs(5)).await;
     drop(stream);
     sleep(Duration::from_millis(200)).await;
     let waiting = server.metric("pillion_evaluations_waiting", "").await?;
     let mut problems = Vec::new();
-    if heard.answers != u64::try_from(streams)? || waiting > 10 {
-        problems.push(format!("{} answers to {streams} open streams; {waiting} still wait", heard.answers));
+    if received.answers != u64::try_from(streams)? || waiting > 10 {
+        problems.push(format!("{} answers to {streams} open streams; {waiting} still wait", received.answers));
     }
     Ok(Outcome {
         asked: format!(
@@ -127,7 +127,7 @@ pub(super) async fn half_closed(context: &Context<'_>, server: &Server) -> anyho
         ),
         back: format!(
             "{answered} connections with an answer, {closed} closed without; {} streams ended with an error in time",
-            heard.answers
+            received.answers
         ),
         problems,
     })

@@ -46,7 +46,7 @@ pub fn run(args: &Args, module: &[u8], out: &mut dyn Write, err: &mut dyn Write)
     }
     if let Some(pid) = args.pid
         && usage::is_reported()
-        && usage::Usage::of(pid).is_none()
+        && usage::Usage::read(pid).is_none()
     {
         bail!("--pid {pid}: there is no such process on this machine");
     }
@@ -149,7 +149,7 @@ impl Bench<'_> {
         for problem in &measured.part.tally.problems {
             writeln!(err, "warning: {problem}")?;
         }
-        Ok((server, Report::of(args, &measured), measured.is_right()))
+        Ok((server, Report::new(args, &measured), measured.is_right()))
     }
 }
 

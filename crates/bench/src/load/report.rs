@@ -43,7 +43,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(args: &Args, measured: &Measured) -> Self {
+    pub(super) fn new(args: &Args, measured: &Measured) -> Self {
         let at = |quantile: f64| milliseconds(measured.part.latency.value_at_quantile(quantile));
         let reviews = args.reviews.max(1) as f64;
         let each = |cpu: Option<Duration>| cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / reviews);

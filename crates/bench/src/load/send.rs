@@ -76,18 +76,18 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<Measured> {
     part.tally.add(warm_up.tally);
 
     let own = std::process::id();
-    let usage = |process: Option<u32>| process.and_then(Usage::of);
-    let told = memory(&mut worker.client, &run.plan).await;
-    let (server, client, started) = (usage(run.plan.process), Usage::of(own), Instant::now());
+    let usage = |process: Option<u32>| process.and_then(Usage::read);
+    let memory_before = memory(&mut worker.client, &run.plan).await;
+    let (server, client, started) = (usage(run.plan.process), Usage::read(own), Instant::now());
     let (_, measured) = run.sent(clients, run.plan.reviews, "review").await?;
     let took = started.elapsed();
-    let (server_after, client_after) = (usage(run.plan.process), Usage::of(own));
+    let (server_after, client_after) = (usage(run.plan.process), Usage::read(own));
     part.add(measured)?;
     // A server may have closed the connection that said nothing in the meantime.
     worker.client = run.plan.destination.connect().await?;
     let memory = match (server, server_after) {
         (Some(before), Some(after)) => Some((before.memory, after.memory)),
-        _ => told.zip(memory(&mut worker.client, &run.plan).await),
+        _ => memory_before.zip(memory(&mut worker.client, &run.plan).await),
     };
     worker.look("after").await;
     part.tally.add(worker.part.tally);

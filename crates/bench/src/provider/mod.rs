@@ -10,7 +10,7 @@ use wapc::WapcHost;
 use wasmtime_provider::wasmtime::{Config, Engine, Module};
 use wasmtime_provider::{EpochDeadlines, WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
-use crate::errors::told;
+use crate::errors::into_anyhow;
 use crate::objects::Objects;
 
 /// The function that decides on requests.
@@ -43,8 +43,8 @@ impl Policy {
         let mut config = Config::new();
         config.wasm_function_references(true);
         config.epoch_interruption(engines == Engines::PolicyServer);
-        let engine = Engine::new(&config).map_err(told)?;
-        let module = Module::new(&engine, bytes).map_err(told)?;
+        let engine = Engine::new(&config).map_err(into_anyhow)?;
+        let module = Module::new(&engine, bytes).map_err(into_anyhow)?;
         let instances = WasmtimeEngineProviderBuilder::new().engine(engine).module(module).build_pre()?;
         Ok(Self { instances, deadlines: (engines == Engines::PolicyServer).then_some(DEADLINES) })
     }

@@ -17,7 +17,7 @@ pub(crate) fn machine() -> String {
 
 /// Returns the checked-out commit, with a mark if files differ from it.
 pub(crate) fn revision() -> String {
-    let told = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=10"]).output();
-    let told = told.ok().filter(|output| output.status.success());
-    told.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=10"]).output();
+    let output = output.ok().filter(|output| output.status.success());
+    output.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

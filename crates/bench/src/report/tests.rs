@@ -58,11 +58,11 @@ fn the_limit_of_a_hundred_sets_grows_with_the_policy_that_accepts_everything(#[c
 #[case(1_000, 700.0)]
 fn every_size_stays_below_openkruise(#[case] sets: usize, #[case] limit: f64) {
     let what = format!("warm, the module alone, a bundle of {sets}, 1 matching");
-    let of = |policy| {
+    let goal_for = |policy| {
         let all = goals(&report(vec![timed(&format!("pod/bundle/{sets}/1"), [policy, 10.0, 10.0])]));
         all.into_iter().find(|goal| goal.what == what).unwrap()
     };
-    assert!(of(limit).holds() && !of(limit + 0.1).holds());
+    assert!(goal_for(limit).holds() && !goal_for(limit + 0.1).holds());
     let reference = goals::OPENKRUISE.into_iter().find(|(of, _)| *of == sets).unwrap().1;
     assert!(limit < reference, "{limit} of {reference}");
 }
@@ -71,11 +71,11 @@ fn every_size_stays_below_openkruise(#[case] sets: usize, #[case] limit: f64) {
 #[case("bundle")]
 #[case("bundle-ref")]
 fn a_fresh_instance_is_held_against_empty_settings(#[case] form: &str) {
-    let of = |policy| {
+    let goal_for = |policy| {
         goal(vec![timed(&format!("pod/{form}/1000/1"), [policy, 100.0, 900.0])], &format!("fresh, a {form} of 1,000"))
     };
-    assert!(of(200.0).unwrap().holds() && !of(200.1).unwrap().holds());
-    assert_eq!(of(200.0).unwrap().unit, "×");
+    assert!(goal_for(200.0).unwrap().holds() && !goal_for(200.1).unwrap().holds());
+    assert_eq!(goal_for(200.0).unwrap().unit, "×");
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn a_set_that_matches_differs_by_its_selector_alone() {
         }
         sets
     };
-    let of = |matching| without(sidecar_sets(1, Style::Realistic, 50, matching));
-    assert_eq!(of(0), of(10));
+    let sets_beside = |matching| without(sidecar_sets(1, Style::Realistic, 50, matching));
+    assert_eq!(sets_beside(0), sets_beside(10));
 }
 
 #[rstest]
@@ -49,8 +49,8 @@ fn sizes_are_those_of_real_sidecar_sets() {
     let lengths = lengths(&sidecar_sets(1, Style::Realistic, 1_000, 0).sets);
     let mean = lengths.iter().sum::<usize>() / lengths.len();
     let (least, most) = (lengths[0], lengths[lengths.len() - 1]);
-    let told = format!("{least} to {most}, {mean} on average");
-    assert!((400..700).contains(&least) && (900..1_300).contains(&mean) && (4_000..6_500).contains(&most), "{told}");
+    let figures = format!("{least} to {most}, {mean} on average");
+    assert!((400..700).contains(&least) && (900..1_300).contains(&mean) && (4_000..6_500).contains(&most), "{figures}");
 }
 
 #[test]

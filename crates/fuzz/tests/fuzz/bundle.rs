@@ -2,7 +2,7 @@
 
 use pillion_fuzz::policy::{Answer, Policy, Response};
 use pillion_fuzz::pool::Pool;
-use pillion_fuzz::run::Target;
+use pillion_fuzz::run::FuzzTarget;
 use pillion_fuzz::{bundle, corpus};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn e18_a_bundle_does_what_its_sidecar_sets_do_or_is_refused() -> anyhow::Result<
     let policy = Policy::load()?;
     let inputs = corpus::read("bundle")?;
     let pool = Pool::new(inputs.iter().map(|named| &named.input));
-    Target("bundle").run(&inputs, bundle::documents(&inputs, &pool), |document| {
+    FuzzTarget("bundle").run(&inputs, bundle::documents(&inputs, &pool), |document| {
         bundle::check(document)?;
         let Some([bundled, unbundled]) = bundle::both_ways(document) else { return policy.answer(document).map(drop) };
         let Some(bundled) = response(&policy, &bundled)? else { return Ok(()) };

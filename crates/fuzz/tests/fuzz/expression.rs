@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use pillion_fuzz::corpus;
-use pillion_fuzz::run::Target;
+use pillion_fuzz::run::FuzzTarget;
 use pillion_fuzz::sequence::changed_texts;
 use pillion_kubernetes::quantity::Quantity;
 use pillion_pattern::Pattern;
@@ -88,7 +88,7 @@ fn expressions_mean_the_same_in_parentheses_and_a_check_refuses_only_what_fails(
     let texts: Vec<String> = inputs.iter().filter_map(|named| named.input.as_str().map(str::to_owned)).collect();
     ensure!(texts.len() == inputs.len(), "the corpus holds texts");
     let generated = changed_texts(&texts, &WORDS, 6).prop_map(Value::from);
-    Target("expression").run(&inputs, generated, |input| {
+    FuzzTarget("expression").run(&inputs, generated, |input| {
         let text = input.as_str().unwrap_or_default();
         expression(text)?;
         pattern(text)

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use anyhow::ensure;
 use pillion_fuzz::corpus;
-use pillion_fuzz::run::Target;
+use pillion_fuzz::run::FuzzTarget;
 use pillion_fuzz::sequence::changed_texts;
 use pillion_kubernetes::quantity::{Format, Quantity};
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn quantities_print_as_they_are_read_and_have_the_order_of_their_values() -> any
     ensure!(texts.len() == inputs.len(), "the corpus holds texts");
     let known: Vec<(Quantity, f64)> = texts.iter().filter_map(|text| read(text)).collect();
     let generated = changed_texts(&texts, &WORDS, 5).prop_map(Value::from);
-    Target("quantity").run(&inputs, generated, |input| {
+    FuzzTarget("quantity").run(&inputs, generated, |input| {
         let text = input.as_str().unwrap_or_default();
         same_from_json(text)?;
         let Ok(quantity) = Quantity::parse(text) else { return Ok(()) };

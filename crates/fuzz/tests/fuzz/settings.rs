@@ -4,7 +4,7 @@ use pillion_fuzz::corpus;
 use pillion_fuzz::document::documents;
 use pillion_fuzz::policy::{Answer, Policy};
 use pillion_fuzz::pool::Pool;
-use pillion_fuzz::run::Target;
+use pillion_fuzz::run::FuzzTarget;
 use serde_json::{Map, Value, json};
 
 /// The code for requests and settings that cannot be decoded.
@@ -35,7 +35,7 @@ fn e18_settings_get_an_answer_within_the_bounds_and_valid_ones_are_decoded() -> 
     let policy = Policy::load()?;
     let inputs = [corpus::read("settings")?, policy.samples("validate_settings")?].concat();
     let pool = Pool::new(inputs.iter().map(|named| &named.input));
-    Target("settings").run(&inputs, documents(&inputs, &pool), |document| {
+    FuzzTarget("settings").run(&inputs, documents(&inputs, &pool), |document| {
         let Answer::Settings(validity) = policy.answer(document)? else { return Ok(()) };
         if !validity.valid || document.get("bytes").is_some() {
             return Ok(());

@@ -90,7 +90,7 @@ async fn measure(args: &Args, size: Size) -> Report {
     let mut scene = Scene::prepare(&cluster, size, &program, QUIET, &tell).await;
     let server = |program: &str| Process::find(cluster.folder(), program).unwrap();
     let (api_server, etcd) = (server("kube-apiserver"), server("etcd"));
-    let mut memory = vec![Memory::of("kube-apiserver, before", api_server.usage())];
+    let mut memory = vec![Memory::new("kube-apiserver, before", api_server.usage())];
     let mut phases = Vec::new();
     let mut done = |phase: scale::Phase| {
         tell(format!(
@@ -116,16 +116,16 @@ async fn measure(args: &Args, size: Size) -> Report {
         what: "in which nothing changes".to_owned(),
         stretch: scene.rest(Duration::from_secs(args.rest)).await,
     };
-    memory.push(Memory::of("pillion controller, the first", scene.process().usage()));
+    memory.push(Memory::new("pillion controller, the first", scene.process().usage()));
     tell(format!("{} statuses of Pods are written per second, for {} s", args.status_rate, args.statuses));
     let asked = Statuses { rate: args.status_rate, time: Duration::from_secs(args.statuses) };
     let (stretch, written) = scene.write_statuses(asked).await;
     let statuses = Observed { what: format!("in which {written} statuses of Pods are written"), stretch };
-    memory.push(Memory::of("pillion controller, after the statuses", scene.process().usage()));
+    memory.push(Memory::new("pillion controller, after the statuses", scene.process().usage()));
     scene.stop().await;
     done(scene.start("restart, with everything made").await);
     scene.check().await;
-    memory.push(Memory::of("pillion controller, restarted", scene.process().usage()));
+    memory.push(Memory::new("pillion controller, restarted", scene.process().usage()));
     scene.stop().await;
 
     tell("a plain watch of the same objects");
@@ -134,9 +134,9 @@ async fn measure(args: &Args, size: Size) -> Report {
     let listed = async || cluster.log("reflect").contains(reflect::DONE).then_some(());
     until("everything being listed", LISTED, listed).await.unwrap();
     let own = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
-    memory.push(Memory::of("whole objects, kept by kube's reflectors", server(&own).usage()));
-    memory.push(Memory::of("kube-apiserver, after", api_server.usage()));
-    memory.push(Memory::of("etcd, after", etcd.usage()));
+    memory.push(Memory::new("whole objects, kept by kube's reflectors", server(&own).usage()));
+    memory.push(Memory::new("kube-apiserver, after", api_server.usage()));
+    memory.push(Memory::new("etcd, after", etcd.usage()));
     let unpaged = scene.log.requests.iter().filter(|request| request.is_unpaged_list()).count();
     let refused = scene.log.requests.iter().filter(|request: &&Request| request.status == 429).count();
     Report { size, found, phases, memory, observed: vec![rest, statuses], unpaged, refused }

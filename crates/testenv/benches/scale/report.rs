@@ -21,7 +21,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn of(who: &'static str, usage: Usage) -> Self {
+    pub fn new(who: &'static str, usage: Usage) -> Self {
         Self { who, usage }
     }
 }
@@ -71,12 +71,12 @@ impl Report {
         let head = ["what happens", "last write", "compared", "namespaces", "lists", "other reads", "writes", "CPU"];
         text.push_str(&table(&head, &lines));
         text.push('\n');
-        let of = |memory: &Memory| {
+        let memory_line = |memory: &Memory| {
             let Usage { resident, peak, anonymous, .. } = memory.usage;
             let mebibytes = |count: f64| format!("{count:.0} MiB");
             vec![memory.who.to_owned(), mebibytes(resident), mebibytes(anonymous), mebibytes(peak)]
         };
-        let lines: Vec<Vec<String>> = self.memory.iter().map(of).collect();
+        let lines: Vec<Vec<String>> = self.memory.iter().map(memory_line).collect();
         text.push_str(&table(&["memory", "resident", "of it, no files", "at most"], &lines));
         text.push('\n');
         for observed in &self.observed {
@@ -95,9 +95,9 @@ impl Report {
 /// Returns the table of requests and processor time.
 fn stretch(Observed { what, stretch }: &Observed) -> String {
     let Stretch { requests, seconds, cpu, reconciliations } = stretch;
-    let of = |what: String, count: usize| vec![what, count.to_string(), format!("{:.3}", count as f64 / seconds)];
-    let mut lines: Vec<Vec<String>> = count(requests).into_iter().map(|(what, count)| of(what, count)).collect();
-    lines.push(of("all".to_owned(), requests.len()));
+    let line = |what: String, count: usize| vec![what, count.to_string(), format!("{:.3}", count as f64 / seconds)];
+    let mut lines: Vec<Vec<String>> = count(requests).into_iter().map(|(what, count)| line(what, count)).collect();
+    lines.push(line("all".to_owned(), requests.len()));
     lines.push(vec![
         "reconciled namespaces".to_owned(),
         format!("{reconciliations:.0}"),
@@ -109,7 +109,7 @@ fn stretch(Observed { what, stretch }: &Observed) -> String {
 }
 
 fn phase(phase: &Phase) -> Vec<String> {
-    let of = |is_it: &dyn Fn(&str) -> bool| -> usize {
+    let requests = |is_it: &dyn Fn(&str) -> bool| -> usize {
         phase.requests.iter().filter(|(what, _)| is_it(what)).map(|(_, count)| count).sum()
     };
     let (list, get) = (|what: &str| what.starts_with("list "), |what: &str| what.starts_with("get "));
@@ -118,9 +118,9 @@ fn phase(phase: &Phase) -> Vec<String> {
         if phase.written > 0.0 { format!("{:.1} s", phase.written) } else { String::new() },
         format!("{:.1} s", phase.compared),
         format!("{:.0}", phase.reconciliations),
-        of(&list).to_string(),
-        of(&get).to_string(),
-        of(&|what| !list(what) && !get(what)).to_string(),
+        requests(&list).to_string(),
+        requests(&get).to_string(),
+        requests(&|what| !list(what) && !get(what)).to_string(),
         format!("{:.1} s", phase.cpu),
     ]
 }

@@ -213,13 +213,13 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
     );
     assert!(rendered.status.success(), "{rendered:?}");
     let without = pillion(cluster, &["plan", "--cluster", "new.json"]);
-    let told = String::from_utf8_lossy(&without.stderr);
-    assert!(without.status.code() == Some(2) && told.contains("Pillion is not installed in the cluster"), "{told}");
+    let stderr = String::from_utf8_lossy(&without.stderr);
+    assert!(without.status.code() == Some(2) && stderr.contains("Pillion is not installed in the cluster"), "{stderr}");
     apply(&place.client, &String::from_utf8(rendered.stdout).unwrap(), "manifests").await.unwrap();
     let installed = pillion(cluster, &["plan", "--cluster", "new.json"]);
-    let told = String::from_utf8_lossy(&installed.stderr);
+    let stderr = String::from_utf8_lossy(&installed.stderr);
     let source = "ConfigMap pillion-system/pillion-controller-settings, ";
-    assert!(told.contains(source) && told.contains("the controllers bundle, sidecarset-rollout"), "{told}");
+    assert!(stderr.contains(source) && stderr.contains("the controllers bundle, sidecarset-rollout"), "{stderr}");
     let text = String::from_utf8(installed.stdout).unwrap();
     assert!(
         text.contains("bundle\n  change  ConfigMap pillion-system/sidecarsets: SidecarSet ")

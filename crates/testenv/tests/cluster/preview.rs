@@ -26,7 +26,7 @@ fn run(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Output {
 }
 
 /// Returns exit code and `stderr`.
-fn told(output: &Output) -> (Option<i32>, String) {
+fn code_and_stderr(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -56,8 +56,8 @@ async fn what_a_pod_would_get_in_that_cluster() {
 
     // A cluster without the definition has no SidecarSets.
     let none = run(&cluster, &admin, &inject);
-    let (code, said) = told(&none);
-    assert!(code == Some(0) && said.contains("does not serve SidecarSets"), "{said}");
+    let (code, stderr) = code_and_stderr(&none);
+    assert!(code == Some(0) && stderr.contains("does not serve SidecarSets"), "{stderr}");
     assert_eq!(images(&none), ["app:1"]);
 
     let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
@@ -76,15 +76,15 @@ async fn what_a_pod_would_get_in_that_cluster() {
     };
 
     // The account is missing in the cluster, too.
-    let (code, said) = told(&run(&cluster, &admin, &inject));
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("ServiceAccount shop/logs is neither in a manifest nor in the cluster"), "{said}");
+    let (code, stderr) = code_and_stderr(&run(&cluster, &admin, &inject));
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("ServiceAccount shop/logs is neither in a manifest nor in the cluster"), "{stderr}");
     create(&Api::<ServiceAccount>::namespaced(client.clone(), "shop"), &json!({"metadata": {"name": "logs"}}))
         .await
         .unwrap();
     let before = cluster.audit_log().iter().filter(is_write).count();
     let injected = run(&cluster, &admin, &inject);
-    assert_eq!(told(&injected).0, Some(0), "{injected:?}");
+    assert_eq!(code_and_stderr(&injected).0, Some(0), "{injected:?}");
     assert_eq!(images(&injected), ["app:1", "logs:1"]);
 
     // Given manifests win.
@@ -97,16 +97,16 @@ async fn what_a_pod_would_get_in_that_cluster() {
     let explained = run(&cluster, &admin, &["explain", "app.json"]);
     let text = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(explained.status.success() && text.contains("traces") && text.contains("team"), "{text}");
-    let (code, said) = told(&run(&cluster, &admin, &["check"]));
-    assert!(code == Some(0) && said.contains("2 SidecarSets"), "{said}");
+    let (code, stderr) = code_and_stderr(&run(&cluster, &admin, &["check"]));
+    assert!(code == Some(0) && stderr.contains("2 SidecarSets"), "{stderr}");
 
     // A user without rights learns which right is missing.
     let jane = cluster.folder().join("jane.kubeconfig");
     fs::write(&jane, cluster.as_user("jane", None).unwrap().kubeconfig()).unwrap();
     for args in [&inject[..], &["explain", "app.json"], &["check"]] {
-        let (code, said) = told(&run(&cluster, &jane, args));
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("list SidecarSets") && said.contains("sidecarsets.apps.kruise.io"), "{said}");
+        let (code, stderr) = code_and_stderr(&run(&cluster, &jane, args));
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("list SidecarSets") && stderr.contains("sidecarsets.apps.kruise.io"), "{stderr}");
     }
     assert_eq!(cluster.audit_log().iter().filter(is_write).count(), before, "nothing is written");
 }

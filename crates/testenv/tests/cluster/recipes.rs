@@ -139,7 +139,7 @@ async fn fill_secret(cluster: &Cluster, set: &Value) {
 /// the app has not, and the service accepts it by the issuer's published keys.
 async fn found(example: &str) -> Found {
     let cluster = Cluster::start(Options::new()).await.unwrap();
-    let verifier = Verifier::of(&cluster, "").await;
+    let verifier = Verifier::new(&cluster, "").await;
     let folder = workspace().join("examples").join(example);
     let recipe = Recipe { folder, issuer: verifier.issuer().to_owned() };
     let client = cluster.admin().await.unwrap();
@@ -211,7 +211,7 @@ async fn aud1_aws_accepts_the_sidecar() {
 
     assert!(aws_allows(&policy, &recipe.issuer, &found.bearer), "{policy:#}");
 
-    let other = Verifier::of(&found.cluster, &found.bearer.audiences[0]).await;
+    let other = Verifier::new(&found.cluster, &found.bearer.audiences[0]).await;
     let other = other.verify(&found.of_another_account().await, now()).unwrap();
     assert!(!aws_allows(&policy, &recipe.issuer, &other), "another account of the namespace has no role");
     assert_eq!(recipe.option(script, "url"), recipe.issuer);
@@ -299,7 +299,7 @@ async fn aud1_vault_accepts_the_sidecar_by_its_keys() {
     assert_eq!(role["user_claim"], "sub");
     assert!(allows(&found.bearer), "{role}");
 
-    let other = Verifier::of(&found.cluster, "vault").await;
+    let other = Verifier::new(&found.cluster, "vault").await;
     assert!(!allows(&other.verify(&found.of_another_account().await, now()).unwrap()), "{role}");
     assert_eq!((agent(recipe, "path"), agent(recipe, "role")), (path(&found), "log-agent".to_owned()));
     assert_eq!(agent(recipe, "remove_jwt_after_reading"), "false");

@@ -121,7 +121,7 @@ async fn sap8l_two_mounts_of_the_app_are_refused_by_the_api_server(
 #[rstest]
 #[tokio::test]
 async fn sap8b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
-    let refusal = created(mode, unchanged, &Accounts::of(&["default"])).await.unwrap_err();
+    let refusal = created(mode, unchanged, &Accounts::named(&["default"])).await.unwrap_err();
     let set = mode.to_lowercase();
     let wanted = format!(
         "admission webhook \"pods.pillion.dev\" denied the request: SidecarSet \"{set}\": spec.serviceAccountName: \

@@ -70,7 +70,7 @@ async fn namespace(accounts: &Accounts) -> (Client, String) {
 }
 
 fn accounts() -> Accounts {
-    Accounts::of(&["default", "x", "y"])
+    Accounts::named(&["default", "x", "y"])
 }
 
 /// Returns the name of the merged account of a mode.

@@ -107,12 +107,12 @@ async fn a_set_can_be_applied_again_in_both_versions() {
 }
 
 /// An apply replaces the list of containers, so that a pull policy that nobody wrote gets its default anew. The author
-/// is told of it.
+/// is warned of it.
 #[tokio::test]
 async fn warn7_an_applied_image_that_changes_its_pull_policy_is_told() {
     let client = installation().await.cluster.admin().await.unwrap();
     let requests = Request::new("/apis/apps.kruise.io/v1beta1/sidecarsets");
-    let mut told = Vec::new();
+    let mut warned = Vec::new();
     for image in ["agent", "agent:1", "agent:2"] {
         let object = set(NEW, "retagged", &json!({"containers": [{"name": "agent", "image": image}]}));
         let request = requests.patch("retagged", &PatchParams::apply("kubectl"), &Patch::Apply(&object)).unwrap();
@@ -122,9 +122,9 @@ async fn warn7_an_applied_image_that_changes_its_pull_policy_is_told() {
         let is_it = |warning: &str| warning.contains("changes from Always to IfNotPresent");
         let stored = sets(NEW).await.get("retagged").await.unwrap();
         let policy = stored.data["spec"]["containers"][0]["imagePullPolicy"].clone();
-        told.push((policy, warnings.filter(|warning| is_it(warning)).count()));
+        warned.push((policy, warnings.filter(|warning| is_it(warning)).count()));
     }
-    assert_eq!(told, [(json!("Always"), 0), (json!("IfNotPresent"), 1), (json!("IfNotPresent"), 0)]);
+    assert_eq!(warned, [(json!("Always"), 0), (json!("IfNotPresent"), 1), (json!("IfNotPresent"), 0)]);
 }
 
 /// 422 with every invalid field, as the API server shows it to a user.

@@ -11,18 +11,17 @@ use super::compare::Difference;
 /// Whether the compatibility table covers a difference: a constant limit that the reference drops (DIFF-9), or memory
 /// that is rounded up to whole bytes (DIFF-10).
 pub(super) fn is_row(case: &Case, object: &Value, difference: &Difference) -> bool {
-    let Some(place) = Place::of(difference.path.as_str()) else { return false };
-    let name =
-        json::text(json::items(object, &["spec", place.list]).get(place.index).unwrap_or(&Value::Null), &["name"]);
+    let Some(path) = ResourcesPath::parse(difference.path.as_str()) else { return false };
+    let name = json::text(json::items(object, &["spec", path.list]).get(path.index).unwrap_or(&Value::Null), &["name"]);
     let Some(policy) = policy_of(case, name) else { return false };
     let is_constant = |resource: &str| {
-        let expression = json::text(policy, &["resourcesExpr", place.side, resource]);
+        let expression = json::text(policy, &["resourcesExpr", path.side, resource]);
         !expression.is_empty() && has_no_variable(expression)
     };
     match (&difference.expected, &difference.actual) {
-        (None, Some(Value::Object(amounts))) if place.side == "limits" => amounts.keys().all(|key| is_constant(key)),
-        (None, Some(_)) if place.side == "limits" => is_constant(place.resource),
-        (Some(theirs), Some(ours)) if place.resource == "memory" => {
+        (None, Some(Value::Object(amounts))) if path.side == "limits" => amounts.keys().all(|key| is_constant(key)),
+        (None, Some(_)) if path.side == "limits" => is_constant(path.resource),
+        (Some(theirs), Some(ours)) if path.resource == "memory" => {
             match (Quantity::from_json(theirs), Quantity::from_json(ours)) {
                 (Ok(theirs), Ok(ours)) => !theirs.is_whole() && theirs.round_up_to_whole() == ours,
                 _ => false,
@@ -53,15 +52,15 @@ fn has_no_variable(expression: &str) -> bool {
 }
 
 /// `spec.<list>[<index>].resources.<side>` or one resource in it. `resource` is empty for the whole side.
-struct Place<'a> {
+struct ResourcesPath<'a> {
     list: &'a str,
     index: usize,
     side: &'a str,
     resource: &'a str,
 }
 
-impl<'a> Place<'a> {
-    fn of(path: &'a str) -> Option<Self> {
+impl<'a> ResourcesPath<'a> {
+    fn parse(path: &'a str) -> Option<Self> {
         let (list, rest) = path.strip_prefix("spec.")?.split_once('[')?;
         let (index, rest) = rest.split_once("].resources.")?;
         let (side, resource) = rest.split_once('.').unwrap_or((rest, ""));

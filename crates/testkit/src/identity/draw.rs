@@ -233,7 +233,7 @@ pub fn scenario(modes: &[&'static str]) -> BoxedStrategy<Scenario> {
         .prop_map(|(pod, (sets, count), (x, y, z, automount), settings, allow_and_ready)| {
             let sets: Vec<Set> = sets.into_iter().take(count).collect();
             let (on_missing, on_conflict, on_app_account, allow_pod_mode) = settings;
-            let mut accounts = Accounts::of(&["own"]).with("default", Account { automount, ..Account::default() });
+            let mut accounts = Accounts::named(&["own"]).with("default", Account { automount, ..Account::default() });
             for (name, state) in WANTED.into_iter().zip([x, y, z]) {
                 accounts.0.extend(state.map(|account| (name.to_owned(), account)));
             }

@@ -35,7 +35,7 @@ const UNAVAILABLE: Expected = Expected::Refused(503);
 impl Expected {
     /// Returns the outcome for a Pod. `seen` is the Pod as the policy sees it, `injected` the result of injection
     /// without identities.
-    pub fn of(scenario: &Scenario, seen: &Value, injected: &Value) -> Self {
+    pub fn for_scenario(scenario: &Scenario, seen: &Value, injected: &Value) -> Self {
         let runs_as = json::text(seen, &["spec", "serviceAccountName"]);
         let is_merged = names::is_merged(runs_as);
         let asking: Vec<&Set> = scenario.sets.iter().filter(|set| set.asks()).collect();

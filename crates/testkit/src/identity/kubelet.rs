@@ -40,7 +40,7 @@ pub struct Secrets(BTreeMap<String, Vec<Stored>>);
 
 impl Secrets {
     /// Returns the Secret of each account.
-    pub fn of(accounts: &Accounts) -> Self {
+    pub fn new(accounts: &Accounts) -> Self {
         let mut secrets = Self::default();
         for account in accounts.0.keys() {
             secrets.add(&names::token_secret(account), account, &[]);
@@ -70,7 +70,7 @@ impl Secrets {
 /// Returns the identities of all containers in a stored Pod if no SidecarSet has a Secret of its own; see
 /// [`pairs_with`].
 pub fn pairs(pod: &Value, accounts: &Accounts) -> BTreeSet<Pair> {
-    pairs_with(pod, accounts, &Secrets::of(accounts))
+    pairs_with(pod, accounts, &Secrets::new(accounts))
 }
 
 /// Returns the identities of all containers in a stored Pod.

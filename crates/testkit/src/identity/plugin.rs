@@ -36,7 +36,7 @@ pub struct Accounts(pub BTreeMap<String, Account>);
 
 impl Accounts {
     /// Returns accounts with these names and default properties.
-    pub fn of(names: &[&str]) -> Self {
+    pub fn named(names: &[&str]) -> Self {
         Self(names.iter().map(|name| ((*name).to_owned(), Account::default())).collect())
     }
 

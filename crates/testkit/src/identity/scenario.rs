@@ -222,7 +222,7 @@ impl Scenario {
     /// Returns the Secrets with tokens of isolated sidecars: one for each account, and one for each SidecarSet with
     /// tokens for other audiences (AUD-4, AUD-7).
     pub fn secrets(&self) -> Secrets {
-        let mut secrets = Secrets::of(&self.accounts);
+        let mut secrets = Secrets::new(&self.accounts);
         for set in self.sets.iter().filter(|set| set.asks() && !set.tokens.is_empty()) {
             let account = set.account.unwrap_or_default();
             secrets.add(&names::token_secret(&set.credential(account)), account, set.tokens);

@@ -36,7 +36,7 @@ impl Row {
 
 /// Returns the accounts `default` and `x`.
 pub fn accounts() -> Accounts {
-    Accounts::of(&["default", "x"])
+    Accounts::named(&["default", "x"])
 }
 
 /// Returns the same accounts, one of them without automounting.

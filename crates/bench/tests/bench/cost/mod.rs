@@ -16,7 +16,7 @@ use std::env;
 use std::fs;
 use std::sync::LazyLock;
 
-use pillion_bench::cost::grow::{Growth, How};
+use pillion_bench::cost::grow::{Growth, GrowthKind};
 use pillion_bench::cost::judge::BOUNDS;
 use pillion_bench::cost::place::Part;
 use pillion_bench::cost::survey::{self, Case, Sample};
@@ -61,7 +61,7 @@ fn e18_each_place_alone() {
 /// Returns for each place that grows: its kind, whether it grows by the shortest entries, and the part of the input.
 fn kinds(case: &Case<'_>) -> Vec<(Part, bool, String)> {
     let part = |growth: &Growth| growth.place.pointer.split('/').nth(1).unwrap_or_default().to_owned();
-    case.growths.iter().map(|growth| (growth.place.part, growth.how == How::Bare, part(growth))).collect()
+    case.growths.iter().map(|growth| (growth.place.part, growth.kind == GrowthKind::Bare, part(growth))).collect()
 }
 
 fn expect_none(found: &[String]) {

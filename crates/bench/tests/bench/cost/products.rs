@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pillion_bench::corpus::pods::NAMESPACE;
 use pillion_bench::corpus::requests::{Resource, create};
-use pillion_bench::cost::judge::{BOUNDS, LENGTH, Took};
+use pillion_bench::cost::judge::{BOUNDS, Cost, LENGTH};
 use pillion_bench::cost::{Input, survey};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -156,7 +156,7 @@ fn expression(term: &str, terms: usize) -> Input {
     let mut document = input.document().clone();
     document["settings"]["sidecarSets"][0]["spec"]["containers"][0]["resourcesPolicy"]["resourcesExpr"]["requests"] =
         json!({});
-    input = input.of(document);
+    input = input.with_document(document);
     input
 }
 
@@ -182,7 +182,7 @@ fn shared_mounts(path: &str, mounts: usize, with_identity: bool) -> Input {
     let mut input = admission(&pod, json!([set("agent", json!([sidecar]), fields)])).with("objects", json!([account]));
     let mut document = input.document().clone();
     document["settings"]["featureGates"] = json!({"SidecarSetServiceAccountInjection": with_identity});
-    input = input.of(document);
+    input = input.with_document(document);
     input
 }
 
@@ -197,7 +197,7 @@ fn named(text: &str, of_sidecar: bool) -> Input {
 fn with_gate(input: &Input) -> Input {
     let mut document = input.document().clone();
     document["settings"]["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
-    input.of(document)
+    input.with_document(document)
 }
 
 fn account(name: &str) -> Value {
@@ -297,7 +297,7 @@ fn revisions_and_records(sets: usize, records: usize) -> Input {
     let input = admission(&pod(app(), json!({HASH: text})), sets_of);
     let mut document = input.document().clone();
     document["settings"]["controllerRevisions"] = revisions;
-    input.of(document)
+    input.with_document(document)
 }
 
 fn owners_and_containers(owners: usize, containers: usize, role: &str) -> Input {
@@ -312,7 +312,7 @@ fn owners_and_containers(owners: usize, containers: usize, role: &str) -> Input 
     let input = with_gate(&input);
     let mut document = input.document().clone();
     document["settings"]["role"] = json!(role);
-    input.of(document)
+    input.with_document(document)
 }
 
 /// Returns sidecars whose patterns all differ, and containers of which one has a very long amount.
@@ -521,7 +521,7 @@ fn e18_products_of_two_objects(#[case] input: Input) {
     let Some((counter, _)) = surveyed() else { return };
     assert!(input.length().unwrap() < LENGTH, "{} bytes", input.length().unwrap());
     let took = survey::evaluate(counter, &input).unwrap();
-    let Took { bytes, instructions, memory } = took;
+    let Cost { bytes, instructions, memory } = took;
     let row = std::thread::current().name().map(|name| name.rsplit("::").next().unwrap_or(name).to_owned());
     eprintln!("{}: {bytes} bytes, {} M, {} MiB", row.unwrap_or_default(), instructions / 1_000_000, memory >> 20);
     assert!(instructions <= BOUNDS.instructions && memory <= BOUNDS.memory as u64, "{took:?}");

@@ -26,7 +26,7 @@ impl Admission {
     pub fn of(scenario: &Scenario) -> Result<Self, String> {
         let seen = identity::admit(&scenario.pod, &scenario.accounts)?;
         let injected = injected(&seen, &scenario.settings_without());
-        let expected = Expected::of(scenario, &seen, &injected);
+        let expected = Expected::for_scenario(scenario, &seen, &injected);
         let answer = evaluate(&seen, "11111111-0000-4000-8000-000000000001", &scenario.settings(), scenario);
         Ok(Self { seen, injected, expected, answer })
     }

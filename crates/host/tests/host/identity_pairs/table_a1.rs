@@ -61,7 +61,7 @@ fn with_mount(pod: &mut Value, volume: &str, path: &str) {
 #[case::a_sidecar_without_mount(NONE, accounts(), swapped, "agent:x app:x")]
 #[case::b_missing(
     NONE,
-    Accounts::of(&["default"]),
+    Accounts::named(&["default"]),
     swapped,
     "error looking up service account default/x: serviceaccount \"x\" not found"
 )]
@@ -131,7 +131,8 @@ fn sap8_table_with_pillion(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'s
 #[rstest]
 fn sap8b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
     let set = Set::new("a", Some("x"), mode);
-    let scenario = Scenario { allow_pod_mode: true, ..Scenario::new(web(NONE), vec![set], Accounts::of(&["default"])) };
+    let scenario =
+        Scenario { allow_pod_mode: true, ..Scenario::new(web(NONE), vec![set], Accounts::named(&["default"])) };
     assert_eq!(
         admitted(&scenario),
         "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; \
@@ -178,7 +179,7 @@ fn sap3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[cas
     // An API server would have set both; a request may come from another source.
     let mut pod = web(NONE);
     pod["spec"]["serviceAccount"] = json!(name);
-    let accounts = Accounts::of(&["default", "x", "own"]);
+    let accounts = Accounts::named(&["default", "x", "own"]);
     let scenario = Scenario::new(pod.clone(), vec![Set::new("a", Some("x"), "SidecarsOnly")], accounts.clone());
     let answer = evaluate(&pod, "u", &scenario.settings(), &scenario);
     let stored = identity::admit(&answer.mutated_object.unwrap(), &accounts).unwrap();

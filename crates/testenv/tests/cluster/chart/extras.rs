@@ -44,12 +44,12 @@ fn every_template(values: &Value, is_kubewarden: bool) -> Value {
         "monitoring": {
             "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}},
     });
-    let way = if is_kubewarden {
+    let installation = if is_kubewarden {
         json!({"kubewarden": {"enabled": true}})
     } else {
         json!({"server": {"certificates": {"source": "cert-manager"}}})
     };
-    json_patch::merge(&mut all, &way);
+    json_patch::merge(&mut all, &installation);
     json_patch::merge(&mut all, values);
     all
 }

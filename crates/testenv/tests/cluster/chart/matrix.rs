@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 pub const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
 const BASE64: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
 
-/// The way to run the policy.
+/// What a release runs the policy in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Installation {
     Standalone,
     Kubewarden,
 }
@@ -24,7 +24,7 @@ pub struct Case {
     pub release: &'static str,
     pub namespace: &'static str,
     pub values: Value,
-    way: Way,
+    installation: Installation,
     /// Flags of `pillion manifest standalone` or `kubewarden`.
     flags: Vec<&'static str>,
     /// Flags of `pillion manifest controller`; `None` if no controller runs.
@@ -33,8 +33,8 @@ pub struct Case {
 }
 
 impl Case {
-    fn new(name: &'static str, way: Way, mut values: Value) -> Self {
-        if way == Way::Kubewarden {
+    fn new(name: &'static str, installation: Installation, mut values: Value) -> Self {
+        if installation == Installation::Kubewarden {
             json_patch::merge(&mut values, &json!({"kubewarden": {"enabled": true}}));
         }
         Self {
@@ -42,7 +42,7 @@ impl Case {
             release: "pillion",
             namespace: "pillion-system",
             values,
-            way,
+            installation,
             flags: Vec::new(),
             controller: Some(Vec::new()),
             ca_bundle: None,
@@ -96,13 +96,13 @@ impl Case {
         let settings = self.effective_settings();
         let name = format!("{}-controller", self.release);
         let mut flags = vec!["--name", self.release, "--any-sidecar-sets"];
-        let mut documents = match self.way {
-            Way::Standalone => {
+        let mut documents = match self.installation {
+            Installation::Standalone => {
                 flags.extend(["--namespace", self.namespace].iter().chain(&self.flags));
                 let options = Standalone { ca_bundle: self.ca_bundle.clone(), ..options(&flags) };
                 standalone::render(&settings, &options).unwrap().documents
             }
-            Way::Kubewarden => {
+            Installation::Kubewarden => {
                 flags.extend(&self.flags);
                 kubewarden::render(&settings, &options::<Kubewarden>(&flags)).unwrap().documents
             }
@@ -166,7 +166,7 @@ pub fn all() -> Vec<Case> {
 }
 
 fn standalone_cases() -> Vec<Case> {
-    use Way::Standalone as Server;
+    use Installation::Standalone as Server;
     let whitelist = json!({"patchPodMetadataWhitelist": {"rules": [
         {"allowedAnnotationKeyExprs": ["^log\\.example\\.com/", "it's"]}, {"allowedAnnotationKeyExprs": ["b"]}]}});
     let everything = json!({
@@ -258,12 +258,12 @@ fn standalone_cases() -> Vec<Case> {
 }
 
 fn certificates() -> Vec<Case> {
-    use Way::Standalone as Server;
-    let of = |certificates: Value| json!({"settings": identities(), "server": {"certificates": certificates}});
+    use Installation::Standalone as Server;
+    let values = |certificates: Value| json!({"settings": identities(), "server": {"certificates": certificates}});
     let mut files = Case::new(
         "certificates of files",
         Server,
-        of(json!({"source": "files", "secretName": "mine", "caBundle": PEM})),
+        values(json!({"source": "files", "secretName": "mine", "caBundle": PEM})),
     )
     .with(&["--certificates", "files", "--tls-secret", "mine"]);
     files.ca_bundle = Some(BASE64.to_owned());
@@ -272,23 +272,23 @@ fn certificates() -> Vec<Case> {
         Case::new(
             "certificates of files that the system trusts",
             Server,
-            of(json!({"source": "files", "secretName": "mine"})),
+            values(json!({"source": "files", "secretName": "mine"})),
         )
         .with(&["--certificates", "files", "--tls-secret", "mine"]),
-        Case::new("another Secret", Server, of(json!({"secretName": "other"}))).with(&["--tls-secret", "other"]),
-        Case::new("cert-manager", Server, of(json!({"source": "cert-manager"})))
+        Case::new("another Secret", Server, values(json!({"secretName": "other"}))).with(&["--tls-secret", "other"]),
+        Case::new("cert-manager", Server, values(json!({"source": "cert-manager"})))
             .with(&["--certificates", "cert-manager"]),
         Case::new(
             "an issuer",
             Server,
-            of(json!({"source": "cert-manager", "issuer": {"kind": "ClusterIssuer", "name": "internal"}})),
+            values(json!({"source": "cert-manager", "issuer": {"kind": "ClusterIssuer", "name": "internal"}})),
         )
         .with(&["--certificates", "cert-manager", "--issuer", "ClusterIssuer/internal"]),
     ]
 }
 
 fn controllers() -> Vec<Case> {
-    use Way::Standalone as Server;
+    use Installation::Standalone as Server;
     let kruise = json!({
         "systemNamespace": "kruise-system", "bundleRef": {"name": "b", "namespace": "kruise-system"},
         "serviceAccounts": {"protectedNamespaces": ["kube-system", "vault"]},
@@ -318,7 +318,7 @@ fn controllers() -> Vec<Case> {
 }
 
 fn kubewarden_cases() -> Vec<Case> {
-    use Way::Kubewarden as Policies;
+    use Installation::Kubewarden as Policies;
     let everything = json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true}, "shoots": {"enabled": true},
         "serviceAccounts": {"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["a/b"], "protectDefault": true},
@@ -390,7 +390,7 @@ fn kubewarden_cases() -> Vec<Case> {
 
 /// Nothing puts the SidecarSets of the settings into the bundle, or they are there for when it is missing.
 fn kubewarden_cases_without_the_bundle() -> Vec<Case> {
-    use Way::Kubewarden as Policies;
+    use Installation::Kubewarden as Policies;
     let settings = |key: &str, value: Value| {
         let mut settings = merging();
         settings[key] = value;

@@ -72,7 +72,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     stage.injects(&["a:1", "z:2"]).await;
     assert!(controller.metrics.encoded().contains("bundle_refused_sidecarsets 3"));
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
-    let told = async || {
+    let noted = async || {
         let events = events.list(&ListParams::default()).await.ok()?;
         let is_it = |event: &Event| {
             let regarding = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
@@ -80,7 +80,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
         };
         events.iter().any(is_it).then_some(())
     };
-    until("an Event about \"a\"", SOON, told).await.unwrap();
+    until("an Event about \"a\"", SOON, noted).await.unwrap();
 
     // If two sets conflict, the earlier one stays.
     named = set(NEW, "rival", "rival:1");

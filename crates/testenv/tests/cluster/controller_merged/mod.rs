@@ -105,7 +105,7 @@ impl Drop for Controller {
 }
 
 /// A namespace for one test, and the operations in it.
-pub struct Place {
+pub struct MergedNamespace {
     pub name: String,
     pub client: Client,
 }
@@ -119,7 +119,7 @@ impl Lookup for Stored {
     }
 }
 
-impl Place {
+impl MergedNamespace {
     pub async fn new(cluster: &Cluster) -> Self {
         Self { name: cluster.namespace("merged").await.unwrap(), client: cluster.admin().await.unwrap() }
     }

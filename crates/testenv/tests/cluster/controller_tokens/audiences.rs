@@ -11,7 +11,7 @@ use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Controller, Place, QUIET, cluster, decoded, settings, sidecar_set};
+use super::{Controller, QUIET, TokensNamespace, cluster, decoded, settings, sidecar_set};
 use crate::support::kubelet::{Files, now, secret};
 use crate::support::verifier::{Refused, Verifier};
 use crate::support::{SOON, create, pod};
@@ -21,7 +21,7 @@ const STS: &str = "sts.amazonaws.com";
 const API_SERVER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Returns settings with one set, `logs`, that has this list, and that allow these audiences.
-fn settings_of(place: &Place, list: &Value, allowed: &[&str]) -> Value {
+fn settings_of(place: &TokensNamespace, list: &Value, allowed: &[&str]) -> Value {
     let mut set = sidecar_set("logs", &place.name);
     set["spec"]["serviceAccountTokens"] = list.clone();
     let mut settings = settings(&[set]);
@@ -41,7 +41,7 @@ fn vault_and_sts() -> Value {
 }
 
 /// The set's Secret in a namespace.
-struct Own<'a>(&'a Place);
+struct Own<'a>(&'a TokensNamespace);
 
 impl Own<'_> {
     fn name() -> String {
@@ -80,7 +80,7 @@ impl Own<'_> {
     }
 }
 
-async fn start(place: &Place, settings: Value, faults: Faults) -> Controller {
+async fn start(place: &TokensNamespace, settings: Value, faults: Faults) -> Controller {
     let config = cluster().await.as_admin().config().await.unwrap();
     Controller::start(config, faults, settings, Some(&[&place.name]), 0)
 }
@@ -89,8 +89,8 @@ async fn start(place: &Place, settings: Value, faults: Faults) -> Controller {
 /// and one write. The earlier tokens stay valid.
 #[tokio::test]
 async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
-    let (cluster, place) = (cluster().await, Place::new().await);
-    let vault = Verifier::of(cluster, "vault").await;
+    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     place.deployment().await;
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["*"]), Faults::none()).await;
@@ -109,7 +109,7 @@ async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
     assert_eq!(refused(&first["aws"]), Refused::Audience(vec![STS.to_owned()]));
     assert_eq!(refused(&first["token"]), Refused::Audience(vec![API_SERVER.to_owned()]));
     let stranger = Cluster::start(Options::new()).await.unwrap();
-    let other = Verifier::of(&stranger, "vault").await;
+    let other = Verifier::new(&stranger, "vault").await;
     assert_eq!(other.verify(&first["vault-token"], now()), Err(Refused::Signature), "another cluster's keys");
     drop(stranger);
 
@@ -136,8 +136,8 @@ async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
 /// Each change of the list reaches the Secret of running Pods at once, and what is removed leaves it.
 #[tokio::test]
 async fn aud8_a_changed_list_reaches_the_secret_and_removed_entries_leave_it() {
-    let (cluster, place) = (cluster().await, Place::new().await);
-    let vault = Verifier::of(cluster, "vault").await;
+    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     Own(&place).mounting_pod("web").await;
     let change = |list: &Value| decoded(settings_of(&place, list, &["*"]));
@@ -166,8 +166,8 @@ async fn aud8_a_changed_list_reaches_the_secret_and_removed_entries_leave_it() {
 /// Pods that run keep their tokens although their SidecarSet is gone, and the tokens are renewed.
 #[tokio::test]
 async fn aud8_without_its_set_a_running_pod_keeps_its_tokens() {
-    let (cluster, place) = (cluster().await, Place::new().await);
-    let vault = Verifier::of(cluster, "vault").await;
+    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     Own(&place).mounting_pod("web").await;
     let controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
@@ -185,8 +185,8 @@ async fn aud8_without_its_set_a_running_pod_keeps_its_tokens() {
 
 #[tokio::test]
 async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
-    let (cluster, place) = (cluster().await, Place::new().await);
-    let vault = Verifier::of(cluster, "vault").await;
+    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let vault = Verifier::new(cluster, "vault").await;
     let account = place.account().await;
     place.deployment().await;
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
@@ -195,7 +195,7 @@ async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
     assert_eq!(claimed(&first)["serviceaccount"]["uid"], account["metadata"]["uid"]);
 
     place.api::<ServiceAccount>().delete("logs", &DeleteParams::default()).await.unwrap();
-    place.told("Deployment", "ServiceAccountMissing").await;
+    place.event_note("Deployment", "ServiceAccountMissing").await;
     let account = place.account().await;
 
     let changed = |files: &Files| files.len() == 2 && first.iter().all(|(name, token)| files[name] != *token);
@@ -207,7 +207,7 @@ async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
 /// a Pod that runs already. That one loses the token that it has.
 #[tokio::test]
 async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it_has() {
-    let place = Place::new().await;
+    let place = TokensNamespace::new().await;
     place.account().await;
     place.deployment().await;
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["vault"]), Faults::none()).await;
@@ -220,20 +220,20 @@ async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it
     controller.settings.send_replace(decoded(settings_of(&place, &vault_and_sts(), &["vault"])));
 
     Own(&place).with(&["token", "vault-token"]).await;
-    let note = place.told("Pod", "TokenAudienceNotAllowed").await;
+    let note = place.event_note("Pod", "TokenAudienceNotAllowed").await;
     assert!(note.contains(STS) && note.contains("serviceAccounts.allowedAudiences"), "{note}");
 }
 
 /// The settings cannot know the audiences of each API server. The controller asks it, and writes no token at all.
 #[tokio::test]
 async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() {
-    let place = Place::new().await;
+    let place = TokensNamespace::new().await;
     place.account().await;
     place.deployment().await;
     let list = json!([{"audience": "vault", "path": "vault-token"}, {"audience": API_SERVER, "path": "api"}]);
     let controller = start(&place, settings_of(&place, &list, &["*"]), Faults::none()).await;
 
-    let note = place.told("Deployment", "TokenAudienceOfApiServer").await;
+    let note = place.event_note("Deployment", "TokenAudienceOfApiServer").await;
 
     assert!(note.contains(API_SERVER) && note.contains("serviceAccounts.apiServerAudiences"), "{note}");
     assert_eq!(Own(&place).files().await, Files::new());
@@ -244,14 +244,14 @@ async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() 
 /// If one of the requests is refused, nothing is written, and the Event names the audience.
 #[tokio::test]
 async fn aud7_all_tokens_are_written_or_none() {
-    let place = Place::new().await;
+    let place = TokensNamespace::new().await;
     place.account().await;
     place.deployment().await;
     // Create the Secret, request the token for the API server, for vault, for AWS.
     let faults = Faults::at(4, Fault::Refused(403));
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["*"]), faults).await;
 
-    let note = place.told("Deployment", "TokenForbidden").await;
+    let note = place.event_note("Deployment", "TokenForbidden").await;
 
     assert!(note.contains(&format!("TokenRequest for the audience \"{STS}\"")), "{note}");
     let requests = controller.faults.requests();
@@ -268,7 +268,7 @@ async fn aud7_all_tokens_are_written_or_none() {
 async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
     let flag = "--service-account-max-token-expiration=1h";
     let cluster = Cluster::start(Options::new().api_server_flag(flag)).await.unwrap();
-    let place = Place::of(&cluster).await;
+    let place = TokensNamespace::create_in(&cluster).await;
     place.account().await;
     place.deployment().await;
     let list = json!([
@@ -279,16 +279,16 @@ async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
     let _controller =
         Controller::start(config, Faults::none(), settings_of(&place, &list, &["*"]), Some(&[&place.name]), 0);
 
-    let note = place.told("Deployment", "TokenLifetimeShortened").await;
+    let note = place.event_note("Deployment", "TokenLifetimeShortened").await;
 
     assert!(note.contains("\"vault\" lives for 3600 seconds, not for 7200") && !note.contains(STS), "{note}");
     let files = Own(&place).with(&["aws", "token", "vault-token"]).await;
-    let bearer = Verifier::of(&cluster, "vault").await.verify(&files["vault-token"], now()).unwrap();
+    let bearer = Verifier::new(&cluster, "vault").await.verify(&files["vault-token"], now()).unwrap();
     assert_eq!(bearer.expires - bearer.issued, 3600);
-    let told = place.events().await.len();
+    let events = place.events().await.len();
     place.poke().await;
     tokio::time::sleep(QUIET).await;
-    assert_eq!(place.events().await.len(), told, "it is told once");
+    assert_eq!(place.events().await.len(), events, "it is told once");
 }
 
 /// A Secret with the name of the set's is left alone if it is not Pillion's, even if it is that of the account.
@@ -300,7 +300,7 @@ async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
 )]
 #[tokio::test]
 async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #[case] annotations: Value) {
-    let place = Place::new().await;
+    let place = TokensNamespace::new().await;
     place.account().await;
     let metadata = json!({"name": Own::name(), "labels": labels, "annotations": annotations});
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"token": "bWluZQ=="}});
@@ -308,7 +308,7 @@ async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
     place.deployment().await;
 
-    let note = place.told("Deployment", "TokenSecretNotOurs").await;
+    let note = place.event_note("Deployment", "TokenSecretNotOurs").await;
 
     assert!(note.contains(&Own::name()) && note.contains("SidecarSet \"logs\""), "{note}");
     assert_eq!(Own(&place).files().await, Files::from([("token".to_owned(), "mine".to_owned())]));
@@ -323,8 +323,8 @@ async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #
 #[case::another_list(json!({"metadata": {"annotations": {AUDIENCES: "[]"}}}))]
 #[tokio::test]
 async fn aud8_edits_of_the_secret_are_repaired(#[case] edit: Value) {
-    let (cluster, place) = (cluster().await, Place::new().await);
-    let vault = Verifier::of(cluster, "vault").await;
+    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     place.deployment().await;
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;

@@ -97,17 +97,17 @@ impl Drop for Controller {
 }
 
 /// A namespace for one test, and the operations in it.
-pub struct Place {
+pub struct TokensNamespace {
     pub name: String,
     pub client: Client,
 }
 
-impl Place {
+impl TokensNamespace {
     pub async fn new() -> Self {
-        Self::of(cluster().await).await
+        Self::create_in(cluster().await).await
     }
 
-    pub async fn of(cluster: &Cluster) -> Self {
+    pub async fn create_in(cluster: &Cluster) -> Self {
         let name = cluster.namespace("tokens").await.unwrap();
         Self { name, client: cluster.admin().await.unwrap() }
     }
@@ -200,13 +200,13 @@ impl Place {
 
     pub async fn events(&self) -> Vec<(String, String, String)> {
         let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
-        let told = |event: Event| {
+        let parts = |event: Event| {
             (event.regarding.unwrap().kind.unwrap(), event.reason.unwrap_or_default(), event.note.unwrap_or_default())
         };
-        events.items.into_iter().map(told).collect()
+        events.items.into_iter().map(parts).collect()
     }
 
-    pub async fn told(&self, kind: &str, reason: &str) -> String {
+    pub async fn event_note(&self, kind: &str, reason: &str) -> String {
         let found = async || {
             let events = self.events().await;
             events.into_iter().find(|event| event.0 == kind && event.1 == reason).map(|event| event.2)

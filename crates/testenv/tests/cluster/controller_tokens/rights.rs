@@ -7,12 +7,12 @@ use pillion_testenv::apply;
 use pillion_testenv::faults::Faults;
 use serde_json::json;
 
-use super::{Controller, Place, QUIET, cluster, settings, sidecar_set};
+use super::{Controller, QUIET, TokensNamespace, cluster, settings, sidecar_set};
 use crate::support::create;
 
 #[tokio::test]
 async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
-    let place = Place::new().await;
+    let place = TokensNamespace::new().await;
     place.account().await;
     let foreign = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": token_secret("logs")}, "data": {"token": "bWluZQ=="},
@@ -22,7 +22,7 @@ async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
 
     place.deployment().await;
 
-    let note = place.told("Deployment", "TokenSecretNotOurs").await;
+    let note = place.event_note("Deployment", "TokenSecretNotOurs").await;
     let problems = |count| {
         format!("pillion_controller_problems{{controller=\"sidecar-tokens\",reason=\"TokenSecretNotOurs\"}} {count}\n")
     };
@@ -47,7 +47,7 @@ async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
 #[tokio::test]
 async fn tok11_esc6_a_role_in_each_namespace_is_enough_and_a_missing_right_is_told() {
     let cluster = cluster().await;
-    let [allowed, restricted] = [Place::new().await, Place::new().await];
+    let [allowed, restricted] = [TokensNamespace::new().await, TokensNamespace::new().await];
     let user = format!("controller-of-{}", allowed.name);
     let role = |namespace: &str, rules: &str| {
         format!(
@@ -99,7 +99,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     let given = [allowed.name.as_str(), restricted.name.as_str()];
     let _controller = Controller::start(config, Faults::none(), settings(&sets), Some(&given), 0);
 
-    let note = restricted.told("Deployment", "TokenForbidden").await;
+    let note = restricted.event_note("Deployment", "TokenForbidden").await;
 
     assert!(note.contains("resources: [\"serviceaccounts/token\"], verbs: [\"create\"]"), "{note}");
     let secret = allowed.filled().await;
@@ -111,14 +111,14 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 
 #[tokio::test]
 async fn esc6_a_namespace_that_is_not_given_is_told() {
-    let (place, other) = (Place::new().await, Place::new().await);
+    let (place, other) = (TokensNamespace::new().await, TokensNamespace::new().await);
     place.account().await;
     place.deployment().await;
     let config = cluster().await.as_admin().config().await.unwrap();
     let settings = settings(&[sidecar_set("logs", &place.name)]);
     let controller = Controller::start(config, Faults::none(), settings, Some(&[&other.name]), 0);
 
-    place.told("Deployment", "TokenNamespaceNotGiven").await;
+    place.event_note("Deployment", "TokenNamespaceNotGiven").await;
 
     assert_eq!(place.secret().await, None);
     assert!(controller.faults.requests().iter().all(|request| request.contains("/events")));

@@ -12,7 +12,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{Controller, Place};
+use super::{Controller, TokensNamespace};
 use crate::support::accounts::name_of;
 use crate::support::kubelet::{now, secret, token_directory};
 use crate::support::verifier::{Refused, Verifier};
@@ -56,7 +56,7 @@ async fn installation() -> &'static Installation<'static> {
 }
 
 /// Creates a Pod. Returns what is stored, and the warnings of the API server.
-async fn created(place: &Place, pod: &Value) -> (Value, Vec<String>) {
+async fn created(place: &TokensNamespace, pod: &Value) -> (Value, Vec<String>) {
     let pods: Api<Pod> = place.api();
     let request = http::Request::post(pods.resource_url()).header("content-type", "application/json");
     let request = request.body(kube::client::Body::from(pod.to_string().into_bytes())).unwrap();
@@ -74,7 +74,7 @@ async fn created(place: &Place, pod: &Value) -> (Value, Vec<String>) {
 async fn aud1_aud9_each_sidecar_logs_in_to_its_own_service(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     let installation = installation().await;
     let cluster = installation.cluster;
-    let place = Place::of(cluster).await;
+    let place = TokensNamespace::create_in(cluster).await;
     let account = place.account().await;
     let config = cluster.as_admin().config().await.unwrap();
     let _controller = Controller::start(config, Faults::none(), settings(), Some(&[&place.name]), 0);
@@ -89,7 +89,7 @@ async fn aud1_aud9_each_sidecar_logs_in_to_its_own_service(#[values("SidecarsOnl
             until("the tokens of the set", SOON, filled).await.unwrap();
         }
     }
-    let services = [Verifier::of(cluster, SIDECARS[0].1).await, Verifier::of(cluster, SIDECARS[1].1).await];
+    let services = [Verifier::new(cluster, SIDECARS[0].1).await, Verifier::new(cluster, SIDECARS[1].1).await];
     for (index, (name, audience, path, lifetime)) in SIDECARS.into_iter().enumerate() {
         let files = token_directory(cluster, &pod, name).await.unwrap();
         // Not every cluster of the tests has the ConfigMap with the certificate.
@@ -136,7 +136,7 @@ async fn aud1_aud9_each_sidecar_logs_in_to_its_own_service(#[values("SidecarsOnl
 /// What `created` returns as warnings: otherwise a Pod with two sources of one Secret would pass unnoticed.
 #[tokio::test]
 async fn warnings_of_the_api_server_are_seen() {
-    let place = Place::of(installation().await.cluster).await;
+    let place = TokensNamespace::create_in(installation().await.cluster).await;
     let old = json!({"metadata": {"name": "old"}, "spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
 
     let (_, warnings) = created(&place, &pod(&old)).await;

@@ -113,11 +113,11 @@ fn is_time(text: &str) -> bool {
 
 /// Whether there is an object of this kind and name in the namespace of the run.
 pub fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> Option<&'o Value> {
-    of(objects, kind).into_iter().find(|object| object["metadata"]["name"] == name)
+    of_kind(objects, kind).into_iter().find(|object| object["metadata"]["name"] == name)
 }
 
 /// Returns the objects of this kind in the namespace of the run.
-pub fn of<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
+pub fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
     let is_one = |object: &&Value| object["kind"] == kind && object["metadata"]["namespace"] == "NS";
     objects.iter().filter(is_one).collect()
 }

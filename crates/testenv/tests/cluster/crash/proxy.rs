@@ -74,7 +74,7 @@ impl Proxy {
 
     /// Begins a run in this namespace. Without faults, the requests are only recorded.
     pub fn begin(&self, namespace: &str, faults: Option<(Faults, Arc<Program>)>) {
-        *self.record() = Record::of(namespace, faults);
+        *self.record() = Record::new(namespace, faults);
     }
 
     /// From now on, closes the connection of every request for a Lease.
@@ -112,7 +112,7 @@ impl Shared {
         let closed = || io::Error::other("the connection is closed");
         let (name, fault, is_cut, is_held) = {
             let mut record = self.record();
-            let name = Name::of(&request, &record.namespace);
+            let name = Name::new(&request, &record.namespace);
             let fault = record.note(&name);
             let is_held = record.holds && name.is_write() && !name.is_lease();
             record.holds &= !is_held;

@@ -15,7 +15,7 @@ pub struct Name(String);
 
 impl Name {
     /// Names a request of a run in this namespace.
-    pub fn of<B>(request: &Request<B>, namespace: &str) -> Self {
+    pub fn new<B>(request: &Request<B>, namespace: &str) -> Self {
         let path = request.uri().path().replace(namespace, "NS");
         let query = request.uri().query().unwrap_or_default();
         let mut name = format!("{} {path}", request.method());
@@ -104,7 +104,7 @@ pub struct Record {
 
 impl Record {
     /// Returns the record of a run that begins.
-    pub fn of(namespace: &str, faults: Option<(Faults, Arc<Program>)>) -> Self {
+    pub fn new(namespace: &str, faults: Option<(Faults, Arc<Program>)>) -> Self {
         Self { namespace: namespace.to_owned(), faults, ..Self::default() }
     }
 

@@ -7,7 +7,7 @@ use pillion_identity::names::GC_PENDING;
 use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use serde_json::{Value, json};
 
-use super::objects::{self, find, of};
+use super::objects::{self, find, of_kind};
 use super::record::Name;
 use super::rollouts;
 use crate::support::sidecar_sets::{merging, set};
@@ -187,23 +187,23 @@ impl Scenario {
         let is_set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
         let secret = |name: &str| find(objects, "Secret", name);
         let token_secrets = || {
-            let secrets = of(objects, "Secret").into_iter();
+            let secrets = of_kind(objects, "Secret").into_iter();
             let is_ours = |secret: &&Value| secret["metadata"]["name"].to_string().contains("sidecarset-token-");
             secrets.filter(is_ours).collect::<Vec<_>>()
         };
         match (self, phase) {
             (Self::Merged, 0) => {
-                let (roles, bindings) = (of(objects, "Role"), of(objects, "RoleBinding"));
+                let (roles, bindings) = (of_kind(objects, "Role"), of_kind(objects, "RoleBinding"));
                 roles.iter().any(|role| role["rules"].as_array().is_some_and(|rules| !rules.is_empty()))
                     && bindings.iter().any(|binding| is_set(binding.get("subjects")))
             }
             (Self::Merged, 1) => ["ServiceAccount", "Role", "RoleBinding"].into_iter().all(|kind| {
                 let mark = |object: &&&Value| is_set(object["metadata"]["annotations"].get(GC_PENDING));
-                of(objects, kind).iter().any(|object| mark(&object) && object["metadata"]["finalizers"].is_null())
+                of_kind(objects, kind).iter().any(|object| mark(&object) && object["metadata"]["finalizers"].is_null())
             }),
             (Self::Merged, _) => ["ServiceAccount", "Role", "RoleBinding"].into_iter().all(|kind| {
                 let is_merged = |object: &&Value| object["metadata"]["name"].to_string().contains("sidecarset-merged-");
-                !of(objects, kind).iter().any(is_merged)
+                !of_kind(objects, kind).iter().any(is_merged)
             }),
             (Self::Tokens, 0) => {
                 let has = |secret: &Value, key: &str| is_set(secret["data"].get(key));

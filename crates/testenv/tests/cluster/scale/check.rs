@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::corpus::{Corpus, Kind, Place};
+use super::corpus::{Corpus, Kind, TeamNamespace};
 use super::{BUNDLE, settings};
 use crate::support::controllers::NAMESPACE;
 
@@ -167,10 +167,10 @@ fn every(maps: &[Value]) -> Vec<String> {
 }
 
 /// Checks that the policy, with the current objects of the cluster, gives the Pods of a Deployment all their sidecars.
-pub async fn policy(client: &Client, corpus: &Corpus, place: &Place) {
+pub async fn policy(client: &Client, corpus: &Corpus, place: &TeamNamespace) {
     let maps = bundle(client).await;
-    let of = |api: Api<ServiceAccount>| async move { all(&api, ListParams::default()).await };
-    let accounts = of(Api::namespaced(client.clone(), &place.name)).await.into_iter().map(typed);
+    let listed = |api: Api<ServiceAccount>| async move { all(&api, ListParams::default()).await };
+    let accounts = listed(Api::namespaced(client.clone(), &place.name)).await.into_iter().map(typed);
     let roles = all(&Api::<Role>::namespaced(client.clone(), &place.name), ListParams::default()).await;
     let bindings = all(&Api::<RoleBinding>::namespaced(client.clone(), &place.name), ListParams::default()).await;
     let at = Api::<Namespace>::all(client.clone()).get(&place.name).await.unwrap();
@@ -197,7 +197,7 @@ pub async fn policy(client: &Client, corpus: &Corpus, place: &Place) {
         let pod = answer.mutated_object.unwrap_or_else(|| request["object"].clone());
         let injected: BTreeSet<&str> =
             pod["spec"]["containers"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
-        let sets = corpus.of(place, labels);
+        let sets = corpus.sets_for(place, labels);
         let wanted: BTreeSet<&str> = sets.iter().map(|set| set.name.as_str()).chain(["app"]).collect();
         assert_eq!(injected, wanted, "{}/{name}", place.name);
         let merging: Vec<&str> =
@@ -217,6 +217,6 @@ pub async fn policy(client: &Client, corpus: &Corpus, place: &Place) {
 }
 
 /// Returns one namespace for each way in which SidecarSets select namespaces.
-pub fn samples(corpus: &Corpus) -> impl Iterator<Item = &Place> {
+pub fn samples(corpus: &Corpus) -> impl Iterator<Item = &TeamNamespace> {
     corpus.places.iter().take(4)
 }

@@ -47,7 +47,7 @@ pub enum Kind {
 
 /// A namespace.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct TeamNamespace {
     pub name: String,
     pub team: String,
     pub tier: &'static str,
@@ -61,7 +61,7 @@ pub struct Place {
 pub struct Corpus {
     pub size: Size,
     pub sets: Vec<Set>,
-    pub places: Vec<Place>,
+    pub places: Vec<TeamNamespace>,
 }
 
 const TIERS: [&str; 3] = ["gold", "silver", "bronze"];
@@ -97,7 +97,7 @@ impl Corpus {
             if number % STRAYS == 1 {
                 bare.push(mesh(number + 1));
             }
-            Place {
+            TeamNamespace {
                 name: name(number),
                 team: team(number),
                 tier: TIERS[number % TIERS.len()],
@@ -140,12 +140,12 @@ impl Corpus {
 
     /// Returns the namespaces in which a workload needs a sidecar's own token.
     pub fn token_namespaces(&self) -> Vec<&str> {
-        let has = |place: &&Place| place.deployments.iter().any(|(_, labels)| labels.contains_key("vault"));
+        let has = |place: &&TeamNamespace| place.deployments.iter().any(|(_, labels)| labels.contains_key("vault"));
         self.places.iter().filter(has).map(|place| place.name.as_str()).collect()
     }
 
     /// Returns the sets that inject a container into a Pod with these labels.
-    pub fn of(&self, place: &Place, labels: &BTreeMap<String, String>) -> Vec<&Set> {
+    pub fn sets_for(&self, place: &TeamNamespace, labels: &BTreeMap<String, String>) -> Vec<&Set> {
         let gets = |set: &&Set| {
             let (key, value) = &set.label;
             labels.get(*key) == Some(value)
@@ -160,10 +160,10 @@ impl Corpus {
     }
 
     /// Returns the sets that merge their accounts in a namespace, in groups of two or more.
-    pub fn merged(&self, place: &Place) -> BTreeSet<Vec<String>> {
+    pub fn merged(&self, place: &TeamNamespace) -> BTreeSet<Vec<String>> {
         let all = place.deployments.iter().map(|(_, labels)| labels).chain([&place.bare]);
         let merging = |labels| -> Vec<String> {
-            let merging = self.of(place, labels).into_iter().filter(|set| matches!(set.kind, Kind::Merge { .. }));
+            let merging = self.sets_for(place, labels).into_iter().filter(|set| matches!(set.kind, Kind::Merge { .. }));
             let mut names: Vec<String> = merging.map(|set| set.name.clone()).collect();
             names.sort_unstable();
             names
@@ -172,13 +172,13 @@ impl Corpus {
     }
 
     /// Returns the accounts of which a namespace needs a token. Existing Pods without a token do not count.
-    pub fn isolated(&self, place: &Place) -> BTreeSet<String> {
-        let all = place.deployments.iter().flat_map(|(_, labels)| self.of(place, labels));
+    pub fn isolated(&self, place: &TeamNamespace) -> BTreeSet<String> {
+        let all = place.deployments.iter().flat_map(|(_, labels)| self.sets_for(place, labels));
         all.filter(|set| set.kind == Kind::Isolate).map(|set| set.name.clone()).collect()
     }
 
     /// Returns every account that Pods of a namespace need to exist.
-    pub fn accounts(&self, place: &Place) -> BTreeSet<String> {
+    pub fn accounts(&self, place: &TeamNamespace) -> BTreeSet<String> {
         self.merged(place).into_iter().flatten().chain(self.isolated(place)).collect()
     }
 
@@ -197,7 +197,7 @@ impl Corpus {
     }
 
     /// Returns the objects of a namespace, in the order in which they can be created.
-    pub fn objects(&self, place: &Place) -> Vec<Value> {
+    pub fn objects(&self, place: &TeamNamespace) -> Vec<Value> {
         let account = |name: &String| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": place.name}});
         let mut all: Vec<Value> = self.accounts(place).iter().map(account).collect();
         let each = self.size.pods / self.size.namespaces;
@@ -213,7 +213,7 @@ impl Corpus {
 }
 
 /// Returns the Namespace.
-pub fn namespace(place: &Place) -> Value {
+pub fn namespace(place: &TeamNamespace) -> Value {
     let labels = json!({"team": place.team, "tier": place.tier});
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.name, "labels": labels}})
 }
@@ -270,7 +270,13 @@ fn manifest(seed: u64, number: usize, set: &Set) -> Value {
 }
 
 /// Returns a Deployment, its `ReplicaSet`, and the Pods of that, as controllers would create them.
-fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replicas: usize, seed: u64) -> Vec<Value> {
+fn workload(
+    place: &TeamNamespace,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+    replicas: usize,
+    seed: u64,
+) -> Vec<Value> {
     let template = |labels: &Value| json!({"metadata": {"labels": labels}, "spec": app(place, name, seed)});
     let hash = "5f6d7c8b9";
     let mut hashed = json!(labels);
@@ -298,7 +304,13 @@ fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replic
 }
 
 /// Returns a Pod that runs on a node.
-fn pod(place: &Place, name: &str, labels: &BTreeMap<String, String>, owners: Option<Value>, seed: u64) -> Value {
+fn pod(
+    place: &TeamNamespace,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+    owners: Option<Value>,
+    seed: u64,
+) -> Value {
     let mut spec = app(place, name, seed);
     // The API server's own admission adds this mount.
     let mount = json!({"name": "kube-api-access-x7z2k", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true});
@@ -325,7 +337,7 @@ fn pod(place: &Place, name: &str, labels: &BTreeMap<String, String>, owners: Opt
 }
 
 /// Returns the Pod spec of a workload.
-fn app(place: &Place, name: &str, seed: u64) -> Value {
+fn app(place: &TeamNamespace, name: &str, seed: u64) -> Value {
     let env: Vec<Value> = (0..12)
         .map(|index| json!({"name": format!("SETTING_{index}"), "value": format!("{:x}", draw(seed, index))}))
         .collect();

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use self::check::Found;
-use self::corpus::{Corpus, Kind, Place, Size};
+use self::corpus::{Corpus, Kind, Size, TeamNamespace};
 use self::process::{Process, Usage};
 use self::requests::{Log, Request};
 use self::statuses::Statuses;
@@ -272,7 +272,7 @@ impl<'a> Scene<'a> {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        let place = Place {
+        let place = TeamNamespace {
             name: "team-new".to_owned(),
             team: "new".to_owned(),
             tier: "bronze",

@@ -27,7 +27,7 @@ pub struct Request {
 }
 
 impl Request {
-    fn of(event: &Value) -> Option<Self> {
+    fn parse(event: &Value) -> Option<Self> {
         let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let verb = text("/verb");
         // The log has both the start and the end of a watch.
@@ -105,7 +105,7 @@ impl Log {
         self.rest.push_str(std::str::from_utf8(&bytes).unwrap());
         let Some((lines, rest)) = self.rest.rsplit_once('\n') else { return };
         let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        self.requests.extend(events.filter_map(|event| Request::of(&event)));
+        self.requests.extend(events.filter_map(|event| Request::parse(&event)));
         self.rest = rest.to_owned();
     }
 

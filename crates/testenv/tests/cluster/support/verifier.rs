@@ -52,7 +52,7 @@ pub struct Bearer {
 
 impl Verifier {
     /// Reads what the API server of a cluster publishes about its issuer.
-    pub async fn of(cluster: &Cluster, audience: &str) -> Self {
+    pub async fn new(cluster: &Cluster, audience: &str) -> Self {
         let client = cluster.admin().await.unwrap();
         let document = published(&client, DISCOVERY).await;
         let text = |key: &str| document[key].as_str().unwrap().to_owned();
@@ -92,7 +92,7 @@ impl Verifier {
         if !is_signed(key, signed.as_bytes(), &signature) {
             return Err(Refused::Signature);
         }
-        let bearer = Bearer::of(&claims)?;
+        let bearer = Bearer::from_claims(&claims)?;
         if claims["iss"] != self.issuer.as_str() {
             return Err(Refused::Issuer(claims["iss"].to_string()));
         }
@@ -108,7 +108,7 @@ impl Verifier {
 }
 
 impl Bearer {
-    fn of(claims: &Value) -> Result<Self, Refused> {
+    fn from_claims(claims: &Value) -> Result<Self, Refused> {
         let number = |key: &str| claims[key].as_i64().ok_or(Refused::Form);
         let audiences = claims["aud"].as_array().ok_or(Refused::Form)?;
         let audiences: Option<Vec<String>> =
