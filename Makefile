@@ -118,9 +118,12 @@ lint-and-module:
 	@$(MAKE) --no-print-directory policy.wasm & module=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$module; exit 1; }; wait $$module
 
+# Without --workspace, cargo-deny would look only at the package of the module.
+DENY := $(CARGO) deny --workspace --all-features check
+
 # Advisories change independently of the code: `make deny` checks them.
 licences:
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(DENY) bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
 
 unit-tests-build: policy.wasm
 	$(CARGO) test --workspace --locked --no-run
@@ -134,7 +137,7 @@ e2e-tests: annotated-policy.wasm | $(NEEDS_PILLION)
 	KWCTL="$(RUNNER)" bats e2e.bats
 
 deny:
-	$(CARGO) deny check
+	$(DENY)
 
 # The documentation, as mdBook shows it, in target/site: fails if a link, an anchor, a picture or a code block is wrong.
 # `make test` checks the same.
