@@ -12,8 +12,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::review;
-use super::server::{Server, Start};
 use super::{Context, Outcome};
+use crate::server::{Server, Start};
 
 /// The longest request of a client, in bytes.
 const REQUEST: usize = 16 * 1024;
@@ -101,7 +101,7 @@ async fn answer(mut stream: TcpStream) -> anyhow::Result<()> {
 
 /// Returns how to start a server that looks namespaces up there.
 pub(super) fn start<'a>(context: &Context<'a>, api_server: &ApiServer) -> anyhow::Result<Start<'a>> {
-    let mut start = Start::usual(context.program, context.authority);
+    let mut start = context.start();
     start.environment.insert("KUBECONFIG", api_server.kubeconfig(context)?);
     let staleness = format!("{}s", staleness(context).as_secs());
     let args = ["--cluster", "live", "--cache-watch", "v1/Namespace", "--cache-max-staleness", &staleness];

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pillion_host::paths;
-use pillion_host::server::client::{Client, Protocol, Target};
+use pillion_host::server::client::Target;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::raw;
 use super::review::{self, Verdict, Weight};
-use super::server::Server;
 use super::{Context, Outcome};
+use crate::server::Server;
 
 /// The longest body that the server takes.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -73,10 +73,7 @@ async fn padded(
 ) -> anyhow::Result<BTreeMap<String, usize>> {
     let (mut clients, mut counts) = (JoinSet::new(), BTreeMap::new());
     let mut count = |came: String| *counts.entry(came).or_default() += 1;
-    let mut connections = Vec::new();
-    for _ in 0..at_a_time.min(4) {
-        connections.push(Client::connect(server.target(), Protocol::Http2).await?);
-    }
+    let connections = server.connections(at_a_time.min(4)).await?;
     for connection in connections.iter().cycle().take(reviews) {
         let mut client = connection.share().context("a connection that cannot be shared")?;
         clients.spawn(async move {

@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use super::caller::Caller;
 use super::review::{self, Weight};
-use super::server::Server;
 use super::trickle::{self, Tally};
 use super::{Context, Outcome};
+use crate::server::Server;
 
 /// How many clients there are. Each connects again after some reviews.
 const CLIENTS: usize = 6;

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 use super::caller::Caller;
 use super::raw;
 use super::review::Weight;
-use super::server::Server;
 use super::trickle::{self, Tally};
 use super::{Context, Outcome};
+use crate::server::Server;
 
 const AT_A_TIME: usize = 256;
 const REFUSED: &str = "pillion_connections_refused_total";
@@ -102,10 +102,7 @@ impl Newcomers {
 pub(super) async fn silent(context: &Context<'_>, server: &Server) -> anyhow::Result<Outcome> {
     // More than the server's limit, in a short run too.
     let all = context.times(3_000).max(1_500);
-    let mut silent = Vec::new();
-    for _ in 0..all {
-        silent.push(TcpStream::connect(&server.target().address).await?);
-    }
+    let silent = server.silent_connections(all).await?;
     let newcomers = Newcomers::start(server.target());
     sleep(context.seconds(5)).await;
     let mut tally = newcomers.stop().await?;
@@ -159,10 +156,7 @@ pub(super) async fn silent(context: &Context<'_>, server: &Server) -> anyhow::Re
 /// No file descriptor is left for a new connection.
 pub(super) async fn descriptors(context: &Context<'_>, server: &Server) -> anyhow::Result<Outcome> {
     let all = context.times(200);
-    let mut silent = Vec::new();
-    for _ in 0..all {
-        silent.push(TcpStream::connect(&server.target().address).await?);
-    }
+    let mut silent = server.silent_connections(all).await?;
     sleep(Duration::from_millis(200)).await;
     // From now on, every descriptor is in use.
     let limit = server.descriptors()?;

@@ -2,12 +2,12 @@
 
 use tokio::time::sleep;
 
-use super::server::{Server, Start};
 use super::{Context, Outcome};
+use crate::server::{Server, Start};
 
 /// Returns how to start a server that can write nothing.
 pub(super) fn start<'a>(context: &Context<'a>) -> Start<'a> {
-    let mut start = Start::usual(context.program, context.authority);
+    let mut start = context.start();
     // No folder can be made in a device.
     start.environment.insert("XDG_CACHE_HOME", "/dev/full".into());
     Start { is_log_full: true, ..start }

@@ -2,7 +2,6 @@
 //! checks what other clients notice.
 
 mod api_server;
-mod authority;
 mod bodies;
 mod caller;
 mod change;
@@ -13,7 +12,6 @@ mod raw;
 mod report;
 mod resets;
 mod review;
-mod server;
 mod slow;
 mod stop;
 mod trickle;
@@ -29,12 +27,10 @@ use clap::ValueEnum;
 use tokio::time::sleep;
 
 use self::api_server::ApiServer;
-use self::authority::Authority;
 use self::caller::Caller;
 use self::report::Row;
-use self::server::{Server, Start};
 use self::trickle::Trickle;
-use crate::program;
+use crate::server::{self, Authority, Server, Start, program};
 
 const ABOUT: &str = "\
 Overload and break `pillion serve`, and check what other clients notice.
@@ -108,7 +104,7 @@ struct Context<'a> {
     kept: RefCell<Option<ApiServer>>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     /// Returns a number of clients for this run.
     fn times(&self, number: usize) -> usize {
         if self.is_quick { (number / 20).max(number.min(30)) } else { number }
@@ -117,6 +113,11 @@ impl Context<'_> {
     /// Returns a length of time for this run.
     fn seconds(&self, seconds: u64) -> Duration {
         Duration::from_secs(seconds) / if self.is_quick { 5 } else { 1 }
+    }
+
+    /// Returns how to start a usual server.
+    fn start(&self) -> Start<'a> {
+        Start::new(self.program, self.authority, review::settings(1))
     }
 
     fn keep(&self, api_server: ApiServer) {
@@ -169,15 +170,14 @@ pub fn run(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Res
 
 /// Starts a server, and observes it before, during and after a fault.
 async fn suffer(context: &Context<'_>, fault: Fault) -> anyhow::Result<Row> {
-    let usual = || Start::usual(context.program, context.authority);
     let mut api_server = if fault == Fault::ApiServer { Some(ApiServer::start().await?) } else { None };
     let start = match (&api_server, fault) {
         (Some(api_server), _) => api_server::start(context, api_server)?,
         (None, Fault::Disk) => disk::start(context),
-        (None, _) => usual(),
+        (None, _) => context.start(),
     };
     let mut server = Server::start(start).await?;
-    let other = if fault == Fault::Stop { Some(Server::start(usual()).await?) } else { None };
+    let other = if fault == Fault::Stop { Some(Server::start(context.start()).await?) } else { None };
     let targets = [Some(&server), other.as_ref()].into_iter().flatten().map(|server| server.target().clone()).collect();
     let caller = Arc::new(Caller::new(targets));
     // The first reviews of a process are slower.

@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::review::{self, Verdict, Weight};
 use super::trickle::{self, Tally};
 use super::{Context, Outcome};
-use crate::faults::server::Server;
+use crate::server::Server;
 
 const CONNECTIONS: usize = 8;
 /// How many reviews at a time measure what the server can do.

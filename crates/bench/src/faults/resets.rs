@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pillion_host::server::client::{Client, Protocol, Target};
+use pillion_host::server::client::Target;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::raw;
 use super::review::{self, Weight};
-use super::server::Server;
 use super::{Context, Outcome};
+use crate::server::Server;
 
 const CONNECTIONS: usize = 20;
 /// After this time, a client loses interest.
@@ -28,10 +28,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
     while let Some(is_goodbye) = clients.join_next().await {
         goodbyes += usize::from(is_goodbye??);
     }
-    let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
-        connections.push(Client::connect(server.target(), Protocol::Http2).await?);
-    }
+    let connections = server.connections(CONNECTIONS).await?;
     let (mut lost_interest, mut done) = (0, JoinSet::new());
     for (number, connection) in (0..abandoned).zip(connections.iter().cycle()) {
         let mut client = connection.share().context("a connection that cannot be shared")?;

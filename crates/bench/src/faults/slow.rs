@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pillion_host::paths;
-use pillion_host::server::client::{Client, Protocol, Target};
+use pillion_host::server::client::Target;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use super::raw;
 use super::review::{self, Weight};
-use super::server::Server;
 use super::{Context, Outcome};
+use crate::server::Server;
 
 /// How often slow clients send a byte.
 const DRIP: Duration = Duration::from_millis(250);
@@ -29,10 +29,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
         head_clients.spawn(async move { slow_head(&target, protocol).await });
     }
     let mut body_clients = JoinSet::new();
-    let mut connections = Vec::new();
-    for _ in 0..4 {
-        connections.push(Client::connect(server.target(), Protocol::Http2).await?);
-    }
+    let connections = server.connections(4).await?;
     for connection in connections.iter().cycle().take(bodies) {
         let mut client = connection.share().context("a connection that cannot be shared")?;
         body_clients

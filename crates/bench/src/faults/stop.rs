@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use super::caller::Caller;
 use super::review::Weight;
-use super::server::Server;
 use super::trickle::{self, Tally};
 use super::{Context, Outcome};
+use crate::server::Server;
 
 const CLIENTS: usize = 8;
 

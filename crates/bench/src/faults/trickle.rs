@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::caller::Caller;
 use super::review::{self, Verdict, Weight};
-use super::server;
+use crate::server;
 
 /// The interval between reviews.
 const PACE: Duration = Duration::from_millis(20);

@@ -1,5 +1,6 @@
 //! The reviews to send, and the expected answers.
 
+use std::iter;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::destination::Destination;
 use super::mix::Sample;
 use super::subject::Subject;
+use crate::corpus::random::Random;
 
 /// Placeholder of the uid.
 const UID: &str = "@uid@";
@@ -78,10 +80,9 @@ impl Cases {
         if cases.is_empty() { Err(anyhow!("there is nothing to send")) } else { Ok(Self(cases)) }
     }
 
-    /// Returns the position of the case with this number, modulo the number of cases.
-    pub(super) fn position(&self, number: u64) -> usize {
-        let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX);
-        number.checked_rem(count).and_then(|position| usize::try_from(position).ok()).unwrap_or_default()
+    /// Returns the position of one of the cases.
+    pub(super) fn draw(&self, random: &mut Random) -> usize {
+        random.below(self.0.len())
     }
 
     pub(super) fn get(&self, position: usize) -> Option<&Case> {
@@ -116,7 +117,7 @@ impl Case {
 
     /// Returns the body of a review with this uid.
     pub(super) fn body(&self, uid: &str) -> String {
-        [&self.before_uid, uid, &self.after_uid].concat()
+        format!("{}{uid}{}", self.before_uid, self.after_uid)
     }
 
     /// Compares the answer to the review with this uid.
@@ -170,12 +171,9 @@ fn comparable(mut response: Value) -> Option<Value> {
 
 fn timeless(patch: &str) -> String {
     let mut parts = patch.split(TIME);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        text.push_str(TIME);
-        text.push_str(part.trim_start_matches(|letter: char| letter != '\\'));
-    }
-    text
+    let first = parts.next().unwrap_or_default();
+    let others = parts.map(|part| part.trim_start_matches(|letter: char| letter != '\\'));
+    iter::once(first).chain(others).collect::<Vec<_>>().join(TIME)
 }
 
 #[cfg(test)]
@@ -215,7 +213,7 @@ mod tests {
         let answer = |count, form| {
             let cases = cases(Subject::beside(count, form));
             assert_eq!(cases.iter().count(), 1);
-            let case = cases.get(cases.position(7)).unwrap();
+            let case = cases.get(cases.draw(&mut Random::new(7))).unwrap();
             assert!((10_000..12_000).contains(&case.body("").len()), "{}", case.body("").len());
             case.expected.clone()
         };
@@ -268,30 +266,30 @@ mod tests {
 
     #[rstest]
     #[case::refused(
-        &|answer: &mut Value| answer["allowed"] = json!(false),
+        |answer: &mut Value| answer["allowed"] = json!(false),
         [Worth::Wrong, Worth::Wrong, Worth::Differs]
     )]
     #[case::without_a_patch(
-        &|answer: &mut Value| answer["patch"] = json!(null),
+        |answer: &mut Value| answer["patch"] = json!(null),
         [Worth::Wrong, Worth::Wrong, Worth::Differs]
     )]
     #[case::another_order(
-        &|answer: &mut Value| answer["patch"] = edited(answer, |list| list.reverse()),
+        |answer: &mut Value| answer["patch"] = edited(answer, |list| list.reverse()),
         [Worth::Wrong, Worth::Same, Worth::Same]
     )]
     #[case::another_value(
-        &|answer: &mut Value| answer["patch"] = edited(answer, |list| list[0]["value"] = json!("other")),
+        |answer: &mut Value| answer["patch"] = edited(answer, |list| list[0]["value"] = json!("other")),
         [Worth::Wrong, Worth::Differs, Worth::Differs]
     )]
     #[case::one_operation_less(
-        &|answer: &mut Value| answer["patch"] = edited(answer, |list| drop(list.pop())),
+        |answer: &mut Value| answer["patch"] = edited(answer, |list| drop(list.pop())),
         [Worth::Wrong, Worth::Wrong, Worth::Differs]
     )]
     #[case::a_warning_more(
-        &|answer: &mut Value| answer["warnings"] = json!(["w"]),
+        |answer: &mut Value| answer["warnings"] = json!(["w"]),
         [Worth::Wrong, Worth::Same, Worth::Same]
     )]
-    fn other_answers_are_judged_as_strictly_as_wanted(#[case] edit: &dyn Fn(&mut Value), #[case] worth: [Worth; 3]) {
+    fn other_answers_are_judged_as_strictly_as_wanted(#[case] edit: fn(&mut Value), #[case] worth: [Worth; 3]) {
         let (cases, mut other) = injecting();
         edit(&mut other);
         let found =

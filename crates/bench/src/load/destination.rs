@@ -29,6 +29,13 @@ enum Transport {
     Plain(String),
 }
 
+impl From<Target> for Destination {
+    /// The paths of `pillion serve` at this address.
+    fn from(target: Target) -> Self {
+        Self { transport: Transport::Tls(target), path: None }
+    }
+}
+
 impl Destination {
     /// Reads a URL. `ca` is the file with the authorities of the server's certificate, `name` the name in that
     /// certificate, if it is another one than the URL's.

@@ -3,30 +3,10 @@
 use pillion_host::server::Endpoint;
 use serde_json::{Value, json};
 
+use crate::corpus::random::Random;
+
 /// The number of `SidecarSet`s in the settings. Only Pods to be refused have the label of the last one.
-const SETS: u64 = 20;
-
-/// Pseudo-random numbers (splitmix64). The same seed gives the same numbers.
-#[derive(Clone, Debug)]
-pub(super) struct Numbers(u64);
-
-impl Numbers {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut number = self.0;
-        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        number ^ (number >> 31)
-    }
-
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-}
+const SETS: usize = 20;
 
 /// A request without its uid, and the endpoint to send it to.
 pub(super) struct Sample {
@@ -34,13 +14,13 @@ pub(super) struct Sample {
     pub(super) request: Value,
 }
 
-fn label(set: u64) -> String {
+fn label(set: usize) -> String {
     format!("sidecars.example.com/set-{set:02}")
 }
 
 /// Returns settings with [`SETS`] generated `SidecarSet`s, which need no look-ups.
 pub(super) fn settings(seed: u64) -> Value {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = Random::new(seed);
     let sets: Vec<Value> = (0..SETS).map(|set| sidecar_set(set, &mut numbers)).collect();
     json!({
         "sidecarSets": sets,
@@ -49,7 +29,7 @@ pub(super) fn settings(seed: u64) -> Value {
     })
 }
 
-fn sidecar_set(set: u64, numbers: &mut Numbers) -> Value {
+fn sidecar_set(set: usize, numbers: &mut Random) -> Value {
     let name = format!("agent-{set:02}");
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -72,7 +52,7 @@ fn sidecar_set(set: u64, numbers: &mut Numbers) -> Value {
 /// Returns the requests. Of ten, about six are for Pods, one for the asserting twin, one for a `SidecarSet`, and two
 /// for guards.
 pub(super) fn samples(seed: u64) -> Vec<Sample> {
-    let mut numbers = Numbers::new(seed.wrapping_add(1));
+    let mut numbers = Random::new(seed.wrapping_add(1));
     let mut samples = Vec::new();
     for (containers, repeats) in [(1, 14), (18, 8), (90, 2)] {
         for repeat in 0..repeats {
@@ -119,12 +99,12 @@ fn request(endpoint: Endpoint, resource: [&str; 4], operation: &str, object: &Va
 
 const POD: [&str; 4] = ["", "v1", "Pod", "pods"];
 
-fn pod(endpoint: Endpoint, containers: u64, matching: u64, numbers: &mut Numbers) -> Sample {
+fn pod(endpoint: Endpoint, containers: usize, matching: usize, numbers: &mut Random) -> Sample {
     request(endpoint, POD, "CREATE", &pod_object(containers, matching, numbers), &Value::Null)
 }
 
 /// Returns a Pod as a workload creates it, with this number of containers, matched by this number of sets.
-fn pod_object(containers: u64, matching: u64, numbers: &mut Numbers) -> Value {
+fn pod_object(containers: usize, matching: usize, numbers: &mut Random) -> Value {
     let app = format!("shop-{}", numbers.below(1_000));
     let first = numbers.below(SETS - matching);
     let mut labels = json!({"app": app, "pod-template-hash": format!("{:010x}", numbers.below(1 << 40))});
@@ -138,7 +118,7 @@ fn pod_object(containers: u64, matching: u64, numbers: &mut Numbers) -> Value {
             "generateName": format!("{app}-"), "namespace": format!("team-{}", numbers.below(50)), "labels": labels,
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "controller": true, "blockOwnerDeletion": true,
-                "uid": format!("{:032x}", numbers.next()),
+                "uid": format!("{:032x}", numbers.number()),
             }],
         },
         "spec": {
@@ -156,9 +136,9 @@ fn pod_object(containers: u64, matching: u64, numbers: &mut Numbers) -> Value {
     })
 }
 
-fn container(index: u64, numbers: &mut Numbers) -> Value {
+fn container(index: usize, numbers: &mut Random) -> Value {
     let env: Vec<Value> = (0..12)
-        .map(|variable| json!({"name": format!("SETTING_{variable}"), "value": format!("{:016x}", numbers.next())}))
+        .map(|variable| json!({"name": format!("SETTING_{variable}"), "value": format!("{:016x}", numbers.number())}))
         .collect();
     json!({
         "name": format!("app-{index}"), "image": format!("registry.example.com/shop/app:{}", numbers.below(500)),
@@ -174,7 +154,7 @@ fn container(index: u64, numbers: &mut Numbers) -> Value {
 }
 
 /// A Pod to be refused: one of its own containers has the name of a sidecar.
-fn clash(numbers: &mut Numbers) -> Sample {
+fn clash(numbers: &mut Random) -> Sample {
     let mut object = pod_object(2, 0, numbers);
     let set = SETS - 1;
     if let Some(name) = object.pointer_mut("/spec/containers/0/name") {
@@ -186,7 +166,7 @@ fn clash(numbers: &mut Numbers) -> Sample {
     request(Endpoint::Mutate, POD, "CREATE", &object, &Value::Null)
 }
 
-fn sidecar_set_update(set: u64, numbers: &mut Numbers) -> Sample {
+fn sidecar_set_update(set: usize, numbers: &mut Random) -> Sample {
     let old = sidecar_set(set, numbers);
     let mut object = old.clone();
     if let Some(image) = object.pointer_mut("/spec/containers/0/image") {
@@ -197,7 +177,7 @@ fn sidecar_set_update(set: u64, numbers: &mut Numbers) -> Sample {
 }
 
 /// A Deployment that names either a merged ServiceAccount or the default one.
-fn workload(numbers: &mut Numbers) -> Sample {
+fn workload(numbers: &mut Random) -> Sample {
     let account = if numbers.below(2) == 0 { "sidecarset-merged-0123456789" } else { "default" };
     let mut template = pod_object(2, 1, numbers);
     if let Some(fields) = template.pointer_mut("/spec").and_then(Value::as_object_mut) {
@@ -211,7 +191,7 @@ fn workload(numbers: &mut Numbers) -> Sample {
     request(Endpoint::Validate, ["apps", "v1", "Deployment", "deployments"], "CREATE", &object, &Value::Null)
 }
 
-fn account(numbers: &mut Numbers) -> Sample {
+fn account(numbers: &mut Random) -> Sample {
     let name = format!("robot-{}", numbers.below(100));
     let old = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "team-1"}});
     let mut object = old.clone();
@@ -222,7 +202,7 @@ fn account(numbers: &mut Numbers) -> Sample {
 }
 
 /// An ephemeral container added to a Pod.
-fn ephemeral(numbers: &mut Numbers) -> Sample {
+fn ephemeral(numbers: &mut Random) -> Sample {
     let old = pod_object(2, 1, numbers);
     let mut object = old.clone();
     if let Some(spec) = object.pointer_mut("/spec").and_then(Value::as_object_mut) {

@@ -2,7 +2,6 @@
 
 mod answers;
 mod args;
-mod child;
 mod destination;
 mod measured;
 mod mix;
@@ -22,14 +21,14 @@ use tokio::runtime::{Builder, Runtime};
 use self::answers::{Answers, Cases};
 pub use self::args::Args;
 use self::args::{Format, Print};
-use self::child::Child;
 use self::destination::Destination;
 use self::report::Report;
 use self::send::Check;
 use self::subject::{SettingsForm, Subject};
 use self::table::Row;
 use crate::report::markdown;
-use crate::{program, usage};
+use crate::server::{Authority, Server, Start, program};
+use crate::usage;
 
 /// Runs `pillion-bench load`, and returns whether every answer was there and right. Writes the report to `out`, and the
 /// first wrong answers to `err`.
@@ -115,28 +114,32 @@ impl Bench<'_> {
         Ok((rows, all_right))
     }
 
+    /// Starts `pillion serve` with these settings.
+    fn start(&self, settings: &Value) -> anyhow::Result<Server> {
+        let program = program::find(self.args.pillion.as_deref())?;
+        let authority = Authority::new()?;
+        self.runtime.block_on(Server::start(Start::new(&program, &authority, settings.clone())))
+    }
+
     /// Measures a server, and returns its name, the measurements, and whether every answer was there and right.
     fn measure(&self, mut subject: Subject, err: &mut dyn Write) -> anyhow::Result<(String, Report, bool)> {
         let args = self.args;
-        let child = match &args.url {
-            Some(_) => None,
-            None => Some(Child::start(&program::find(args.pillion.as_deref())?, &subject.settings)?),
+        let (server, destination) = if let Some(url) = &args.url {
+            (None, Destination::new(url, args.ca.as_deref(), args.tls_name.as_deref())?)
+        } else {
+            let server = self.start(&subject.settings)?;
+            let destination = Destination::from(server.target().clone());
+            (Some(server), destination)
         };
-        let (url, ca) = match (&args.url, &child) {
-            (Some(url), _) => (url.as_str(), args.ca.as_deref()),
-            (None, Some(child)) => (child.url(), Some(child.ca())),
-            (None, None) => bail!("there is no server"),
-        };
-        let destination = Destination::new(url, ca, args.tls_name.as_deref())?;
         if destination.is_one_path() {
             subject.retain_pods();
         }
         let default = if destination.is_one_path() { Answers::Alike } else { Answers::Exact };
-        let server = destination.name().to_owned();
+        let name = destination.name().to_owned();
         let plan = send::Plan {
             cases: Cases::new(&self.module, subject, &destination)?,
             destination,
-            process: args.pid.or(child.as_ref().map(Child::id)),
+            process: args.pid.or(server.as_ref().map(Server::process)),
             answers: args.answers.unwrap_or(default),
             check: args.check,
             reviews: args.reviews,
@@ -145,11 +148,11 @@ impl Bench<'_> {
             seed: args.seed,
         };
         let measured = self.runtime.block_on(send::run(plan))?;
-        drop(child);
+        drop(server);
         for problem in &measured.part.tally.problems {
             writeln!(err, "warning: {problem}")?;
         }
-        Ok((server, Report::new(args, &measured), measured.is_right()))
+        Ok((name, Report::new(args, &measured), measured.is_right()))
     }
 }
 
@@ -167,9 +170,4 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     let name = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(name)?;
     pillion_yaml::from_str(&text).with_context(name)
-}
-
-/// Returns settings as the text of a settings file.
-fn json(settings: &Value) -> String {
-    format!("{settings:#}")
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::answers::{Answers, Case, Cases};
 use super::destination::Destination;
 use super::measured::{Measured, Part, cpu};
-use super::mix::Numbers;
+use crate::corpus::random::Random;
 use crate::usage::{Memory, Usage};
 
 /// When answers are compared with those of the module.
@@ -151,7 +151,7 @@ impl Worker {
                 return (self.client, self.part);
             }
             // The case depends only on the number, not on the worker.
-            let position = cases.position(Numbers::new(seed.wrapping_add(number)).next());
+            let position = cases.draw(&mut Random::new(seed.wrapping_add(number)));
             match check {
                 Check::Every => {
                     if let Some(case) = cases.get(position) {

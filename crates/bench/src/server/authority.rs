@@ -11,23 +11,23 @@ use rustls::RootCertStore;
 pub(super) const NAME: &str = "localhost";
 
 /// An authority that exists only in memory.
-pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
     }
 
-    pub(super) fn roots(&self) -> anyhow::Result<Arc<RootCertStore>> {
+    pub(crate) fn roots(&self) -> anyhow::Result<Arc<RootCertStore>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone())?;
         Ok(Arc::new(roots))
     }
 
     /// Writes a new certificate and its key into the folder, in place of older ones. Returns both paths.
-    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<[PathBuf; 2]> {
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<[PathBuf; 2]> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![NAME.to_owned()])?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -1,4 +1,7 @@
-//! A server in a child process.
+//! `pillion serve` in a child process, which [`load`](crate::load) and [`faults`](crate::faults) start.
+
+mod authority;
+pub(crate) mod program;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,34 +13,35 @@ use pillion_host::paths;
 use pillion_host::server::client::{Client, Protocol, Target};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::authority::{Authority, NAME};
-use super::review;
-use crate::program;
+pub(crate) use self::authority::Authority;
+use self::authority::NAME;
 use crate::usage::Usage;
 
 /// How long a server may take to start: without a code cache, it compiles its module first.
 const START: Duration = Duration::from_mins(2);
 
 /// How to start a server.
-pub(super) struct Start<'a> {
-    pub(super) program: &'a Path,
-    pub(super) authority: &'a Authority,
-    pub(super) settings: Value,
+pub(crate) struct Start<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) authority: &'a Authority,
+    pub(crate) settings: Value,
     /// Further arguments.
-    pub(super) args: Vec<String>,
-    pub(super) environment: BTreeMap<&'a str, PathBuf>,
+    pub(crate) args: Vec<String>,
+    pub(crate) environment: BTreeMap<&'a str, PathBuf>,
     /// Whether no line of the log can be written.
-    pub(super) is_log_full: bool,
+    pub(crate) is_log_full: bool,
 }
 
 impl<'a> Start<'a> {
-    pub(super) fn usual(program: &'a Path, authority: &'a Authority) -> Self {
+    /// Returns how to start a server with these settings, without a cluster.
+    pub(crate) fn new(program: &'a Path, authority: &'a Authority, settings: Value) -> Self {
         Self {
             program,
             authority,
-            settings: review::settings(1),
+            settings,
             args: ["--cluster", "none"].map(str::to_owned).into(),
             environment: BTreeMap::new(),
             is_log_full: false,
@@ -46,7 +50,7 @@ impl<'a> Start<'a> {
 }
 
 /// A running server. Dropping it stops the process.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
     target: Target,
     folder: TempDir,
@@ -54,7 +58,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server and waits until it is ready.
-    pub(super) async fn start(start: Start<'_>) -> anyhow::Result<Self> {
+    pub(crate) async fn start(start: Start<'_>) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let settings = folder.path().join("settings.json");
         std::fs::write(&settings, start.settings.to_string()).context("the settings of the server")?;
@@ -90,29 +94,47 @@ impl Server {
         }
     }
 
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(super) fn process(&self) -> u32 {
+    pub(crate) fn process(&self) -> u32 {
         self.process.id()
     }
 
+    /// Opens connections with HTTP/2.
+    pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Client>> {
+        let mut connections = Vec::new();
+        for _ in 0..count {
+            connections.push(Client::connect(&self.target, Protocol::Http2).await?);
+        }
+        Ok(connections)
+    }
+
+    /// Opens connections that say nothing.
+    pub(crate) async fn silent_connections(&self, count: usize) -> anyhow::Result<Vec<TcpStream>> {
+        let mut connections = Vec::new();
+        for _ in 0..count {
+            connections.push(TcpStream::connect(&self.target.address).await?);
+        }
+        Ok(connections)
+    }
+
     /// Returns the number of open file descriptors.
-    pub(super) fn descriptors(&self) -> anyhow::Result<usize> {
+    pub(crate) fn descriptors(&self) -> anyhow::Result<usize> {
         Ok(std::fs::read_dir(format!("/proc/{}/fd", self.process())).context("the server's files")?.count())
     }
 
     /// Runs a program with the server's process id as its last argument.
-    pub(super) fn tool(&self, program: &str, args: &[&str]) -> anyhow::Result<()> {
+    pub(crate) fn tool(&self, program: &str, args: &[&str]) -> anyhow::Result<()> {
         let status = Command::new(program).args(args).arg(self.process().to_string()).status();
         match status.with_context(|| program.to_owned())? {
             status if status.success() => Ok(()),
@@ -121,7 +143,7 @@ impl Server {
     }
 
     /// Waits for the end of the process, and returns its exit code.
-    pub(super) async fn ended(&mut self) -> anyhow::Result<Option<i32>> {
+    pub(crate) async fn ended(&mut self) -> anyhow::Result<Option<i32>> {
         let started = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait()? {
@@ -135,7 +157,7 @@ impl Server {
     }
 
     /// Returns the sum of a metric's series whose labels contain this text.
-    pub(super) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
+    pub(crate) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let answer = Client::connect(&self.target, Protocol::Http2).await?.get(paths::METRICS).await?;
         let text = String::from_utf8(answer.body).context("the metrics")?;
         let series = text.lines().filter_map(|line| line.strip_prefix(name)).filter(|rest| rest.contains(label));
@@ -152,7 +174,7 @@ impl Drop for Server {
 }
 
 /// Returns the resident memory of a process in bytes; 0 if it has ended.
-pub(super) fn memory(process: u32) -> u64 {
+pub(crate) fn memory(process: u32) -> u64 {
     Usage::read(process).map_or(0, |usage| usage.memory.now)
 }
 

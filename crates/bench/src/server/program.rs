@@ -1,4 +1,4 @@
-//! The program `pillion`, which [`load`](crate::load) and [`faults`](crate::faults) start as a server.
+//! The program `pillion`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
