@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
-use pillion_bench::engine::Counter;
-use pillion_bench::measure::{Counters, Mode, Rivals};
+use pillion_bench::measure::{Counters, Mode, Modules, Rivals};
 use pillion_bench::report::goals::{self, Goal};
 use pillion_bench::report::{Report, markdown};
 use pillion_bench::scenario::{self, Scenario};
@@ -19,15 +18,21 @@ use pillion_bench::{faults, load};
 struct Args {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    modules: ModulePaths,
+    /// Only scenarios whose name contains this text, or one of several.
+    #[arg(long, global = true, value_name = "TEXT")]
+    filter: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ModulePaths {
     /// The module.
     #[arg(long, global = true, default_value = "policy.wasm", value_name = "PATH")]
     module: PathBuf,
     /// The policy that accepts everything, for comparison.
     #[arg(long, global = true, default_value = BASELINE, value_name = "PATH")]
     baseline: PathBuf,
-    /// Only scenarios whose name contains this text, or one of several.
-    #[arg(long, global = true, value_name = "TEXT")]
-    filter: Vec<String>,
 }
 
 const BASELINE: &str = "target/baseline/wasm32-wasip1/baseline/pillion_accept_everything.wasm";
@@ -84,11 +89,11 @@ enum Format {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let Args { command, module, baseline, filter } = args;
+    let Args { command, modules, filter } = args;
     let done = match command {
-        Command::Load(load) => put_load(&load, &module),
+        Command::Load(load) => put_load(&load, &modules.module),
         Command::Faults(args) => done(faults::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock())),
-        Command::Measure(measure) => run(measure, (&module, &baseline), &filter)
+        Command::Measure(measure) => run(measure, &modules, &filter)
             .map(|()| ExitCode::SUCCESS)
             .or_else(|error| failed(&error, ExitCode::FAILURE)),
     };
@@ -100,8 +105,11 @@ fn main() -> ExitCode {
 /// # Errors
 /// If `stderr` takes no more.
 fn put_load(args: &load::Args, module: &Path) -> io::Result<ExitCode> {
-    let read = std::fs::read(module).with_context(|| module.display().to_string());
-    done(read.and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())))
+    done(read(module).and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())))
+}
+
+fn read(module: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(module).with_context(|| module.display().to_string())
 }
 
 /// Returns the exit code of a run: 1 if an answer was lost or wrong, and 2 if there was no server to ask.
@@ -126,21 +134,19 @@ fn failed(error: &anyhow::Error, code: ExitCode) -> io::Result<ExitCode> {
 }
 
 /// Measures the module beside the baseline, in the scenarios whose name contains one of the texts; without texts, in all.
-fn run(measure: Measure, (policy, baseline): (&Path, &Path), filter: &[String]) -> anyhow::Result<()> {
+fn run(measure: Measure, paths: &ModulePaths, filter: &[String]) -> anyhow::Result<()> {
     let mut scenarios = scenario::all();
     scenarios.retain(|scenario| filter.is_empty() || filter.iter().any(|text| scenario.name().contains(text)));
-    let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
-    let (policy, baseline) = (read(policy)?, read(baseline)?);
+    let (policy, baseline) = (read(&paths.module)?, read(&paths.baseline)?);
+    let modules = Modules { policy: &policy, baseline: &baseline };
     let mut out = io::stdout().lock();
     match measure {
-        Measure::Counts => counts(&scenarios, &policy, &baseline, &mut out),
-        Measure::Times { mode, budget } => {
-            times(&scenarios, (&policy, &baseline), &mode, Duration::from_millis(budget), &mut out)
-        }
+        Measure::Counts => counts(&scenarios, modules, &mut out),
+        Measure::Times { mode, budget } => times(&scenarios, modules, &mode, Duration::from_millis(budget), &mut out),
         Measure::Report { budget, output, check, docs } => {
             let modes = [Mode::Warm, Mode::Kwctl, Mode::Fresh];
             let budget = Duration::from_millis(budget);
-            let report = Report::measure(&scenarios, (&policy, &baseline), &modes, budget, &mut io::stderr())?;
+            let report = Report::measure(&scenarios, modules, &modes, budget, &mut io::stderr())?;
             let text = markdown::render(&report);
             match output {
                 Format::Text => write!(out, "{text}")?,
@@ -158,8 +164,8 @@ fn run(measure: Measure, (policy, baseline): (&Path, &Path), filter: &[String]) 
     }
 }
 
-fn counts(scenarios: &[Scenario], policy: &[u8], baseline: &[u8], out: &mut dyn Write) -> anyhow::Result<()> {
-    let counters = Counters { policy: Counter::compile(policy)?, baseline: Some(Counter::compile(baseline)?) };
+fn counts(scenarios: &[Scenario], modules: Modules<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let counters = Counters::compile(modules)?;
     writeln!(
         out,
         "{:<28} {:>10} {:>12} {:>12} {:>9} {:>9}",
@@ -184,12 +190,12 @@ fn counts(scenarios: &[Scenario], policy: &[u8], baseline: &[u8], out: &mut dyn 
 
 fn times(
     scenarios: &[Scenario],
-    (policy, baseline): (&[u8], &[u8]),
+    modules: Modules<'_>,
     modes: &[Mode],
     budget: Duration,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let rivals = modes.iter().map(|&mode| Ok((mode, Rivals::compile(policy, baseline, mode)?)));
+    let rivals = modes.iter().map(|&mode| Ok((mode, Rivals::compile(modules, mode)?)));
     let rivals: Vec<(Mode, Rivals)> = rivals.collect::<anyhow::Result<_>>()?;
     writeln!(
         out,

@@ -54,6 +54,15 @@ pub struct Comparison {
     pub same: Times,
 }
 
+/// Our module and the policy that accepts everything, as files have them.
+#[derive(Clone, Copy, Debug)]
+pub struct Modules<'a> {
+    /// Our module.
+    pub policy: &'a [u8],
+    /// The policy that accepts everything.
+    pub baseline: &'a [u8],
+}
+
 /// A module and the policy that accepts everything, compiled for counting.
 pub struct Counters {
     /// Our module.
@@ -63,6 +72,14 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Compiles both.
+    ///
+    /// # Errors
+    /// If one is not a valid module.
+    pub fn compile(modules: Modules<'_>) -> anyhow::Result<Self> {
+        Ok(Self { policy: Counter::compile(modules.policy)?, baseline: Some(Counter::compile(modules.baseline)?) })
+    }
+
     /// Counts one evaluation by our module, and one by the policy that accepts everything.
     ///
     /// # Errors
@@ -104,9 +121,10 @@ impl Rivals {
     ///
     /// # Errors
     /// If one is not a valid module.
-    pub fn compile(policy: &[u8], baseline: &[u8], mode: Mode) -> anyhow::Result<Self> {
+    pub fn compile(modules: Modules<'_>, mode: Mode) -> anyhow::Result<Self> {
         let engines = if mode == Mode::Fresh { Engines::PolicyServer } else { Engines::Kwctl };
-        Ok(Self { policy: Policy::compile(policy, engines)?, baseline: Policy::compile(baseline, engines)? })
+        let compile = |module| Policy::compile(module, engines);
+        Ok(Self { policy: compile(modules.policy)?, baseline: compile(modules.baseline)? })
     }
 
     /// Times a scenario in turns.

@@ -26,16 +26,15 @@ pub(super) fn text(rows: &[Row]) -> String {
     if let Some(Row { report, .. }) = rows.first() {
         let _ = writeln!(
             text,
-            "Commit {}, {}; {} reviews of {:.1} KB for each row, {}.\n",
-            machine::revision(),
-            machine::machine(),
+            "{}; {} reviews of {:.1} KB for each row, {}.\n",
+            machine::conditions(),
             report.reviews,
             f64::from(u32::try_from(report.longest).unwrap_or(u32::MAX)) / 1e3,
             report.shape(),
         );
     }
     let head = ["SidecarSets", "server", "CPU for each review", "client", "p50", "p99", "per second", "memory at most"];
-    text.push_str(&table(&head, &rows.iter().map(line).collect::<Vec<_>>()));
+    text += &table(&head, &rows.iter().map(line).collect::<Vec<_>>());
     for Row { sidecar_sets, server, report } in rows {
         let mut note = |what: String| {
             let _ = writeln!(text, "\nBeside {sidecar_sets} SidecarSets, {server}: {what}.");

@@ -93,12 +93,12 @@ pub struct Slope {
 pub fn slope(report: &Report, form: &str, mode: Mode) -> Option<Slope> {
     let row = |sets: usize| report.row(&format!("pod/{form}/{sets}/0"));
     let (few, many) = (row(100)?, row(1_000)?);
-    let per_set = |of: &dyn Fn(&Row) -> Option<f64>| Some((of(many)? - of(few)?) / 900.0);
+    let per_set = |value: fn(&Row, Mode) -> Option<f64>| Some((value(many, mode)? - value(few, mode)?) / 900.0);
     Some(Slope {
-        policy: per_set(&|row| row.timed(mode).map(|times| times.policy.median))?,
-        baseline: per_set(&|row| row.timed(mode).map(|times| times.same.median))?,
-        instructions: per_set(&|row| Some(whole(row.policy.call)))?,
-        bytes: per_set(&|row| Some(row.settings as f64))?,
+        policy: per_set(|row, mode| row.timed(mode).map(|times| times.policy.median))?,
+        baseline: per_set(|row, mode| row.timed(mode).map(|times| times.same.median))?,
+        instructions: per_set(|row, _| Some(whole(row.policy.call)))?,
+        bytes: per_set(|row, _| Some(row.settings as f64))?,
     })
 }
 

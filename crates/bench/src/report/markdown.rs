@@ -1,7 +1,6 @@
 //! Renders a report as Markdown: the tables of docs/benchmarks.md, which are readable in a terminal, too.
 #![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -18,22 +17,10 @@ pub const MARKS: Marks = ["<!-- figures: `make bench-docs` writes them -->\n", "
 
 /// Returns the whole report.
 pub fn render(report: &Report) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "Commit {}, {}; each policy of each row timed for {} ms.\n",
-        report.revision,
-        report.machine,
-        report.budget.as_millis()
-    );
-    text.push_str(&modules(report));
-    text.push('\n');
-    text.push_str(&rows(report));
-    text.push('\n');
-    text.push_str(&slopes(report));
-    text.push('\n');
-    text.push_str(&promises(&goals::goals(report)));
-    text
+    let Report { revision, machine, budget, .. } = report;
+    let conditions =
+        format!("Commit {revision}, {machine}; each policy of each row timed for {} ms.\n", budget.as_millis());
+    [conditions, modules(report), rows(report), slopes(report), promises(&goals::goals(report))].join("\n")
 }
 
 /// Replaces the figures between the marks in a file by these.
@@ -49,7 +36,7 @@ pub fn write_into(path: &Path, marks: Marks, figures: &str) -> anyhow::Result<()
 fn place(document: &str, [start, end]: Marks, figures: &str) -> anyhow::Result<String> {
     let Some((before, rest)) = document.split_once(start) else { bail!("the document has no line {start}") };
     let Some((_, after)) = rest.split_once(end) else { bail!("the document has no line {end}") };
-    Ok([before, start, "\n", figures, "\n", end, after].concat())
+    Ok(format!("{before}{start}\n{figures}\n{end}{after}"))
 }
 
 fn modules(report: &Report) -> String {
@@ -102,20 +89,19 @@ fn openkruise(scenario: &str) -> String {
 }
 
 fn slopes(report: &Report) -> String {
-    let mut lines = Vec::new();
-    for form in ["bundle", "sets"] {
-        for (mode, name) in [(Mode::Warm, "warm"), (Mode::Fresh, "fresh")] {
-            if let Some(slope) = goals::slope(report, form, mode) {
-                lines.push(vec![
-                    format!("{form}, {name}"),
-                    format!("{:.0}", slope.bytes),
-                    format!("{:.0}", slope.instructions),
-                    format!("{:.0} ns", slope.policy),
-                    format!("{:.0} ns", slope.baseline),
-                ]);
-            }
-        }
-    }
+    let modes = [(Mode::Warm, "warm"), (Mode::Fresh, "fresh")];
+    let line = |form: &str, (mode, name): (Mode, &str)| {
+        let slope = goals::slope(report, form, mode)?;
+        Some(vec![
+            format!("{form}, {name}"),
+            format!("{:.0}", slope.bytes),
+            format!("{:.0}", slope.instructions),
+            format!("{:.0} ns", slope.policy),
+            format!("{:.0} ns", slope.baseline),
+        ])
+    };
+    let lines: Vec<_> =
+        ["bundle", "sets"].into_iter().flat_map(|form| modes.map(|mode| line(form, mode))).flatten().collect();
     table(&["one more set that does not match", "bytes", "instructions", "policy", "accept everything"], &lines)
 }
 
@@ -140,25 +126,19 @@ fn bytes(count: f64) -> String {
 }
 
 /// Returns a table whose columns are as wide as their content.
-pub(crate) fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+pub fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count());
         cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    let mut push = |cells: &mut dyn Iterator<Item = String>| {
-        for (cell, width) in cells.zip(&widths) {
-            let _ = write!(text, "| {cell:<width$} ");
-        }
-        text.push_str("|\n");
+    let head = head.iter().map(|name| (*name).to_owned()).collect();
+    let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
+    let row = |cells: &Vec<String>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("| {cell:<width$} "));
+        cells.collect::<String>() + "|\n"
     };
-    push(&mut head.iter().map(|name| (*name).to_owned()));
-    push(&mut widths.iter().map(|width| "-".repeat(*width)));
-    for line in lines {
-        push(&mut line.iter().cloned());
-    }
-    text
+    [head, rule].iter().chain(lines).map(row).collect()
 }
 
 #[cfg(test)]
@@ -174,9 +154,9 @@ mod tests {
     #[test]
     fn figures_take_the_place_of_older_ones() {
         let [start, end] = MARKS;
-        let document = ["# Title\n", start, "old\n", end, "after\n"].concat();
+        let document = format!("# Title\n{start}old\n{end}after\n");
         let placed = place(&document, MARKS, "new\n").unwrap();
-        assert_eq!(placed, ["# Title\n", start, "\nnew\n\n", end, "after\n"].concat());
+        assert_eq!(placed, format!("# Title\n{start}\nnew\n\n{end}after\n"));
         assert_eq!(place(&placed, MARKS, "new\n").unwrap(), placed);
         assert!(place("# Title\n", MARKS, "new").is_err());
     }

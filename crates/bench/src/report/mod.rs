@@ -1,7 +1,7 @@
 //! Measures everything in one run: the report that `make bench` prints.
 
 pub mod goals;
-pub(crate) mod machine;
+pub mod machine;
 pub mod markdown;
 #[cfg(test)]
 mod tests;
@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::engine::Counter;
-use crate::measure::{Comparison, Counters, Mode, Rivals, Work};
+use crate::measure::{Comparison, Counters, Mode, Modules, Rivals, Work};
 use crate::objects::Objects;
 use crate::provider::{Engines, Policy};
 use crate::scenario::Scenario;
@@ -76,22 +75,20 @@ impl Report {
     /// If a module is invalid, or the result of an evaluation is not the one that its scenario expects.
     pub fn measure(
         scenarios: &[Scenario],
-        (policy, baseline): (&[u8], &[u8]),
+        binaries: Modules<'_>,
         modes: &[Mode],
         budget: Duration,
         progress: &mut dyn Write,
     ) -> anyhow::Result<Self> {
-        let counters = Counters { policy: Counter::compile(policy)?, baseline: Some(Counter::compile(baseline)?) };
-        let mut rivals = Vec::new();
-        for &mode in modes {
-            rivals.push((mode, Rivals::compile(policy, baseline, mode)?));
-        }
+        let counters = Counters::compile(binaries)?;
+        let rivals = modes.iter().map(|&mode| Ok((mode, Rivals::compile(binaries, mode)?)));
+        let rivals: Vec<(Mode, Rivals)> = rivals.collect::<anyhow::Result<_>>()?;
         let mut rows = Vec::new();
         for (index, scenario) in scenarios.iter().enumerate() {
             let _ = writeln!(progress, "{} of {}: {}", index + 1, scenarios.len(), scenario.name());
             rows.push(row(scenario, &counters, &rivals, budget).with_context(|| scenario.name().to_owned())?);
         }
-        let [policy, baseline] = modules(policy, baseline, budget)?;
+        let [policy, baseline] = measured(binaries, budget)?;
         Ok(Self { machine: machine::machine(), revision: machine::revision(), budget, policy, baseline, rows })
     }
 
@@ -105,16 +102,14 @@ fn row(scenario: &Scenario, counters: &Counters, rivals: &[(Mode, Rivals)], budg
     let input = scenario.input();
     let (policy, baseline) = counters.count(scenario, &input)?;
     let baseline = baseline.context("there is no baseline")?;
-    let mut times = Vec::new();
-    for (mode, rivals) in rivals {
-        times.push(rivals.time(&input, *mode, budget)?);
-    }
+    let times = rivals.iter().map(|(mode, rivals)| rivals.time(&input, *mode, budget));
+    let times = times.collect::<anyhow::Result<_>>()?;
     let settings = serde_json::to_string(&input.settings)?.len();
     Ok(Row { scenario: scenario.name().to_owned(), settings, policy, baseline, times })
 }
 
-fn modules(policy: &[u8], baseline: &[u8], budget: Duration) -> anyhow::Result<[Module; 2]> {
-    let [first, second] = [compile(policy)?, compile(baseline)?];
+fn measured(binaries: Modules<'_>, budget: Duration) -> anyhow::Result<[Module; 2]> {
+    let [first, second] = [compile(binaries.policy)?, compile(binaries.baseline)?];
     let objects = Objects::default();
     let mut contestants: Vec<Contestant<'_>> =
         vec![Box::new(|| first.0.instance(&objects).map(drop)), Box::new(|| second.0.instance(&objects).map(drop))];
@@ -122,8 +117,8 @@ fn modules(policy: &[u8], baseline: &[u8], budget: Duration) -> anyhow::Result<[
     drop(contestants);
     let [one, two] = times.as_slice() else { anyhow::bail!("a module was not timed") };
     Ok([
-        Module { bytes: policy.len(), compile: first.1, instance: *one },
-        Module { bytes: baseline.len(), compile: second.1, instance: *two },
+        Module { bytes: binaries.policy.len(), compile: first.1, instance: *one },
+        Module { bytes: binaries.baseline.len(), compile: second.1, instance: *two },
     ])
 }
 

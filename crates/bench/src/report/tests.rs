@@ -128,7 +128,14 @@ fn a_measured_report_has_a_row_for_each_scenario_and_all_modes(#[case] is_policy
         crate::scenario::all().into_iter().filter(|scenario| scenario.name() == name).collect();
     let (modes, mut progress) = ([Mode::Warm, Mode::Fresh], Vec::new());
     let budget = Duration::from_millis(1);
-    let report = Report::measure(&scenarios, (&module, ACCEPTS.as_bytes()), &modes, budget, &mut progress).unwrap();
+    let report = Report::measure(
+        &scenarios,
+        Modules { policy: &module, baseline: ACCEPTS.as_bytes() },
+        &modes,
+        budget,
+        &mut progress,
+    )
+    .unwrap();
     assert_eq!(String::from_utf8(progress).unwrap(), format!("1 of 1: {name}\n"));
     assert_eq!((report.rows.len(), report.policy.bytes, report.budget), (1, module.len(), budget));
     let row = report.row(name).unwrap();
@@ -143,7 +150,6 @@ fn a_measured_report_has_a_row_for_each_scenario_and_all_modes(#[case] is_policy
 
 #[test]
 fn what_is_no_module_is_no_report() {
-    let measured =
-        Report::measure(&[], (b"no module", b"no module"), &[Mode::Warm], Duration::from_millis(1), &mut Vec::new());
-    assert!(measured.is_err());
+    let modules = Modules { policy: b"no module", baseline: b"no module" };
+    assert!(Report::measure(&[], modules, &[Mode::Warm], Duration::from_millis(1), &mut Vec::new()).is_err());
 }

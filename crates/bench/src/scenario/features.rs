@@ -91,7 +91,7 @@ impl Feature {
             }
             Self::SharedMounts => {
                 add(&mut container, &json!({"shareVolumePolicy": {"type": "enabled"}}));
-                fill(&mut pod, &|container| {
+                fill(&mut pod, |container| {
                     let mount =
                         |index| json!({"name": format!("data-{index}"), "mountPath": format!("/{container}/{index}")});
                     json!({"volumeMounts": (0..20).map(mount).collect::<Vec<_>>()})
@@ -103,7 +103,7 @@ impl Feature {
                 let names: Vec<String> = (0..3).map(|index| format!("VARIABLE_{index}")).collect();
                 let transfer = |index| json!({"sourceContainerName": format!("app-{index}"), "envNames": names});
                 add(&mut container, &json!({"transferEnv": (0..20).map(transfer).collect::<Vec<_>>()}));
-                fill(&mut pod, &|container| {
+                fill(&mut pod, |container| {
                     let variable =
                         |index| json!({"name": format!("VARIABLE_{index}"), "value": format!("{container}-{index}")});
                     json!({"env": (0..20).map(variable).collect::<Vec<_>>()})
@@ -118,7 +118,7 @@ impl Feature {
                     },
                 });
                 add(&mut container, &json!({"resourcesPolicy": policy}));
-                fill(&mut pod, &|_| {
+                fill(&mut pod, |_| {
                     let amounts = json!({"cpu": "250m", "memory": "512Mi"});
                     json!({"resources": {"limits": amounts, "requests": amounts}})
                 });
@@ -240,7 +240,7 @@ fn add(object: &mut Map<String, Value>, fields: &Value) {
 }
 
 /// Gives the Pod 20 containers with these fields.
-fn fill(pod: &mut Value, fields: &dyn Fn(&str) -> Value) {
+fn fill(pod: &mut Value, fields: impl Fn(&str) -> Value) {
     let containers = (0..20).map(|index| {
         let name = format!("app-{index}");
         let mut container = Map::new();

@@ -3,8 +3,6 @@
 mod features;
 mod others;
 
-use std::fmt;
-
 use anyhow::bail;
 use features::Feature;
 use others::Other;
@@ -99,23 +97,16 @@ pub fn all() -> Vec<Scenario> {
     let pods = Pods { form: Form::Bundle, style: Style::Realistic, sets: 0, matching: 0, bytes: SMALL };
     for form in [Form::Bundle, Form::SidecarSets] {
         for sets in [1, 10, 100, 1_000, 3_000] {
-            for matching in [0, 1, 3, 10] {
-                if matching <= sets {
-                    all.push(Scenario::pods(Pods { form, sets, matching, ..pods }));
-                }
-            }
+            let matching = [0, 1, 3, 10].into_iter().filter(|matching| *matching <= sets);
+            all.extend(matching.map(|matching| Scenario::pods(Pods { form, sets, matching, ..pods })));
         }
     }
     // Three thousand sets do not fit into one ConfigMap.
-    for sets in [1, 10, 100, 1_000] {
-        all.push(Scenario::pods(Pods { form: Form::BundleRef, sets, matching: 1, ..pods }));
-    }
-    for bytes in [MEDIUM, LARGE] {
-        all.push(Scenario::pods(Pods { sets: 100, matching: 1, bytes, ..pods }));
-    }
-    for (sets, matching) in [(100, 1), (1_000, 0), (1_000, 1)] {
-        all.push(Scenario::pods(Pods { style: Style::Worst, sets, matching, ..pods }));
-    }
+    let others = [1, 10, 100, 1_000].map(|sets| Pods { form: Form::BundleRef, sets, matching: 1, ..pods }).into_iter();
+    let others = others.chain([MEDIUM, LARGE].map(|bytes| Pods { sets: 100, matching: 1, bytes, ..pods }));
+    let worst = [(100, 1), (1_000, 0), (1_000, 1)];
+    let worst = worst.map(|(sets, matching)| Pods { style: Style::Worst, sets, matching, ..pods });
+    all.extend(others.chain(worst).map(Scenario::pods));
     all.extend(
         Feature::ALL
             .map(|feature| Scenario { name: format!("feature/{}", feature.name()), case: Case::Feature(feature) }),
@@ -230,19 +221,9 @@ impl Input {
         let before = self.request.get("object").map_or(0, count);
         let injected = decision.mutated_object.as_ref().map(|pod| count(pod).saturating_sub(before));
         if injected != self.injected {
-            bail!("{} containers were injected, not {}", Told(injected), Told(self.injected));
+            let text = |count: Option<usize>| count.map_or_else(|| "no".to_owned(), |count| count.to_string());
+            bail!("{} containers were injected, not {}", text(injected), text(self.injected));
         }
         Ok(())
-    }
-}
-
-struct Told(Option<usize>);
-
-impl fmt::Display for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(count) => write!(f, "{count}"),
-            None => f.write_str("no"),
-        }
     }
 }

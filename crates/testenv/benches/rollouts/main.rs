@@ -9,8 +9,6 @@ mod scale;
 #[path = "../../tests/cluster/support/mod.rs"]
 mod support;
 
-#[path = "../shared/document.rs"]
-mod document;
 mod kubelet;
 mod report;
 mod scene;
@@ -20,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use pillion_bench::report::markdown;
 use report::Report;
 use scene::{Scene, Size};
 
@@ -61,8 +60,7 @@ async fn main() {
     let figures = measure(&args).await.render();
     let _ = writeln!(std::io::stdout(), "{figures}");
     if let Some(path) = &args.docs {
-        let document = std::fs::read_to_string(path).unwrap();
-        std::fs::write(path, report::MARKS.place(&document, &figures)).unwrap();
+        markdown::write_into(path, report::MARKS, &figures).unwrap();
     }
 }
 

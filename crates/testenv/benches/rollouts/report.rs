@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::document::{Marks, conditions, table};
+use pillion_bench::report::machine::conditions;
+use pillion_bench::report::markdown::{Marks, table};
+
 use crate::scale::requests::count;
 use crate::scene::{Size, Stretch};
 
 /// The place of the figures.
-pub const MARKS: Marks =
-    Marks { start: "<!-- rollouts: `make bench-scale-docs` writes it -->\n", end: "<!-- end of rollouts -->\n" };
+pub const MARKS: Marks = ["<!-- rollouts: `make bench-scale-docs` writes it -->\n", "<!-- end of rollouts -->\n"];
 
 /// All measurements.
 pub struct Report {

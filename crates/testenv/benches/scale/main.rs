@@ -8,8 +8,6 @@ mod scale;
 #[path = "../../tests/cluster/support/mod.rs"]
 mod support;
 
-#[path = "../shared/document.rs"]
-mod document;
 mod reflect;
 mod report;
 
@@ -18,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use pillion_bench::report::markdown;
 use pillion_testenv::until;
 use report::{Memory, Observed, Report};
 use scale::corpus::Size;
@@ -79,15 +78,14 @@ async fn main() {
     let figures = report.render();
     let _ = writeln!(std::io::stdout(), "{figures}");
     if let Some(path) = &args.docs {
-        let document = std::fs::read_to_string(path).unwrap();
-        std::fs::write(path, report::MARKS.place(&document, &figures)).unwrap();
+        markdown::write_into(path, report::MARKS, &figures).unwrap();
     }
 }
 
 async fn measure(args: &Args, size: Size) -> Report {
     let program = std::fs::canonicalize(args.program.as_ref().unwrap()).unwrap();
     let cluster = servers().await;
-    let mut scene = Scene::prepare(&cluster, size, &program, QUIET, &tell).await;
+    let mut scene = Scene::prepare(&cluster, size, &program, QUIET, tell).await;
     let server = |program: &str| Process::find(cluster.folder(), program).unwrap();
     let (api_server, etcd) = (server("kube-apiserver"), server("etcd"));
     let mut memory = vec![Memory::new("kube-apiserver, before", api_server.usage())];

@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::document::{Marks, conditions, table};
+use pillion_bench::report::machine::conditions;
+use pillion_bench::report::markdown::{Marks, table};
+
 use crate::scale::check::Found;
 use crate::scale::corpus::Size;
 use crate::scale::process::Usage;
@@ -11,8 +13,7 @@ use crate::scale::requests::count;
 use crate::scale::{Phase, Stretch};
 
 /// The place of the figures.
-pub const MARKS: Marks =
-    Marks { start: "<!-- scale: `make bench-scale-docs` writes it -->\n", end: "<!-- end of scale -->\n" };
+pub const MARKS: Marks = ["<!-- scale: `make bench-scale-docs` writes it -->\n", "<!-- end of scale -->\n"];
 
 /// The memory of a process.
 pub struct Memory {
@@ -69,19 +70,16 @@ impl Report {
         );
         let lines: Vec<Vec<String>> = self.phases.iter().map(phase).collect();
         let head = ["what happens", "last write", "compared", "namespaces", "lists", "other reads", "writes", "CPU"];
-        text.push_str(&table(&head, &lines));
-        text.push('\n');
+        let _ = writeln!(text, "{}", table(&head, &lines));
         let memory_line = |memory: &Memory| {
             let Usage { resident, peak, anonymous, .. } = memory.usage;
             let mebibytes = |count: f64| format!("{count:.0} MiB");
             vec![memory.who.to_owned(), mebibytes(resident), mebibytes(anonymous), mebibytes(peak)]
         };
         let lines: Vec<Vec<String>> = self.memory.iter().map(memory_line).collect();
-        text.push_str(&table(&["memory", "resident", "of it, no files", "at most"], &lines));
-        text.push('\n');
+        let _ = writeln!(text, "{}", table(&["memory", "resident", "of it, no files", "at most"], &lines));
         for observed in &self.observed {
-            text.push_str(&stretch(observed));
-            text.push('\n');
+            let _ = writeln!(text, "{}", stretch(observed));
         }
         let _ = writeln!(
             text,
@@ -109,18 +107,17 @@ fn stretch(Observed { what, stretch }: &Observed) -> String {
 }
 
 fn phase(phase: &Phase) -> Vec<String> {
-    let requests = |is_it: &dyn Fn(&str) -> bool| -> usize {
+    let requests = |is_it: fn(&str) -> bool| -> usize {
         phase.requests.iter().filter(|(what, _)| is_it(what)).map(|(_, count)| count).sum()
     };
-    let (list, get) = (|what: &str| what.starts_with("list "), |what: &str| what.starts_with("get "));
     vec![
         phase.name.to_owned(),
         if phase.written > 0.0 { format!("{:.1} s", phase.written) } else { String::new() },
         format!("{:.1} s", phase.compared),
         format!("{:.0}", phase.reconciliations),
-        requests(&list).to_string(),
-        requests(&get).to_string(),
-        requests(&|what| !list(what) && !get(what)).to_string(),
+        requests(|what| what.starts_with("list ")).to_string(),
+        requests(|what| what.starts_with("get ")).to_string(),
+        requests(|what| !what.starts_with("list ") && !what.starts_with("get ")).to_string(),
         format!("{:.1} s", phase.cpu),
     ]
 }

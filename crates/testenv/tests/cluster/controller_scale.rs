@@ -47,7 +47,7 @@ async fn assert_counted(scene: &mut Scene<'_>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
     let cluster = servers().await;
-    let mut scene = Scene::prepare(&cluster, SIZE, &program(), QUIET, &|_| {}).await;
+    let mut scene = Scene::prepare(&cluster, SIZE, &program(), QUIET, |_| {}).await;
 
     let start = scene.start("from nothing").await;
     let found = scene.check().await;

@@ -17,8 +17,6 @@ use kube::Client;
 use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use self::check::Found;
@@ -47,6 +45,15 @@ pub fn settings() -> Value {
         "serviceAccounts": {"mergeClusterSets": true},
         "bundleRef": {"namespace": NAMESPACE, "name": BUNDLE}
     })
+}
+
+/// The beginning of a phase.
+struct PhaseStart {
+    /// The number of requests before it.
+    requests: usize,
+    at: SystemTime,
+    /// The CPU time of the controller before it, in seconds.
+    cpu: f64,
 }
 
 /// Measurements between an action and the required state.
@@ -116,7 +123,7 @@ impl<'a> Scene<'a> {
         size: Size,
         program: &Path,
         quiet: Duration,
-        tell: &dyn Fn(String),
+        tell: impl Fn(String),
     ) -> Self {
         let (client, corpus, started) = (cluster.admin().await.unwrap(), Corpus::new(size), Instant::now());
         let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
@@ -160,13 +167,12 @@ impl<'a> Scene<'a> {
 
     /// Starts the controller, and waits until it has examined every namespace.
     pub async fn start(&mut self, name: &'static str) -> Phase {
-        let before = self.log.requests.len();
-        let started = SystemTime::now();
+        let from = PhaseStart { requests: self.log.requests.len(), at: SystemTime::now(), cpu: 0.0 };
         self.controllers.start(REPLICA, self.health).await;
         let find = async || Process::find(self.cluster.folder(), "pillion");
         self.process = Some(until("the controller's process", SOON, find).await.unwrap());
         let places = f64::from(u32::try_from(self.corpus.places.len()).unwrap());
-        self.settle(name, (before, started, 0.0), |metrics| {
+        self.settle(name, from, |metrics| {
             ["merged-serviceaccounts", "sidecar-tokens"].iter().all(|controller| {
                 metrics.sum("reconciliations_total", &format!("controller=\"{controller}\"")) >= places
             })
@@ -183,7 +189,8 @@ impl<'a> Scene<'a> {
     /// Runs an action, and waits until the controller has nothing left to do.
     pub async fn phase(&mut self, name: &'static str, action: impl Future<Output = ()>) -> Phase {
         self.log.update();
-        let from = (self.log.requests.len(), SystemTime::now(), self.process().usage().cpu);
+        let from =
+            PhaseStart { requests: self.log.requests.len(), at: SystemTime::now(), cpu: self.process().usage().cpu };
         let compared = self.metrics().await.map(|metrics| metrics.compared()).unwrap();
         action.await;
         let mut phase = self.settle(name, from, |_| true).await;
@@ -191,17 +198,12 @@ impl<'a> Scene<'a> {
         phase
     }
 
-    async fn settle(
-        &mut self,
-        name: &'static str,
-        (before, started, cpu): (usize, SystemTime, f64),
-        is_enough: impl Fn(&Metrics) -> bool,
-    ) -> Phase {
+    async fn settle(&mut self, name: &'static str, from: PhaseStart, is_enough: impl Fn(&Metrics) -> bool) -> Phase {
         let (mut last, mut seen, asked) = (SystemTime::now(), (0, 0.0), Instant::now());
         loop {
             self.cluster.still_runs(REPLICA).unwrap();
             self.log.update();
-            let busy = self.log.since(before).iter().filter(|request| !request.is_idle()).count();
+            let busy = self.log.since(from.requests).iter().filter(|request| !request.is_idle()).count();
             let metrics = self.metrics().await;
             let now = (busy, metrics.as_ref().map_or(0.0, Metrics::compared));
             if now != seen || !metrics.as_ref().is_some_and(&is_enough) {
@@ -213,8 +215,9 @@ impl<'a> Scene<'a> {
             assert!(asked.elapsed() < PATIENCE, "{name}: still at it:\n{}", self.cluster.log(REPLICA));
             sleep(LOOK).await;
         }
-        let since = |at: SystemTime| at.duration_since(started).unwrap_or_default().as_secs_f64();
-        let requests: Vec<&Request> = self.log.since(before).iter().filter(|request| !request.is_idle()).collect();
+        let since = |at: SystemTime| at.duration_since(from.at).unwrap_or_default().as_secs_f64();
+        let requests: Vec<&Request> =
+            self.log.since(from.requests).iter().filter(|request| !request.is_idle()).collect();
         let written = requests.iter().filter(|request| request.writes()).map(|request| since(request.at));
         let usage = self.process().usage();
         Phase {
@@ -223,18 +226,14 @@ impl<'a> Scene<'a> {
             compared: since(last),
             requests: requests::count(requests),
             reconciliations: seen.1,
-            cpu: usage.cpu - cpu,
+            cpu: usage.cpu - from.cpu,
             usage,
         }
     }
 
     /// Returns the controller's metrics; `None` before it serves any.
     pub async fn metrics(&self) -> Option<Metrics> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).await.ok()?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
-        Some(Metrics(answer))
+        crate::support::get(self.health, "/metrics").await.map(Metrics)
     }
 
     /// Checks that the cluster contains exactly the required objects.
