@@ -36,15 +36,15 @@ pub fn older_chart(chart: &Path) -> tempfile::TempDir {
     for folder in ["templates/hooks", "templates/tests"] {
         fs::remove_dir_all(copy.path().join(folder)).unwrap();
     }
-    let edit = |name: &str, edit: &dyn Fn(&str) -> String| {
+    let replace = |name: &str, old: &str, new: &str| {
         let file = copy.path().join(name);
         let text = fs::read_to_string(&file).unwrap();
-        let edited = edit(&text);
+        let edited = text.replace(old, new);
         assert_ne!(edited, text, "{name}");
         fs::write(file, edited).unwrap();
     };
-    edit("Chart.yaml", &|text| text.replace("ersion: 0.1.0", "ersion: 0.0.9"));
-    edit("files/controllers.yaml", &|text| text.replace("      - watch\n", ""));
+    replace("Chart.yaml", "ersion: 0.1.0", "ersion: 0.0.9");
+    replace("files/controllers.yaml", "      - watch\n", "");
     copy
 }
 

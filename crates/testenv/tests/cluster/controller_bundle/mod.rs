@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
+pub use crate::support::SOON;
 use crate::support::clock::Ahead;
 
-pub const SOON: Duration = Duration::from_mins(1);
 /// Long enough for a controller that checks the clock every 50 ms to do something wrong.
 pub const A_WHILE: Duration = Duration::from_secs(1);
 pub const NEW: &str = "apps.kruise.io/v1beta1";

@@ -10,7 +10,6 @@ mod tokens;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, ResourceExt as _};
@@ -26,6 +25,8 @@ use pillion_testenv::{Cluster, Options, until};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
+
+use crate::support::accounts::name_of;
 
 /// Timeout for asynchronous effects on a busy machine.
 pub const SOON: Duration = Duration::from_mins(2);
@@ -137,10 +138,8 @@ impl Fixture {
 
     /// Returns the user name that the API server sees for the bearer of a token; `None` if it rejects the token.
     pub async fn bearer(&self, token: &str) -> Option<String> {
-        let client = self.cluster.as_bearer(token).client().await.unwrap();
-        let reviews = Api::<SelfSubjectReview>::all(client);
-        match reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await {
-            Ok(review) => review.status.unwrap().user_info.unwrap().username,
+        match name_of(self.cluster, token).await {
+            Ok(name) => Some(name),
             Err(kube::Error::Api(status)) if status.code == 401 => None,
             Err(error) => panic!("{error}"),
         }

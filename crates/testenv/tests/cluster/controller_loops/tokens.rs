@@ -11,8 +11,9 @@ use serde_json::json;
 use super::{Fixture, SOON, fixture, settled, token_options, value};
 use crate::support::clock::Ahead;
 
-async fn annotation(fixture: &Fixture, secret: (&str, &str), key: &str) -> Option<String> {
-    let secret = fixture.secrets(secret.0).get(secret.1).await.unwrap();
+/// Returns an annotation of the Secret `s`.
+async fn annotation(fixture: &Fixture, namespace: &str, key: &str) -> Option<String> {
+    let secret = fixture.secrets(namespace).get("s").await.unwrap();
     secret.metadata.annotations?.get(key).cloned()
 }
 
@@ -32,9 +33,9 @@ async fn run5_tkn6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
     let stored = fixture.secrets(&namespace).get("s").await.unwrap();
     assert_eq!(value(&stored, "ca.crt").unwrap(), fixture.cluster.authority_certificate());
     assert_eq!(value(&stored, "namespace").as_deref(), Some(namespace.as_str()));
-    let uid = annotation(&fixture, (&namespace, "s"), "kubernetes.io/service-account.uid").await;
+    let uid = annotation(&fixture, &namespace, "kubernetes.io/service-account.uid").await;
     assert_eq!(uid, account.metadata.uid);
-    assert!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await.is_some());
+    assert!(annotation(&fixture, &namespace, "pillion.dev/token-expires-at").await.is_some());
 
     // TKN-2: no Secret is created for an account without one. TKN-6: a complete Secret is not written.
     fixture.account(&namespace, "other", &[]).await;
@@ -181,7 +182,7 @@ async fn tkn10_with_the_key_of_the_cluster_a_token_does_not_end() {
     let token = fixture.token(&namespace, "s", |_| true).await;
     let name = format!("system:serviceaccount:{namespace}:bot");
     assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
-    assert_eq!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await, None);
+    assert_eq!(annotation(&fixture, &namespace, "pillion.dev/token-expires-at").await, None);
     ahead.set(10 * 365 * 24 * 60 * 60);
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &label).await.unwrap();

@@ -4,7 +4,6 @@ mod rights;
 mod tests;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -26,7 +25,8 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
 use crate::support::clock::Ahead;
-use crate::support::{SOON, create, pod, poke};
+use crate::support::namespace::TestNamespace;
+use crate::support::{SOON, create, pod};
 
 /// The name of the merged account of the sets `a` and `b`.
 pub const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
@@ -104,12 +104,6 @@ impl Drop for Controller {
     }
 }
 
-/// A namespace for one test, and the operations in it.
-pub struct MergedNamespace {
-    pub name: String,
-    pub client: Client,
-}
-
 /// The three objects as they were read.
 struct Stored([Option<Value>; 3]);
 
@@ -119,36 +113,7 @@ impl Lookup for Stored {
     }
 }
 
-impl MergedNamespace {
-    pub async fn new(cluster: &Cluster) -> Self {
-        Self { name: cluster.namespace("merged").await.unwrap(), client: cluster.admin().await.unwrap() }
-    }
-
-    pub fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-    {
-        Api::namespaced(self.client.clone(), &self.name)
-    }
-
-    /// Creates a workload whose Pods need the merged account, with no replicas.
-    pub async fn deployment(&self) {
-        let deployment = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-            "spec": {
-                "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
-                "template": {
-                    "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-                },
-            },
-        });
-        create(&self.api::<Deployment>(), &deployment).await.unwrap();
-    }
-
-    pub async fn delete_deployment(&self) {
-        self.api::<Deployment>().delete("web", &DeleteParams::background()).await.unwrap();
-    }
-
+impl TestNamespace {
     /// Creates a Pod in the form that the policy would give it.
     pub async fn pod(&self, name: &str) {
         let pod = pod(&json!({
@@ -196,10 +161,6 @@ impl MergedNamespace {
 
     pub async fn gone(&self) {
         self.objects_that("all being gone", |objects| objects.iter().all(Option::is_none)).await;
-    }
-
-    pub async fn poke(&self) {
-        poke(&self.client, &self.name).await;
     }
 
     /// Returns the notes of Events about cluster-wide objects that have this reason and mention this namespace.

@@ -17,7 +17,8 @@ use pillion_testenv::{apply, until};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Controller, MergedNamespace, both, cluster, finalizers, set, settings, uninstalling};
+use super::{Controller, both, cluster, finalizers, set, settings, uninstalling};
+use crate::support::namespace::TestNamespace;
 use crate::support::{SOON, create, dynamic, get};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -55,7 +56,7 @@ async fn grant(client: &Client, user: &str, name: &str, rules: Value) {
 #[tokio::test]
 async fn esc6_what_the_controller_does_not_hold_it_does_not_grant() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
     apply(&place.client, &to_yaml([&definition]).unwrap(), "test").await.unwrap();
     for set in [set("a", "get"), set("b", "list")] {
@@ -99,7 +100,7 @@ async fn esc6_what_the_controller_does_not_hold_it_does_not_grant() {
 #[tokio::test]
 async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     grant(&place.client, "watcher", "watcher", rights(&["roles"])).await;
     let client = cluster.as_user("watcher", None).unwrap().client().await.unwrap();
     let (_settings, settings) = tokio::sync::watch::channel(both());
@@ -160,7 +161,7 @@ async fn esc6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
 #[tokio::test]
 async fn idc5_what_is_bound_to_an_account_and_not_listed_is_told() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let account = json!({"kind": "ServiceAccount", "name": "a-account", "namespace": place.name});
     let bind = async |name: &str, kind: &str, role: &str| {
         let role = json!({"apiGroup": RBAC, "kind": kind, "name": role});

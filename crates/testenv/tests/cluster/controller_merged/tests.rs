@@ -11,9 +11,8 @@ use pillion_testenv::until;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{
-    Controller, MergedNamespace, NAME, both, cluster, finalizers, is_marked, set, settings, uid, uninstalling,
-};
+use super::{Controller, NAME, both, cluster, finalizers, is_marked, set, settings, uid, uninstalling};
+use crate::support::namespace::TestNamespace;
 use crate::support::{SOON, create};
 
 /// Seconds for which an object must be unneeded before it is marked, and then marked before it is deleted.
@@ -23,7 +22,7 @@ const PENDING: i64 = 61;
 #[tokio::test]
 async fn mrg4_the_life_of_a_merged_account() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
     place.deployment().await;
     place.ready(&both()).await;
@@ -81,7 +80,7 @@ fn kind_of(request: &str) -> String {
 #[tokio::test]
 async fn nothing_is_asked_or_written_while_nothing_changes() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
     place.deployment().await;
     place.ready(&both()).await;
@@ -111,7 +110,7 @@ async fn mrg11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
     // A list, three marks, a list, three deletions.
     for step in 1..=8 {
         let (cluster, _turn) = cluster().await;
-        let place = MergedNamespace::new(cluster).await;
+        let place = TestNamespace::create(cluster, "merged").await;
         let controller = Controller::admin(cluster, Faults::none()).await;
         place.deployment().await;
         place.ready(&both()).await;
@@ -161,7 +160,7 @@ async fn mrg11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
 #[tokio::test]
 async fn mrg2_what_somebody_else_made_is_left_alone() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let role = json!({
         "metadata": {"name": NAME}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     });
@@ -185,7 +184,7 @@ async fn mrg2_what_somebody_else_made_is_left_alone() {
 #[tokio::test]
 async fn mrg13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod() {
     let (cluster, _turn) = cluster().await;
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
     place.deployment().await;
     place.ready(&both()).await;
@@ -221,7 +220,7 @@ async fn mrg9_no_namespace_is_kept_from_going() {
     let namespaces: Api<Namespace> = Api::all(cluster.admin().await.unwrap());
     let is_gone = async |name: &str| namespaces.get_opt(name).await.unwrap().is_none().then_some(());
 
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
     place.deployment().await;
     place.ready(&both()).await;
@@ -229,7 +228,7 @@ async fn mrg9_no_namespace_is_kept_from_going() {
     until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
 
     // If the controller is uninstalled, the objects that a Pod uses stay.
-    let place = MergedNamespace::new(cluster).await;
+    let place = TestNamespace::create(cluster, "merged").await;
     place.deployment().await;
     place.ready(&both()).await;
     place.pod("web").await;

@@ -11,8 +11,9 @@ use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Controller, QUIET, TokensNamespace, cluster, decoded, settings, sidecar_set};
+use super::{Controller, QUIET, cluster, decoded, namespace, namespace_in, settings, sidecar_set};
 use crate::support::kubelet::{Files, now, secret};
+use crate::support::namespace::TestNamespace;
 use crate::support::verifier::{Refused, Verifier};
 use crate::support::{SOON, create, pod};
 
@@ -21,7 +22,7 @@ const STS: &str = "sts.amazonaws.com";
 const API_SERVER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Returns settings with one set, `logs`, that has this list, and that allow these audiences.
-fn settings_of(place: &TokensNamespace, list: &Value, allowed: &[&str]) -> Value {
+fn settings_of(place: &TestNamespace, list: &Value, allowed: &[&str]) -> Value {
     let mut set = sidecar_set("logs", &place.name);
     set["spec"]["serviceAccountTokens"] = list.clone();
     let mut settings = settings(&[set]);
@@ -41,7 +42,7 @@ fn vault_and_sts() -> Value {
 }
 
 /// The set's Secret in a namespace.
-struct Own<'a>(&'a TokensNamespace);
+struct Own<'a>(&'a TestNamespace);
 
 impl Own<'_> {
     fn name() -> String {
@@ -80,7 +81,7 @@ impl Own<'_> {
     }
 }
 
-async fn start(place: &TokensNamespace, settings: Value, faults: Faults) -> Controller {
+async fn start(place: &TestNamespace, settings: Value, faults: Faults) -> Controller {
     let config = cluster().await.as_admin().config().await.unwrap();
     Controller::start(config, faults, settings, Some(&[&place.name]), 0)
 }
@@ -89,7 +90,7 @@ async fn start(place: &TokensNamespace, settings: Value, faults: Faults) -> Cont
 /// and one write. The earlier tokens stay valid.
 #[tokio::test]
 async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     place.deployment().await;
@@ -136,7 +137,7 @@ async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
 /// Each change of the list reaches the Secret of running Pods at once, and what is removed leaves it.
 #[tokio::test]
 async fn aud8_a_changed_list_reaches_the_secret_and_removed_entries_leave_it() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     Own(&place).mounting_pod("web").await;
@@ -166,7 +167,7 @@ async fn aud8_a_changed_list_reaches_the_secret_and_removed_entries_leave_it() {
 /// Pods that run keep their tokens although their SidecarSet is gone, and the tokens are renewed.
 #[tokio::test]
 async fn aud8_without_its_set_a_running_pod_keeps_its_tokens() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     Own(&place).mounting_pod("web").await;
@@ -185,7 +186,7 @@ async fn aud8_without_its_set_a_running_pod_keeps_its_tokens() {
 
 #[tokio::test]
 async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     let account = place.account().await;
     place.deployment().await;
@@ -207,7 +208,7 @@ async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
 /// a Pod that runs already. That one loses the token that it has.
 #[tokio::test]
 async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it_has() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     place.deployment().await;
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["vault"]), Faults::none()).await;
@@ -227,7 +228,7 @@ async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it
 /// The settings cannot know the audiences of each API server. The controller asks it, and writes no token at all.
 #[tokio::test]
 async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     place.deployment().await;
     let list = json!([{"audience": "vault", "path": "vault-token"}, {"audience": API_SERVER, "path": "api"}]);
@@ -244,7 +245,7 @@ async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() 
 /// If one of the requests is refused, nothing is written, and the Event names the audience.
 #[tokio::test]
 async fn aud7_all_tokens_are_written_or_none() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     place.deployment().await;
     // Create the Secret, request the token for the API server, for vault, for AWS.
@@ -268,7 +269,7 @@ async fn aud7_all_tokens_are_written_or_none() {
 async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
     let flag = "--service-account-max-token-expiration=1h";
     let cluster = Cluster::start(Options::new().api_server_flag(flag)).await.unwrap();
-    let place = TokensNamespace::create_in(&cluster).await;
+    let place = namespace_in(&cluster).await;
     place.account().await;
     place.deployment().await;
     let list = json!([
@@ -300,7 +301,7 @@ async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
 )]
 #[tokio::test]
 async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #[case] annotations: Value) {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     let metadata = json!({"name": Own::name(), "labels": labels, "annotations": annotations});
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"token": "bWluZQ=="}});
@@ -323,7 +324,7 @@ async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #
 #[case::another_list(json!({"metadata": {"annotations": {AUDIENCES: "[]"}}}))]
 #[tokio::test]
 async fn aud8_edits_of_the_secret_are_repaired(#[case] edit: Value) {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
     place.deployment().await;

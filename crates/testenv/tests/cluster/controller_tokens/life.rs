@@ -4,10 +4,11 @@ use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use pillion_testenv::faults::Faults;
 use serde_json::Value;
 
-use super::{Controller, QUIET, TokensNamespace, cluster};
+use super::{Controller, QUIET, cluster, namespace};
+use crate::support::namespace::TestNamespace;
 
 /// The whole life of a Secret, with six requests: create it, request a token, fill it; mark it, list Pods, delete it.
-async fn life(place: &TokensNamespace, controller: &Controller) {
+async fn life(place: &TestNamespace, controller: &Controller) {
     place.account().await;
     place.deployment().await;
     let secret = place.filled().await;
@@ -23,7 +24,7 @@ const LIFE: usize = 6;
 
 #[tokio::test]
 async fn the_life_of_a_secret_takes_six_requests() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     let controller = place.controller(Faults::none()).await;
 
     life(&place, &controller).await;
@@ -34,7 +35,7 @@ async fn the_life_of_a_secret_takes_six_requests() {
 
 #[tokio::test]
 async fn two_controllers_at_once_do_no_harm() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     let controllers = [place.controller(Faults::none()).await, place.controller(Faults::none()).await];
     place.account().await;
     place.deployment().await;

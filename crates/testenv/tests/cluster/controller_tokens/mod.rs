@@ -9,11 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, Client, Config};
+use kube::Config;
+use kube::api::ListParams;
 use pillion_admission::settings::Settings;
 use pillion_controller::Context;
 use pillion_controller::metrics::Metrics;
@@ -28,7 +27,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::accounts::name_of;
 use crate::support::clock::Ahead;
-use crate::support::{SOON, create, pod, poke};
+use crate::support::namespace::TestNamespace;
+use crate::support::{SOON, create, pod};
 
 /// An API server caches the result of a token review for some seconds.
 pub const REVOKED: Duration = Duration::from_mins(2);
@@ -96,29 +96,16 @@ impl Drop for Controller {
     }
 }
 
-/// A namespace for one test, and the operations in it.
-pub struct TokensNamespace {
-    pub name: String,
-    pub client: Client,
+/// Returns a namespace in the cluster of these tests.
+pub async fn namespace() -> TestNamespace {
+    namespace_in(cluster().await).await
 }
 
-impl TokensNamespace {
-    pub async fn new() -> Self {
-        Self::create_in(cluster().await).await
-    }
+pub async fn namespace_in(cluster: &Cluster) -> TestNamespace {
+    TestNamespace::create(cluster, "tokens").await
+}
 
-    pub async fn create_in(cluster: &Cluster) -> Self {
-        let name = cluster.namespace("tokens").await.unwrap();
-        Self { name, client: cluster.admin().await.unwrap() }
-    }
-
-    pub fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-    {
-        Api::namespaced(self.client.clone(), &self.name)
-    }
-
+impl TestNamespace {
     /// Starts a controller only for this namespace, with one SidecarSet.
     pub async fn controller(&self, faults: Faults) -> Controller {
         let config = cluster().await.as_admin().config().await.unwrap();
@@ -129,25 +116,6 @@ impl TokensNamespace {
     pub async fn account(&self) -> Value {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "logs"}});
         create(&self.api::<ServiceAccount>(), &account).await.unwrap()
-    }
-
-    /// Creates a workload whose Pods need the account.
-    pub async fn deployment(&self) {
-        let deployment = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": {
-                    "metadata": {"labels": {"app": "web"}},
-                    "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-                },
-            },
-        });
-        create(&self.api::<Deployment>(), &deployment).await.unwrap();
-    }
-
-    pub async fn delete_deployment(&self) {
-        self.api::<Deployment>().delete("web", &DeleteParams::background()).await.unwrap();
     }
 
     /// Creates a Pod that mounts the Secret, in the form that the policy would give it.
@@ -172,10 +140,6 @@ impl TokensNamespace {
 
     pub async fn filled(&self) -> Value {
         self.secret_that("a token being in the Secret", |secret| !token(secret).is_empty()).await
-    }
-
-    pub async fn poke(&self) {
-        poke(&self.client, &self.name).await;
     }
 
     /// Pokes until `ask` returns an answer.

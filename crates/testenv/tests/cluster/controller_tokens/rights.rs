@@ -7,12 +7,12 @@ use pillion_testenv::apply;
 use pillion_testenv::faults::Faults;
 use serde_json::json;
 
-use super::{Controller, QUIET, TokensNamespace, cluster, settings, sidecar_set};
+use super::{Controller, QUIET, cluster, namespace, settings, sidecar_set};
 use crate::support::create;
 
 #[tokio::test]
 async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     let foreign = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": token_secret("logs")}, "data": {"token": "bWluZQ=="},
@@ -47,7 +47,7 @@ async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
 #[tokio::test]
 async fn tok11_esc6_a_role_in_each_namespace_is_enough_and_a_missing_right_is_told() {
     let cluster = cluster().await;
-    let [allowed, restricted] = [TokensNamespace::new().await, TokensNamespace::new().await];
+    let [allowed, restricted] = [namespace().await, namespace().await];
     let user = format!("controller-of-{}", allowed.name);
     let role = |namespace: &str, rules: &str| {
         format!(
@@ -111,7 +111,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 
 #[tokio::test]
 async fn esc6_a_namespace_that_is_not_given_is_told() {
-    let (place, other) = (TokensNamespace::new().await, TokensNamespace::new().await);
+    let (place, other) = (namespace().await, namespace().await);
     place.account().await;
     place.deployment().await;
     let config = cluster().await.as_admin().config().await.unwrap();

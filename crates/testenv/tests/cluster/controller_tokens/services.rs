@@ -12,9 +12,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{Controller, TokensNamespace};
+use super::{Controller, namespace_in};
 use crate::support::accounts::name_of;
 use crate::support::kubelet::{now, secret, token_directory};
+use crate::support::namespace::TestNamespace;
 use crate::support::verifier::{Refused, Verifier};
 use crate::support::{Installation, SOON, pod, web};
 
@@ -56,7 +57,7 @@ async fn installation() -> &'static Installation<'static> {
 }
 
 /// Creates a Pod. Returns what is stored, and the warnings of the API server.
-async fn created(place: &TokensNamespace, pod: &Value) -> (Value, Vec<String>) {
+async fn created(place: &TestNamespace, pod: &Value) -> (Value, Vec<String>) {
     let pods: Api<Pod> = place.api();
     let request = http::Request::post(pods.resource_url()).header("content-type", "application/json");
     let request = request.body(kube::client::Body::from(pod.to_string().into_bytes())).unwrap();
@@ -74,7 +75,7 @@ async fn created(place: &TokensNamespace, pod: &Value) -> (Value, Vec<String>) {
 async fn aud1_aud9_each_sidecar_logs_in_to_its_own_service(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     let installation = installation().await;
     let cluster = installation.cluster;
-    let place = TokensNamespace::create_in(cluster).await;
+    let place = namespace_in(cluster).await;
     let account = place.account().await;
     let config = cluster.as_admin().config().await.unwrap();
     let _controller = Controller::start(config, Faults::none(), settings(), Some(&[&place.name]), 0);
@@ -136,7 +137,7 @@ async fn aud1_aud9_each_sidecar_logs_in_to_its_own_service(#[values("SidecarsOnl
 /// What `created` returns as warnings: otherwise a Pod with two sources of one Secret would pass unnoticed.
 #[tokio::test]
 async fn warnings_of_the_api_server_are_seen() {
-    let place = TokensNamespace::create_in(installation().await.cluster).await;
+    let place = namespace_in(installation().await.cluster).await;
     let old = json!({"metadata": {"name": "old"}, "spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
 
     let (_, warnings) = created(&place, &pod(&old)).await;

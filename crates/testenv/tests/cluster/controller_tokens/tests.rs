@@ -10,7 +10,7 @@ use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Controller, QUIET, REVOKED, TokensNamespace, cluster, decoded, settings, sidecar_set, token, uid};
+use super::{Controller, QUIET, REVOKED, cluster, decoded, namespace, namespace_in, settings, sidecar_set, token, uid};
 use crate::support::{Installation, SOON, create, dynamic};
 
 /// User story 1: from `kubectl apply` of SidecarSet and Deployment to a token of the sidecar's ServiceAccount, with the
@@ -18,8 +18,7 @@ use crate::support::{Installation, SOON, create, dynamic};
 #[tokio::test]
 async fn tok5_what_is_applied_ends_in_a_token_of_the_right_account() {
     let cluster = Cluster::start(Options::new().controller_manager()).await.unwrap();
-    let [of_settings, of_resource] =
-        [TokensNamespace::create_in(&cluster).await, TokensNamespace::create_in(&cluster).await];
+    let [of_settings, of_resource] = [namespace_in(&cluster).await, namespace_in(&cluster).await];
     let settings = settings(&[sidecar_set("of-settings", &of_settings.name)]);
     let _installation = Installation::start(&cluster, &settings, &[], &["--cache-max-staleness=0s"]).await;
     let config = cluster.as_admin().config().await.unwrap();
@@ -51,7 +50,7 @@ async fn tok5_what_is_applied_ends_in_a_token_of_the_right_account() {
 
 #[tokio::test]
 async fn tok6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
     place.deployment().await;
     let _controller = place.controller(Faults::none()).await;
@@ -69,7 +68,7 @@ async fn tok6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
 
 #[tokio::test]
 async fn tok7_a_recreated_account_gets_a_token_at_once() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
     place.deployment().await;
     let _controller = place.controller(Faults::none()).await;
@@ -88,7 +87,7 @@ async fn tok7_a_recreated_account_gets_a_token_at_once() {
 
 #[tokio::test]
 async fn sap11_without_its_account_there_is_no_token_until_there_is_one() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.deployment().await;
     let _controller = place.controller(Faults::none()).await;
 
@@ -109,7 +108,7 @@ async fn sap11_without_its_account_there_is_no_token_until_there_is_one() {
 /// are valid.
 #[tokio::test]
 async fn tok7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
     place.deployment().await;
     let controller = place.controller(Faults::none()).await;
@@ -144,7 +143,7 @@ async fn tok7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
 #[case::annotations_taken_away(json!({"metadata": {"annotations": {CHECKSUM: null}}}))]
 #[tokio::test]
 async fn tok5_what_somebody_edited_is_repaired(#[case] edit: Value) {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
     place.deployment().await;
     let _controller = place.controller(Faults::none()).await;
@@ -164,7 +163,7 @@ async fn tok5_what_somebody_edited_is_repaired(#[case] edit: Value) {
 /// A Secret that a Pod mounts stays, and its token is renewed, although no SidecarSet requires it any more.
 #[tokio::test]
 async fn mrg10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
-    let (cluster, place) = (cluster().await, TokensNamespace::new().await);
+    let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
     place.mounting_pod("web").await;
     let controller = place.controller(Faults::none()).await;
@@ -186,7 +185,7 @@ async fn mrg10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
 /// Before a deletion the controller asks the API server once more, so a Pod that was just created keeps its Secret.
 #[tokio::test]
 async fn mrg10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     place.deployment().await;
     let controller = place.controller(Faults::at(5, Fault::StopBefore)).await;
@@ -208,7 +207,7 @@ async fn mrg10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
 
 #[tokio::test]
 async fn mrg9_a_namespace_that_is_being_deleted_gets_nothing() {
-    let place = TokensNamespace::new().await;
+    let place = namespace().await;
     place.account().await;
     // No controller completes the deletion here, so the namespace stays Terminating.
     let namespaces: Api<Namespace> = Api::all(place.client.clone());

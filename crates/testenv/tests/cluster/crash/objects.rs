@@ -122,8 +122,15 @@ pub fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
     objects.iter().filter(is_one).collect()
 }
 
-/// Applies a merge patch to each object of a kind whose name begins with this text.
-pub async fn patch(client: &Client, (namespace, kind, prefix): (&str, &str, &str), patch: &Value) {
+/// The objects of a kind in a namespace whose names begin with a text.
+pub struct Selection<'s> {
+    pub namespace: &'s str,
+    pub kind: &'s str,
+    pub prefix: &'s str,
+}
+
+/// Applies a merge patch to each of these objects.
+pub async fn patch(client: &Client, Selection { namespace, kind, prefix }: Selection<'_>, patch: &Value) {
     let api = api(client, namespace, kind);
     for object in api.list(&ListParams::default()).await.unwrap() {
         if object.name_any().starts_with(prefix) {

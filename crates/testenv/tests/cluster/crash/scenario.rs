@@ -7,7 +7,7 @@ use pillion_identity::names::GC_PENDING;
 use pillion_plan::sidecar_tokens::UNNEEDED_SINCE;
 use serde_json::{Value, json};
 
-use super::objects::{self, find, of_kind};
+use super::objects::{self, Selection, find, of_kind};
 use super::record::Name;
 use super::rollouts;
 use crate::support::sidecar_sets::{merging, set};
@@ -146,12 +146,13 @@ impl Scenario {
             (Self::Merged, _) => {
                 let marked = json!({"metadata": {"annotations": {GC_PENDING: LONG_AGO}}});
                 for kind in ["RoleBinding", "Role", "ServiceAccount"] {
-                    objects::patch(client, (namespace, kind, "sidecarset-merged-"), &marked).await;
+                    objects::patch(client, Selection { namespace, kind, prefix: "sidecarset-merged-" }, &marked).await;
                 }
             }
             (Self::Tokens, _) => {
                 let marked = json!({"metadata": {"annotations": {UNNEEDED_SINCE: LONG_AGO}}});
-                objects::patch(client, (namespace, "Secret", "sidecarset-token-"), &marked).await;
+                objects::patch(client, Selection { namespace, kind: "Secret", prefix: "sidecarset-token-" }, &marked)
+                    .await;
             }
             (Self::Bundle, 1) => {
                 let changed = json!({"spec": {"containers": [{"name": "b", "image": "b:2"}]}});
@@ -162,13 +163,13 @@ impl Scenario {
             (Self::DefaultAccount, _) => objects::delete(client, namespace, "ServiceAccount", "default").await,
             (Self::RootCa, 1) => {
                 let spoilt = json!({"data": {"ca.crt": "another", "more": "data"}});
-                objects::patch(client, (namespace, "ConfigMap", ROOT_CA), &spoilt).await;
+                objects::patch(client, Selection { namespace, kind: "ConfigMap", prefix: ROOT_CA }, &spoilt).await;
             }
             (Self::RootCa, _) => objects::delete(client, namespace, "ConfigMap", ROOT_CA).await,
             (Self::TokenController, _) => objects::delete(client, namespace, "ServiceAccount", "bot").await,
             (Self::Cleaner, _) => {
                 let marked = json!({"metadata": {"labels": {INVALID_SINCE: "2020-01-01"}}});
-                objects::patch(client, (namespace, "Secret", "old"), &marked).await;
+                objects::patch(client, Selection { namespace, kind: "Secret", prefix: "old" }, &marked).await;
             }
             // Only then may the next Pod be upgraded.
             (Self::Rollout, phase) => {

@@ -112,17 +112,19 @@ const REASONS: [(&str, [bool; 3], &str, &str); 25] = [
     ("InSettings", STALLED, "Degraded", "Failed"),
 ];
 
+/// Returns a SidecarSet with a change.
+fn changed(change: impl FnOnce(&mut Value)) -> Value {
+    let mut object = set(&json!({}));
+    change(&mut object);
+    object
+}
+
 /// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     let mut add = |name: &str, mut object: Value, argo_cd, flux, message: Option<String>| {
         object["metadata"]["name"] = format!("set-{}", all.len()).into();
         all.push(Case { name: name.to_owned(), object, argo_cd, flux, message });
-    };
-    let changed = |write: &dyn Fn(&mut Value)| {
-        let mut object = set(&json!({}));
-        write(&mut object);
-        object
     };
     let counts = Counts { matched: 3, updated: 1, ready: 3, updated_ready: 1, ..Counts::default() };
     let complete = progress("Complete", READY);
@@ -134,42 +136,42 @@ pub fn cases() -> Vec<Case> {
     for (reason, conditions, argo_cd, flux) in REASONS {
         let progress = progress(reason, conditions);
         let message = Some(format!("{reason}: about {reason}"));
-        add(reason, changed(&|object| rolled(object, &progress, counts)), argo_cd, flux, message.clone());
-        let bundled = changed(&|object| {
+        add(reason, changed(|object| rolled(object, &progress, counts)), argo_cd, flux, message.clone());
+        let bundled = changed(|object| {
             in_bundle(object, true);
             rolled(object, &progress, counts);
         });
         add(&format!("{reason}, in the bundle"), bundled, argo_cd, flux, message);
     }
-    add("only in the bundle", changed(&|object| in_bundle(object, true)), "Healthy", "Current", None);
+    add("only in the bundle", changed(|object| in_bundle(object, true)), "Healthy", "Current", None);
     let why = Some("Invalid: what is wrong".to_owned());
-    add("not in the bundle", changed(&|object| in_bundle(object, false)), "Degraded", "Failed", why.clone());
-    let old = changed(&|object| before(object, |object| in_bundle(object, true)));
+    add("not in the bundle", changed(|object| in_bundle(object, false)), "Degraded", "Failed", why.clone());
+    let old = changed(|object| before(object, |object| in_bundle(object, true)));
     add("an older generation in the bundle", old, "Progressing", "InProgress", None);
-    let old = changed(&|object| before(object, |object| in_bundle(object, false)));
+    let old = changed(|object| before(object, |object| in_bundle(object, false)));
     add("an older generation not in the bundle", old, "Progressing", "InProgress", None);
-    let invalid = changed(&|object| {
+    let invalid = changed(|object| {
         in_bundle(object, false);
         rolled(object, &complete, counts);
     });
     add("rolled out and not in the bundle", invalid, "Degraded", "Failed", why);
-    let old = changed(&|object| {
+    let old = changed(|object| {
         before(object, |object| in_bundle(object, true));
         rolled(object, &complete, counts);
     });
     add("rolled out before the bundle", old, "Progressing", "InProgress", None);
-    let old = changed(&|object| before(object, |object| rolled(object, &complete, counts)));
+    let old = changed(|object| before(object, |object| rolled(object, &complete, counts)));
     add("an older generation rolled out", old, "Progressing", "InProgress", None);
-    let old = changed(&|object| {
+    let old = changed(|object| {
         before(object, |object| rolled(object, &complete, counts));
         in_bundle(object, true);
     });
     add("in the bundle before the rollout", old, "Progressing", "InProgress", None);
     let stalled = progress("ContainersFail", STALLED);
-    let old = changed(&|object| before(object, |object| rolled(object, &stalled, counts)));
+    let old = changed(|object| before(object, |object| rolled(object, &stalled, counts)));
     add("an older generation stalled", old, "Progressing", "InProgress", None);
     for (exceeded, argo_cd, flux) in [(true, "Degraded", "Failed"), (false, "Healthy", "Current")] {
-        let object = changed(&|object| {
+        let object = changed(|object| {
             in_bundle(object, true);
             conditioned(object, PERMISSION_CEILING_EXCEEDED, exceeded, "Any");
         });

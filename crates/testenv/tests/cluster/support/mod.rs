@@ -7,6 +7,7 @@ pub mod clock;
 pub mod controllers;
 pub mod deployments;
 pub mod kubelet;
+pub mod namespace;
 pub mod sidecar_sets;
 pub mod verifier;
 pub mod webhook;
