@@ -33,6 +33,8 @@ pub mod rules;
 pub mod sharing;
 pub mod sidecar_set;
 pub mod target;
+#[cfg(test)]
+mod testing;
 pub mod tokens;
 pub mod validation;
 pub mod warnings;

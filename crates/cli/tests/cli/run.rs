@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
-use base64::Engine as _;
-use pillion_host::metadata::Metadata;
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::support::{Run, policy};
 
 /// The metadata: the policy may read Namespaces, and uses version 1 of the protocol.
 const METADATA: &str = "
@@ -16,39 +15,6 @@ rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CRE
 mutating: true
 contextAwareResources: [{apiVersion: v1, kind: Namespace}]
 ";
-
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Run {
-    /// Returns the one line of output.
-    fn response(&self) -> Value {
-        assert_eq!(self.out.lines().count(), 1, "{}\n{}", self.out, self.err);
-        serde_json::from_str(&self.out).unwrap()
-    }
-
-    /// Returns the decoded patch.
-    fn patch(&self) -> Value {
-        let patch = base64::engine::general_purpose::STANDARD.decode(self.response()["patch"].as_str().unwrap());
-        serde_json::from_slice(&patch.unwrap()).unwrap()
-    }
-}
-
-/// Returns a folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
-    write_annotated(folder.path(), METADATA);
-    folder
-}
-
-fn write_annotated(folder: &Path, metadata: &str) {
-    let (metadata, _) = Metadata::from_yaml(metadata).unwrap();
-    fs::write(folder.join("annotated.wasm"), metadata.write_into(pillion::module::BYTES).unwrap()).unwrap();
-}
 
 /// Returns the path of a file in `test_data`.
 fn data(name: &str) -> String {
@@ -60,25 +26,12 @@ fn data_json(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(data(name)).unwrap()).unwrap()
 }
 
-fn pillion_with(folder: &Path, kubeconfig: &str, args: &[&str], stdin: &str) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_pillion"))
-        .arg("run")
-        .args(args)
-        .current_dir(folder)
-        .env("KUBECONFIG", kubeconfig)
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .write_stdin(stdin)
-        .output()
-        .unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+fn folder() -> tempfile::TempDir {
+    policy::folder(METADATA)
 }
 
 fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
-    pillion_with(folder, "no-kubeconfig", args, stdin)
+    policy::run(folder, "no-kubeconfig", args, stdin)
 }
 
 /// Runs the policy with the creation of a Pod as the request.
@@ -305,7 +258,7 @@ fn a_policy_may_read_what_it_was_allowed_to_read() {
     let allowed = ["--allow-context-aware", "--allowed-host-capabilities=kubernetes/*"];
     assert_eq!(replay(folder.path(), &allowed, "annotated.wasm").response()["allowed"], true);
 
-    write_annotated(folder.path(), &METADATA.replace("kind: Namespace", "kind: ConfigMap"));
+    policy::write_annotated(folder.path(), &METADATA.replace("kind: Namespace", "kind: ConfigMap"));
     let run = replay(folder.path(), &["--allow-context-aware"], "annotated.wasm");
     assert_eq!(run.response()["status"]["code"], 503, "another kind");
 }
@@ -315,7 +268,7 @@ fn without_a_cluster_there_is_nothing_to_allow() {
     let folder = folder();
     fs::write(folder.path().join("config"), "kind: Config\n").unwrap();
     let args = ["--allow-context-aware", "-r", &data("pod-create-review.json"), "annotated.wasm"];
-    let run = pillion_with(folder.path(), "config", &args, "");
+    let run = policy::run(folder.path(), "config", &args, "");
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     assert!(run.err.starts_with("error: no cluster to ask: "), "{}", run.err);
 }
@@ -367,7 +320,7 @@ fn what_a_cluster_says_is_recorded_and_can_be_replayed() {
     let (request, settings) = (data("pod-create-review.json"), data("settings-namespace-selector.json"));
     let common = ["-r", request.as_str(), "-s", settings.as_str(), "--allow-context-aware", "annotated.wasm"];
     let recording = [&["--record-host-capabilities-interactions", "s.yml"], common.as_slice()].concat();
-    let live = pillion_with(folder.path(), "config", &recording, "");
+    let live = policy::run(folder.path(), "config", &recording, "");
     assert_eq!((live.code, live.err.as_str()), (0, ""));
     assert!(live.response()["patch"].is_string(), "{}", live.out);
     assert_eq!(
@@ -441,7 +394,7 @@ fn any_json_is_a_raw_request() {
     let run = pillion(folder.path(), &["--raw", "-r", "-", "policy.wasm"], raw);
     assert_eq!((run.code, run.response()["uid"].clone()), (0, json!("r")), "{}", run.err);
     assert_eq!(pillion(folder.path(), &["-r", "-", "policy.wasm"], raw).code, 1, "it is no admission request");
-    write_annotated(folder.path(), &format!("{METADATA}policyType: raw\n"));
+    policy::write_annotated(folder.path(), &format!("{METADATA}policyType: raw\n"));
     let run = pillion(folder.path(), &["-r", "-", "annotated.wasm"], raw);
     assert_eq!((run.code, run.response()["uid"].clone()), (0, json!("r")), "{}", run.err);
 }
@@ -451,7 +404,7 @@ fn any_json_is_a_raw_request() {
 #[case::other_mode("executionMode: wasi", "only waPC modules run here")]
 fn policies_that_this_host_cannot_run_are_refused(#[case] line: &str, #[case] message: &str) {
     let folder = folder();
-    write_annotated(folder.path(), &format!("{METADATA}{line}\n"));
+    policy::write_annotated(folder.path(), &format!("{METADATA}{line}\n"));
     let run = on_pod(folder.path(), &["annotated.wasm"]);
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     assert!(run.err.contains(message), "{}", run.err);
@@ -555,7 +508,7 @@ fn flags_that_a_file_of_policies_has_itself_are_ignored_or_refused() {
 #[case::a_file("policy.wasm")]
 fn a_cache_that_cannot_be_used_stops_nothing(#[case] home: &str) {
     let folder = folder();
-    let output = Command::new(env!("CARGO_BIN_EXE_pillion"))
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
         .args(["run", "-r", &data("pod-create-review.json"), "policy.wasm"])
         .current_dir(folder.path())
         .env("HOME", folder.path().join(home))

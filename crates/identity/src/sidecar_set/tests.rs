@@ -13,6 +13,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::set;
 
 /// A cluster that records the questions: `may ann create pods in web`, `get ServiceAccount web/log-agent`.
 struct Cluster {
@@ -51,20 +52,6 @@ impl Authorizer for Cluster {
 
 fn there() -> Answer {
     Ok(Some(json!({"metadata": {"name": "log-agent"}})))
-}
-
-fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
-    let mut object = json!({
-        "metadata": {"name": "logs"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
-            "serviceAccountName": "log-agent",
-            "containers": [{"name": "agent"}],
-        },
-    });
-    edit(&mut object);
-    SidecarSet::from_decoded(object)
 }
 
 fn in_namespaces(names: &[String]) -> SidecarSet {

@@ -5,21 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::rules::Allowed;
 use super::*;
-
-/// Returns a set with an account in namespace `web`, changed by `edit`.
-fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
-    let mut object = json!({
-        "metadata": {"name": "logs"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
-            "serviceAccountName": "log-agent",
-            "containers": [{"name": "agent"}],
-        },
-    });
-    edit(&mut object);
-    SidecarSet::from_decoded(object)
-}
+use crate::testing::set;
 
 /// Returns all findings about a set: errors, refusals, warnings.
 fn said(set: &SidecarSet, rules: &Rules) -> Vec<String> {

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use pillion_host::metadata::Metadata;
 use pillion_host::session;
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::support::{Run, policy};
 
 const METADATA: &str = "
 protocolVersion: v1
@@ -19,47 +20,14 @@ contextAwareResources:
 - {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding}
 ";
 
-/// Returns a folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let (metadata, _) = Metadata::from_yaml(METADATA).unwrap();
-    fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
-    fs::write(folder.path().join("annotated.wasm"), metadata.write_into(pillion::module::BYTES).unwrap()).unwrap();
-    folder
-}
-
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Run {
-    fn response(&self) -> Value {
-        assert_eq!(self.code, 0, "{}", self.err);
-        serde_json::from_str(&self.out).unwrap()
-    }
-
-    /// Returns the code and the message of a refusal.
-    fn refusal(&self) -> (u64, String) {
-        let status = self.response()["status"].clone();
-        (status["code"].as_u64().unwrap_or_default(), status["message"].as_str().unwrap_or_default().to_owned())
-    }
+    policy::folder(METADATA)
 }
 
 fn run(folder: &Path, request: &Value, settings: &Value, args: &[&str]) -> Run {
     let settings = settings.to_string();
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
-        .current_dir(folder)
-        .env("KUBECONFIG", "no-kubeconfig")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .args(["run", "-r", "-", "--settings-json", &settings])
-        .args(args)
-        .write_stdin(request.to_string())
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    let given = ["-r", "-", "--settings-json", settings.as_str()];
+    policy::run(folder, "no-kubeconfig", &[&given, args].concat(), &request.to_string())
 }
 
 fn replayed(folder: &Path, request: &Value, settings: &Value, exchanges: &[String]) -> Run {

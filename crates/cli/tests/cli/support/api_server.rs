@@ -168,7 +168,8 @@ impl Contents {
     }
 }
 
-fn object_path(object: &Value) -> String {
+/// Returns the path of an object.
+pub fn object_path(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let version = text(&object["apiVersion"]);
     let root = if version.contains('/') { "apis" } else { "api" };

@@ -5,6 +5,7 @@ pub mod files;
 pub mod http;
 pub mod injection;
 pub mod kustomize;
+pub mod policy;
 pub mod shell;
 pub mod tree;
 pub mod writable;
@@ -46,12 +47,12 @@ pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
     if args.first().is_some_and(|command| ["inject", "explain"].contains(command)) {
         compile();
     }
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
-        .current_dir(folder)
-        .args(args)
-        .write_stdin(stdin)
-        .output()
-        .unwrap();
+    finish(assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion")).current_dir(folder).args(args), stdin)
+}
+
+/// Runs a command with this input to its end.
+fn finish(command: &mut assert_cmd::Command, stdin: &str) -> Run {
+    let output = command.write_stdin(stdin).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::api_server::object_path;
+
 /// The time of the server's clock.
 pub const NOW: &str = "2026-01-02T03:04:05Z";
 /// The time at which Pods are created anew.
@@ -43,7 +45,7 @@ impl ApiServer {
     pub fn start(objects: &[Value], edit: impl FnOnce(&mut State)) -> Self {
         let mut state = State::default();
         for object in objects {
-            state.objects.insert(path(object), object.clone());
+            state.objects.insert(object_path(object), object.clone());
         }
         edit(&mut state);
         let state = Arc::new(Mutex::new(state));
@@ -68,18 +70,6 @@ impl ApiServer {
         let state = self.state.lock();
         state.requests.iter().filter(|request| !request.starts_with("GET ")).cloned().collect()
     }
-}
-
-fn path(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let version = text(&object["apiVersion"]);
-    let root = if version.contains('/') { "apis" } else { "api" };
-    let namespace = match text(&object["metadata"]["namespace"]).as_str() {
-        "" => String::new(),
-        namespace => format!("/namespaces/{namespace}"),
-    };
-    let kind = text(&object["kind"]).to_ascii_lowercase();
-    format!("/{root}/{version}{namespace}/{kind}s/{}", text(&object["metadata"]["name"]))
 }
 
 fn status(code: u16, message: &str, details: &Value) -> (u16, Value) {
@@ -170,7 +160,7 @@ impl State {
         if self.never_ready {
             pod["status"]["conditions"] = json!([]);
         }
-        self.objects.insert(self::path(&pod), pod);
+        self.objects.insert(object_path(&pod), pod);
         (201, json!({"kind": "Status", "status": "Success"}))
     }
 }

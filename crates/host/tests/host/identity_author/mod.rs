@@ -13,19 +13,13 @@ use std::sync::Arc;
 use pillion_host::ValidationResponse;
 use serde_json::{Value, json};
 
-use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
+use crate::support::identity::{Court, agent_set, ask, edited, gated, rule, verdict};
 
-/// Returns a set whose agent runs beside the Pods of the namespace `web`.
+/// Returns a set whose agent has a merged account with a permission.
 fn set() -> Value {
-    json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
-            "containers": [{"name": "agent", "image": "agent:1"}],
-            "serviceAccountName": "agent", "behaviorWhenServiceAccountInjection": "Merge",
-            "serviceAccountPermissions": [rule("", "pods", "get")],
-        },
+    edited(agent_set(), |set| {
+        set["spec"]["behaviorWhenServiceAccountInjection"] = json!("Merge");
+        set["spec"]["serviceAccountPermissions"] = json!([rule("", "pods", "get")]);
     })
 }
 

@@ -12,7 +12,7 @@ use pillion_identity::names;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::identity::{Court, ask, edited, gated, verdict};
+use crate::support::identity::{Court, agent_set, ask, edited, gated, verdict};
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
@@ -48,19 +48,8 @@ fn managed(kind: &str) -> Value {
     }})
 }
 
-fn set() -> Value {
-    json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
-            "containers": [{"name": "agent", "image": "agent:1"}], "serviceAccountName": "agent",
-        },
-    })
-}
-
 fn admit_in(request: &Value, rules: Value, cluster: Court) -> ValidationResponse {
-    ask(request, &gated(&rules, &[set()]), &Arc::new(cluster))
+    ask(request, &gated(&rules, &[agent_set()]), &Arc::new(cluster))
 }
 
 fn cluster() -> Court {

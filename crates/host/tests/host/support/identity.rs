@@ -112,6 +112,18 @@ pub fn rule(group: &str, resource: &str, verb: &str) -> Value {
     json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
 }
 
+/// Returns a set whose agent runs beside the Pods of the namespace `web`, and has an account there.
+pub fn agent_set() -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
+            "containers": [{"name": "agent", "image": "agent:1"}], "serviceAccountName": "agent",
+        },
+    })
+}
+
 /// Returns settings with the gate on and these rules.
 pub fn gated(service_accounts: &Value, sets: &[Value]) -> Value {
     json!({
