@@ -93,7 +93,7 @@ fn opened(text: &str) -> Option<Vec<u8>> {
 fn closed(bytes: &[u8]) -> String {
     let data = URL_SAFE_NO_PAD.encode(bytes);
     let digest = format!("{:x}", Sha256::digest(data.as_bytes()));
-    [PREFIX, digest.get(..CHECKSUM).unwrap_or_default(), ":", &data].concat()
+    format!("{PREFIX}{}:{data}", digest.get(..CHECKSUM).unwrap_or_default())
 }
 
 /// Returns the SidecarSets of a document.

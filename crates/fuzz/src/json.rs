@@ -107,7 +107,7 @@ impl Change {
 pub fn pointers(document: &Value) -> Vec<String> {
     fn walk(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
         let mut add = |token: &str, value: &Value| {
-            let pointer = [pointer, "/", token].concat();
+            let pointer = format!("{pointer}/{token}");
             walk(value, &pointer, pointers);
             pointers.push(pointer);
         };

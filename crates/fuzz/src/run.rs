@@ -115,7 +115,7 @@ impl FuzzTarget {
         fs::create_dir_all(&folder)?;
         let path = folder.join(format!("seed-{seed}.json"));
         // The input is wrapped in a list, as a corpus file may be, so that every kind of input can be read back.
-        fs::write(&path, [b"[", text.as_bytes(), b"]\n"].concat())?;
+        fs::write(&path, format!("[{text}]\n"))?;
         let shown = if text.len() <= PRINTED_MAX { text } else { format!("({} bytes)", text.len()) };
         Ok(format!(
             "{target}: {reason}\n\nThe input: {shown}\nRun it again:  {run}\nRun its round: FUZZ_SEED={seed} cargo test --workspace --locked --test fuzz {target}::",

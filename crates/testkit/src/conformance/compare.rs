@@ -75,7 +75,7 @@ impl fmt::Display for Difference {
 
 /// Returns all differences between two objects. `dropped` decides whether the reference drops the field at a path
 /// because it does not know it.
-pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&str) -> bool) -> Vec<Difference> {
+pub fn differences(expected: &Value, actual: &Value, dropped: &impl Fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     at(&FieldPath::default(), "", expected, actual, dropped, &mut found);
     found
@@ -86,7 +86,7 @@ fn at(
     parent: &str,
     expected: &Value,
     actual: &Value,
-    dropped: &dyn Fn(&str) -> bool,
+    dropped: &impl Fn(&str) -> bool,
     found: &mut Vec<Difference>,
 ) {
     let both = || Difference { path: path.to_string(), expected: Some(expected.clone()), actual: Some(actual.clone()) };
