@@ -94,7 +94,7 @@ struct Where {
 
 impl Where {
     /// Reads the words, as far as they make sense.
-    fn of(command: &Command, words: &[OsString]) -> Self {
+    fn parse(command: &Command, words: &[OsString]) -> Self {
         let mut found = Self::default();
         let command = command.clone().ignore_errors(true);
         // The last word is being typed.
@@ -183,7 +183,7 @@ fn text(matches: &ArgMatches, id: &str) -> Option<String> {
 
 /// Returns the command line with completers for names.
 fn completed(command: Command, words: &[OsString]) -> Command {
-    let place = Where::of(&command, words);
+    let place = Where::parse(&command, words);
     with_names(command, &place, false)
 }
 
@@ -226,7 +226,7 @@ mod tests {
     #[case::both("pillion rollout history --context=there logs --diff 1 ", (Some("logs"), Some("there")))]
     #[case::nonsense("pillion rollout history logs --nonsense x ", (Some("logs"), None))]
     fn the_words_say_where_to_look(#[case] line: &str, #[case] (set, context): (Option<&str>, Option<&str>)) {
-        let found = Where::of(&crate::args::command(None), &words(line));
+        let found = Where::parse(&crate::args::command(None), &words(line));
         assert_eq!((found.sidecar_set.as_deref(), found.kubeconfig.context.as_deref()), (set, context));
     }
 
@@ -243,7 +243,7 @@ mod tests {
     #[case("set max-unavailable logs 1")]
     fn each_verb_has_a_name_that_is_completed(#[case] line: &str) {
         // The space behind the name begins the word that is being typed.
-        let found = Where::of(&crate::args::command(None), &words(&format!("pillion {line} ")));
+        let found = Where::parse(&crate::args::command(None), &words(&format!("pillion {line} ")));
         assert_eq!(found.sidecar_set.as_deref(), Some("logs"));
     }
 

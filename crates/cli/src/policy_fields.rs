@@ -12,7 +12,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// Returns the kind with this name. A misspelt name is classified by the words in it.
-    pub(crate) fn of(kind: &str) -> Self {
+    pub(crate) fn parse(kind: &str) -> Self {
         let kind = kind.to_lowercase();
         Self { is_group: kind.contains("group"), is_cluster_wide: kind.contains("cluster") }
     }
@@ -72,7 +72,7 @@ const fn all(name: &'static str, shape: Shape) -> Field {
     Field { name, shape, owner: Owner::All }
 }
 
-const fn of(owner: Owner, name: &'static str, shape: Shape) -> Field {
+const fn only_in(owner: Owner, name: &'static str, shape: Shape) -> Field {
     Field { name, shape, owner }
 }
 
@@ -104,24 +104,24 @@ impl Field {
 pub(crate) const SPEC: &[Field] = &[
     all("policyServer", Shape::Text),
     all("mode", Shape::OneOf(&["protect", "monitor"])),
-    of(Owner::Single, "module", Shape::Text),
-    of(Owner::Single, "settings", Shape::Any),
+    only_in(Owner::Single, "module", Shape::Text),
+    only_in(Owner::Single, "settings", Shape::Any),
     all("rules", Shape::List(&Shape::Object(RULE))),
     all("failurePolicy", Shape::OneOf(&["Fail", "Ignore"])),
-    of(Owner::Single, "mutating", Shape::Flag),
+    only_in(Owner::Single, "mutating", Shape::Flag),
     all("backgroundAudit", Shape::Flag),
     all("matchPolicy", Shape::OneOf(&["Exact", "Equivalent"])),
     all("matchConditions", Shape::Conditions(&Shape::List(&Shape::Object(CONDITION)))),
     all("objectSelector", Shape::Object(SELECTOR)),
-    of(Owner::Cluster, "namespaceSelector", Shape::Object(SELECTOR)),
+    only_in(Owner::Cluster, "namespaceSelector", Shape::Object(SELECTOR)),
     all("sideEffects", Shape::OneOf(&["None", "NoneOnDryRun"])),
     all("timeoutSeconds", Shape::Seconds),
-    of(Owner::Single, "timeoutEvalSeconds", Shape::Seconds),
-    of(Owner::SingleCluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
-    of(Owner::Cluster, "allowInsideAdmissionControllerNamespace", Shape::Flag),
+    only_in(Owner::Single, "timeoutEvalSeconds", Shape::Seconds),
+    only_in(Owner::SingleCluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
+    only_in(Owner::Cluster, "allowInsideAdmissionControllerNamespace", Shape::Flag),
     all("message", Shape::Text),
-    of(Owner::Group, "expression", Shape::Text),
-    of(Owner::Group, "policies", Shape::Members(MEMBER)),
+    only_in(Owner::Group, "expression", Shape::Text),
+    only_in(Owner::Group, "policies", Shape::Members(MEMBER)),
 ];
 
 /// The fields of a member of a group.
@@ -129,7 +129,7 @@ const MEMBER: &[Field] = &[
     all("module", Shape::Text),
     all("settings", Shape::Any),
     all("timeoutEvalSeconds", Shape::Seconds),
-    of(Owner::Cluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
+    only_in(Owner::Cluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
 ];
 
 /// The fields of an item of `rules`.

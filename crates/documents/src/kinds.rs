@@ -81,7 +81,7 @@ pub fn makes_pods(api_version: &str, name: &str) -> bool {
 }
 
 /// Returns the kind of an object that must have a Pod template, or be a Pod.
-pub fn of(object: &Value) -> Option<&'static Kind> {
+pub fn pod_kind(object: &Value) -> Option<&'static Kind> {
     let kind = find(json::text(object, &["apiVersion"]), json::text(object, &["kind"]))?;
     let is_elsewhere = |pointer: &str| object.pointer(pointer).is_some_and(|value| !value.is_null());
     (!kind.instead.is_some_and(is_elsewhere)).then_some(kind)
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn a_template_may_stand_elsewhere() {
         let mut rollout = object("argoproj.io/v1alpha1", "Rollout");
-        assert!(of(&rollout).is_some());
+        assert!(pod_kind(&rollout).is_some());
         rollout["spec"]["workloadRef"] = json!({"kind": "Deployment"});
-        assert!(of(&rollout).is_none());
+        assert!(pod_kind(&rollout).is_none());
     }
 }

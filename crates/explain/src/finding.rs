@@ -67,7 +67,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the kind of a reason to refuse, which follows from its field.
-    pub fn of(reason: &outcome::Reason) -> Self {
+    pub fn from_reason(reason: &outcome::Reason) -> Self {
         let field = reason.field.as_str();
         let kinds = [
             ("spec.namespaceSelector", Self::NamespaceUnreadable),
@@ -182,7 +182,7 @@ pub struct Finding {
 impl From<&outcome::Reason> for Finding {
     fn from(reason: &outcome::Reason) -> Self {
         Self {
-            kind: Kind::of(reason),
+            kind: Kind::from_reason(reason),
             path: reason.field.clone(),
             wanted: String::new(),
             found: None,

@@ -146,7 +146,7 @@ impl<'a> Asked<'a> {
 pub(super) type Explained = (Option<PodIdentity>, BTreeMap<String, Identity>);
 
 /// Explains the identities of `sets`, which are in effect, after `outcome`.
-pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
+pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
     let Asked { query, accounts_in } = asked;
     // Invalid fields are a reason to refuse the Pod, and are reported as such.
     let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
@@ -172,7 +172,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         "" => "default",
         name => name,
     };
-    let mut told = PodIdentity {
+    let mut explained = PodIdentity {
         original: original.to_owned(),
         account: None,
         merged: None,
@@ -181,24 +181,24 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         exposed: Vec::new(),
     };
     let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
-        told.merged = not_ready(&asking, accounts_in, context, outcome);
-        return (Some(told), each(None, &|_| Given::Withheld));
+        explained.merged = not_ready(&asking, accounts_in, context, outcome);
+        return (Some(explained), each(None, &|_| Given::Withheld));
     };
     let account = pod_identity::account(&settled.pod);
-    told.account = Some(account.to_owned());
-    told.merged = names::is_merged(account).then(|| Merged {
+    explained.account = Some(account.to_owned());
+    explained.merged = names::is_merged(account).then(|| Merged {
         name: account.to_owned(),
         sidecar_sets: sharing(&asking, &decision),
         not_ready: None,
     });
     if decision.hides_token {
-        told.losing = losing(&injected, &settled.pod);
+        explained.losing = losing(&injected, &settled.pod);
     } else {
         let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
-        told.is_shared = decision.account.is_some() && !is_off;
+        explained.is_shared = decision.account.is_some() && !is_off;
     }
-    told.exposed = pod_identity::exposed(&settled.pod, &decision, &owners);
-    (Some(told), each(Some(&decision), &|set| given(set, &decision)))
+    explained.exposed = pod_identity::exposed(&settled.pod, &decision, &owners);
+    (Some(explained), each(Some(&decision), &|set| given(set, &decision)))
 }
 
 /// Admission's intermediate results for an accepted Pod.

@@ -138,7 +138,7 @@ fn sets(
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let sources = context.sources();
     let Selection { sets: effective, left_out, .. } = pillion_inject::matching::select(&compiled, query, sources);
-    let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
+    let (pod_identity, identities) = identity::explain(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
         .zip(context.sidecar_sets)
@@ -206,7 +206,7 @@ fn decision(
     let matched = Match { selector, namespace_selector, revision };
     match (&outcome.verdict, Pod::decode(after)) {
         (Verdict::Unchanged | Verdict::Mutated(_), Ok(after)) => {
-            let parts = parts::of(set, query.pod, after);
+            let parts = parts::compare(set, query.pod, after);
             if role == Role::Assert && !parts.are_there() {
                 return Decision::NotInjected(vec![asserting()]);
             }

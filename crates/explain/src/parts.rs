@@ -87,7 +87,7 @@ impl Parts {
 }
 
 /// Returns the parts of `set`, from a comparison of the Pod `before` and `after` injection.
-pub fn of(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Parts {
+pub fn compare(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Parts {
     Parts {
         containers: containers(set, before, after),
         volumes: volumes(set, before),

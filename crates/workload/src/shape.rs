@@ -28,7 +28,7 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
         return Vec::new();
     }
     let mut errors = Vec::new();
-    let kind = kinds::of(object);
+    let kind = kinds::pod_kind(object);
     // The metadata of a Pod is checked with the Pod.
     if let Some(metadata) = object.get("metadata").filter(|_| kind.is_none_or(|kind| !kind.steps.is_empty())) {
         types(metadata, &tables::OBJECT_META, &FieldPath::new("metadata"), &mut errors);
@@ -60,7 +60,7 @@ fn no_kind(object: &Value) -> Option<FieldError> {
 /// Returns errors that the API server tolerates and that may be mistakes: misspelt optional fields, and invalid Pod
 /// templates in objects of unknown kinds.
 pub fn doubts(object: &Value) -> Vec<FieldError> {
-    let Some(kind) = kinds::of(object) else {
+    let Some(kind) = kinds::pod_kind(object) else {
         let mut found = Vec::new();
         let is_schema = json::text(object, &["apiVersion"]).starts_with("apiextensions.k8s.io/");
         if !is_schema && json::at(object, &["kind"]).is_some_and(Value::is_string) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pillion_host::paths;
-use pillion_host::server::client::Target;
+use pillion_host::server::client::TlsServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -96,7 +96,7 @@ async fn padded(
 }
 
 /// Announces a long body, sends a part of it, and goes away.
-async fn cut_off(target: &Target) -> anyhow::Result<()> {
+async fn cut_off(target: &TlsServer) -> anyhow::Result<()> {
     let mut stream = raw::connect(target, "http/1.1").await?;
     let body = review::body("cut", Weight::Light, 0);
     let head = format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_host::server::client::{Answer, Client, ClientError, Protocol, Target};
+use pillion_host::server::client::{Answer, Client, ClientError, Protocol, TlsServer};
 use tokio::time::{sleep, timeout};
 
 /// The timeout of a call, above that of the review.
@@ -17,7 +17,7 @@ const IN_ORDER: &str = "not a result of an error";
 
 /// A caller. If a server cannot be reached, it calls the next one.
 pub(super) struct Caller {
-    targets: Vec<Target>,
+    targets: Vec<TlsServer>,
     state: Mutex<CallerState>,
 }
 
@@ -29,7 +29,7 @@ struct CallerState {
 }
 
 impl Caller {
-    pub(super) fn new(targets: Vec<Target>) -> Self {
+    pub(super) fn new(targets: Vec<TlsServer>) -> Self {
         Self { targets, state: Mutex::default() }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pillion_host::server::client::Target;
+use pillion_host::server::client::TlsServer;
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
@@ -55,7 +55,7 @@ pub(super) async fn opened_and_closed(context: &Context<'_>, server: &Server) ->
     })
 }
 
-async fn open_and_close(target: &Target, number: usize) -> anyhow::Result<()> {
+async fn open_and_close(target: &TlsServer, number: usize) -> anyhow::Result<()> {
     if number.is_multiple_of(10) {
         drop(raw::connect(target, "h2").await?);
         return Ok(());
@@ -75,7 +75,7 @@ struct Newcomers {
 }
 
 impl Newcomers {
-    fn start(target: &Target) -> Self {
+    fn start(target: &TlsServer) -> Self {
         let (stop, target) = (Arc::new(AtomicBool::new(false)), target.clone());
         let is_over = Arc::clone(&stop);
         let task = tokio::spawn(async move {

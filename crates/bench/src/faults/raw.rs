@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pillion_host::server::client::Target;
+use pillion_host::server::client::TlsServer;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
@@ -29,7 +29,7 @@ const CANCEL: u32 = 8;
 const HEAD: usize = 9;
 
 /// Connects with TLS. `protocol` is `h2` or `http/1.1`.
-pub(super) async fn connect(target: &Target, protocol: &str) -> anyhow::Result<TlsStream<TcpStream>> {
+pub(super) async fn connect(target: &TlsServer, protocol: &str) -> anyhow::Result<TlsStream<TcpStream>> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(Arc::clone(&target.roots))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pillion_host::server::client::Target;
+use pillion_host::server::client::TlsServer;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -66,7 +66,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
 }
 
 /// Opens and resets streams. Returns whether the server ended the connection.
-async fn reset_rapidly(target: &Target, streams: usize) -> anyhow::Result<bool> {
+async fn reset_rapidly(target: &TlsServer, streams: usize) -> anyhow::Result<bool> {
     let stream = raw::connect(target, "h2").await?;
     let (mut read, mut write) = tokio::io::split(stream);
     let reading = tokio::spawn(async move { raw::read_frames(&mut read, Duration::from_secs(3)).await });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pillion_host::paths;
-use pillion_host::server::client::Target;
+use pillion_host::server::client::TlsServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
@@ -61,7 +61,7 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
 }
 
 /// Sends a head slowly. Returns whether the server closed the connection.
-async fn slow_head(target: &Target, protocol: &str) -> anyhow::Result<bool> {
+async fn slow_head(target: &TlsServer, protocol: &str) -> anyhow::Result<bool> {
     let mut stream = raw::connect(target, protocol).await?;
     let mut head = b"POST /mutate HTTP/1.1\r\nhost: localhost\r\nx-padding: ".to_vec();
     if protocol == "h2" {
@@ -131,7 +131,7 @@ pub(super) async fn half_closed(context: &Context<'_>, server: &Server) -> anyho
 }
 
 /// Sends a whole request, says that nothing follows, and returns whether there was an answer.
-async fn half_closed_connection(target: &Target, number: usize) -> anyhow::Result<bool> {
+async fn half_closed_connection(target: &TlsServer, number: usize) -> anyhow::Result<bool> {
     let mut stream = raw::connect(target, "http/1.1").await?;
     let body = review::body(&format!("half-{number}"), Weight::Light, 0);
     let head = format!(

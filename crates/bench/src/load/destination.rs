@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use http::Uri;
 use pillion_host::server::Endpoint;
-use pillion_host::server::client::{Client, ClientError, Protocol, Target};
+use pillion_host::server::client::{Client, ClientError, Protocol, TlsServer};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -24,7 +24,7 @@ pub(super) struct Destination {
 
 #[derive(Debug)]
 enum Transport {
-    Tls(Target),
+    Tls(TlsServer),
     /// Host and port of a server without TLS.
     Plain(String),
 }
@@ -48,7 +48,7 @@ impl Destination {
         let host = uri.host().filter(|host| !host.is_empty()).with_context(wrong)?;
         let address = |port| format!("{host}:{}", uri.port_u16().unwrap_or(port));
         let transport = match (uri.scheme_str(), ca, name) {
-            (Some("https"), Some(ca), name) => Transport::Tls(Target {
+            (Some("https"), Some(ca), name) => Transport::Tls(TlsServer {
                 address: address(443),
                 name: name.unwrap_or_else(|| host.trim_matches(['[', ']'])).to_owned(),
                 roots: Arc::new(roots(ca)?),

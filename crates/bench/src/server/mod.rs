@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use pillion_host::paths;
-use pillion_host::server::client::{Client, Protocol, Target};
+use pillion_host::server::client::{Client, Protocol, TlsServer};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -52,7 +52,7 @@ impl<'a> Start<'a> {
 /// A running server. Dropping it stops the process.
 pub(crate) struct Server {
     process: Child,
-    target: Target,
+    target: TlsServer,
     folder: TempDir,
 }
 
@@ -73,7 +73,7 @@ impl Server {
         command.args(&start.args).envs(&start.environment);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let process = command.spawn().context("a server could not be started")?;
-        let target = Target { address, name: NAME.to_owned(), roots: start.authority.roots()? };
+        let target = TlsServer { address, name: NAME.to_owned(), roots: start.authority.roots()? };
         let mut server = Self { process, target, folder };
         server.ready().await?;
         Ok(server)
@@ -98,7 +98,7 @@ impl Server {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    pub(crate) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &TlsServer {
         &self.target
     }
 

@@ -56,11 +56,11 @@ impl Kubeconfig {
         match (&self.kubeconfig, &self.context) {
             (Some(file), _) => {
                 let read = kube::config::Kubeconfig::read_from(file).map_err(|error| no_cluster(&error))?;
-                let named = |error: KubeconfigError| anyhow!("no cluster: {}: {}", file.display(), told(&error));
+                let named = |error: KubeconfigError| anyhow!("no cluster: {}: {}", file.display(), message(&error));
                 Config::from_custom_kubeconfig(read, &options).await.map_err(named)
             }
             (None, Some(context)) => {
-                let named = |error: KubeconfigError| anyhow!("no cluster: --context {context}: {}", told(&error));
+                let named = |error: KubeconfigError| anyhow!("no cluster: --context {context}: {}", message(&error));
                 Config::from_kubeconfig(&options).await.map_err(named)
             }
             // As `Config::infer`, whose error has the same text several times.
@@ -90,11 +90,11 @@ impl Kubeconfig {
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
 fn no_cluster(error: &KubeconfigError) -> anyhow::Error {
-    anyhow!("no cluster: {}", told(error))
+    anyhow!("no cluster: {}", message(error))
 }
 
 /// Returns the text of an error about a kubeconfig. It has that of the causes already.
-fn told(error: &KubeconfigError) -> String {
+fn message(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(why, file) => format!("the kubeconfig {} cannot be read: {why}", file.display()),
         other => other.to_string(),

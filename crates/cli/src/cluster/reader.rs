@@ -89,7 +89,7 @@ impl Reader {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => {
                 let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-                Err(Trouble::of(&error, "get", format!("{} {place}{name}", kind.1), kind))
+                Err(Trouble::from_kube(&error, "get", format!("{} {place}{name}", kind.1), kind))
             }
         }
     }
@@ -130,7 +130,7 @@ impl Reader {
                 Ok(Some(list.items.into_iter().filter_map(of_kind).collect()))
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(Trouble::of(&error, "list", plural(kind), kind)),
+            Err(error) => Err(Trouble::from_kube(&error, "list", plural(kind), kind)),
         }
     }
 

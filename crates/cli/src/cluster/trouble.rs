@@ -59,7 +59,7 @@ pub enum Trouble {
 
 impl Trouble {
     /// Converts the error of a request for an object, or for all objects of a kind.
-    pub(super) fn of(error: &kube::Error, verb: &'static str, object: String, kind: Kind<'_>) -> Self {
+    pub(super) fn from_kube(error: &kube::Error, verb: &'static str, object: String, kind: Kind<'_>) -> Self {
         match error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
                 Self::Forbidden { verb, object, resource: kind.resource(), message: status.message.clone() }
@@ -74,7 +74,7 @@ impl Trouble {
 impl Trouble {
     /// Converts the error of an eviction: the right for it is that to create a subresource of the Pod.
     pub(super) fn of_eviction(error: &kube::Error, object: String) -> Self {
-        match Self::of(error, "create", object, Kind("v1", "Pod")) {
+        match Self::from_kube(error, "create", object, Kind("v1", "Pod")) {
             Self::Forbidden { verb, object, message, .. } => {
                 Self::Forbidden { verb, object, resource: "pods/eviction".to_owned(), message }
             }

@@ -63,7 +63,8 @@ impl Reader {
         if let Some(labels) = labels {
             config = config.labels(labels);
         }
-        let trouble = |error: &kube::Error, verb: &'static str| Trouble::of(error, verb, format!("{}s", kind.1), kind);
+        let trouble =
+            |error: &kube::Error, verb: &'static str| Trouble::from_kube(error, verb, format!("{}s", kind.1), kind);
         let ended = self.runtime.block_on(async {
             let mut events = pin!(watch(self.api(kind, None), config).default_backoff());
             let mut known = Known::default();
@@ -80,9 +81,9 @@ impl Reader {
                     () = &mut over => return Ok(Ended::TimedOut),
                     Ok(()) = &mut interrupted => return Ok(Ended::Interrupted),
                 };
-                let told = match event {
+                let events = match event {
                     None => return Ok(Ended::TimedOut),
-                    Some(Ok(event)) => known.told(event),
+                    Some(Ok(event)) => known.apply(event),
                     Some(Err(Error::InitialListFailed(error))) => lost(&error, trouble(&error, "list"))?,
                     Some(Err(Error::WatchStartFailed(error) | Error::WatchFailed(error))) => {
                         lost(&error, trouble(&error, "watch"))?
@@ -90,7 +91,7 @@ impl Reader {
                     // The versions are too old, so the watch lists again.
                     Some(Err(Error::WatchError(_) | Error::NoResourceVersion)) => Vec::new(),
                 };
-                if let Some(decided) = told.into_iter().find_map(&mut see) {
+                if let Some(decided) = events.into_iter().find_map(&mut see) {
                     return Ok(Ended::Decided(decided));
                 }
             }
@@ -115,7 +116,7 @@ struct Known {
 
 impl Known {
     /// Returns what an event of the watch tells. An object that was replaced by another one of its name is gone first.
-    fn told(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Event> {
+    fn apply(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Event> {
         match event {
             watcher::Event::Init => {
                 self.listed = Some(BTreeMap::new());
@@ -124,15 +125,15 @@ impl Known {
             watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
                 let name = object.metadata.name.clone().unwrap_or_default();
                 let uid = object.metadata.uid.clone().unwrap_or_default();
-                let mut told = Vec::new();
+                let mut events = Vec::new();
                 if self.now.insert(name.clone(), uid.clone()).is_some_and(|before| before != uid) {
-                    told.push(Event::Gone(name.clone()));
+                    events.push(Event::Gone(name.clone()));
                 }
                 if let Some(listed) = &mut self.listed {
                     listed.insert(name, uid);
                 }
-                told.extend(plain(object).map(Event::Seen));
-                told
+                events.extend(plain(object).map(Event::Seen));
+                events
             }
             watcher::Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
@@ -163,14 +164,15 @@ mod tests {
     }
 
     /// Returns what the events tell, objects by their names.
-    fn told(known: &mut Known, events: Vec<watcher::Event<DynamicObject>>) -> Vec<String> {
-        let told = events.into_iter().flat_map(|event| known.told(event));
-        told.map(|event| match event {
-            Event::Seen(object) => object["metadata"]["name"].as_str().unwrap().to_owned(),
-            Event::Gone(name) => format!("no {name}"),
-            Event::Lost(why) => why,
-        })
-        .collect()
+    fn names(known: &mut Known, events: Vec<watcher::Event<DynamicObject>>) -> Vec<String> {
+        let events = events.into_iter().flat_map(|event| known.apply(event));
+        events
+            .map(|event| match event {
+                Event::Seen(object) => object["metadata"]["name"].as_str().unwrap().to_owned(),
+                Event::Gone(name) => format!("no {name}"),
+                Event::Lost(why) => why,
+            })
+            .collect()
     }
 
     #[test]
@@ -178,15 +180,15 @@ mod tests {
         let mut known = Known::default();
         let first =
             vec![Init, InitApply(object("a", "1")), InitApply(object("b", "2")), InitDone, Apply(object("c", "3"))];
-        assert_eq!(told(&mut known, first), ["a", "b", "c"]);
-        assert_eq!(told(&mut known, vec![Init, InitApply(object("b", "2")), InitDone]), ["b", "no a", "no c"]);
-        assert_eq!(told(&mut known, vec![Delete(object("b", "2"))]), ["no b"]);
+        assert_eq!(names(&mut known, first), ["a", "b", "c"]);
+        assert_eq!(names(&mut known, vec![Init, InitApply(object("b", "2")), InitDone]), ["b", "no a", "no c"]);
+        assert_eq!(names(&mut known, vec![Delete(object("b", "2"))]), ["no b"]);
     }
 
     #[test]
     fn an_object_that_was_made_anew_is_gone_first() {
         let mut known = Known::default();
         let events = vec![Init, InitApply(object("a", "1")), InitDone, Init, InitApply(object("a", "2")), InitDone];
-        assert_eq!(told(&mut known, events), ["a", "no a", "a"]);
+        assert_eq!(names(&mut known, events), ["a", "no a", "a"]);
     }
 }

@@ -123,7 +123,7 @@ impl Writer {
     /// The cluster does not answer, or does not allow the request.
     pub async fn get(&self, kind: Kind<'_>, namespace: Option<&str>, name: &str) -> Result<Option<Value>, Trouble> {
         let request = kube::core::Request::new(self.api(kind, namespace).resource_url());
-        let failed = |error: kube::Error| Trouble::of(&error, "get", object(kind, namespace, name), kind);
+        let failed = |error: kube::Error| Trouble::from_kube(&error, "get", object(kind, namespace, name), kind);
         let request = request.get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
         match self.client.request::<Value>(request).await {
@@ -144,7 +144,7 @@ impl Writer {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Option<Vec<Value>>, Trouble> {
-        let failed = |error: &kube::Error| Trouble::of(error, "list", format!("{}s", kind.1), kind);
+        let failed = |error: &kube::Error| Trouble::from_kube(error, "list", format!("{}s", kind.1), kind);
         let mut items = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
         if !labels.is_empty() {
@@ -177,12 +177,12 @@ impl Writer {
         let named = || object(kind, None, name);
         let operations = serde_json::from_value(Value::Array(patch.to_vec()));
         let operations =
-            operations.map_err(|error| Trouble::of(&kube::Error::SerdeError(error), "patch", named(), kind))?;
+            operations.map_err(|error| Trouble::from_kube(&kube::Error::SerdeError(error), "patch", named(), kind))?;
         let params = PatchParams { dry_run, field_manager: Some(self.manager.clone()), ..PatchParams::default() };
         let request = kube::core::Request::new(self.api(kind, None).resource_url());
         let request = request.patch(name, &params, &Patch::<Value>::Json(operations));
         let request =
-            request.map_err(|error| Trouble::of(&kube::Error::BuildRequest(error), "patch", named(), kind))?;
+            request.map_err(|error| Trouble::from_kube(&kube::Error::BuildRequest(error), "patch", named(), kind))?;
         self.client.request::<Value>(request).await.map_err(|error| match error {
             kube::Error::Api(status) => match status.code {
                 404 => WriteError::Missing(named()),
@@ -197,9 +197,9 @@ impl Writer {
                 _ if is_of_admission(&status.message) => {
                     WriteError::Ruled { object: named(), message: status.message.clone() }
                 }
-                _ => Trouble::of(&kube::Error::Api(status), "patch", named(), kind).into(),
+                _ => Trouble::from_kube(&kube::Error::Api(status), "patch", named(), kind).into(),
             },
-            error => Trouble::of(&error, "patch", named(), kind).into(),
+            error => Trouble::from_kube(&error, "patch", named(), kind).into(),
         })
     }
 
@@ -214,7 +214,7 @@ impl Writer {
         let request = kube::core::Request::new(self.api(kind, Some(namespace)).resource_url());
         let request = request.create(&params, new.to_string().into_bytes());
         let request =
-            request.map_err(|error| Trouble::of(&kube::Error::BuildRequest(error), "create", named(), kind))?;
+            request.map_err(|error| Trouble::from_kube(&kube::Error::BuildRequest(error), "create", named(), kind))?;
         self.client.request::<Value>(request).await.map_err(|error| match error {
             kube::Error::Api(status)
                 if is_of_admission(&status.message)
@@ -223,7 +223,7 @@ impl Writer {
             {
                 WriteError::Ruled { object: named(), message: status.message.clone() }
             }
-            error => Trouble::of(&error, "create", named(), kind).into(),
+            error => Trouble::from_kube(&error, "create", named(), kind).into(),
         })
     }
 
@@ -232,7 +232,8 @@ impl Writer {
     /// # Errors
     /// The cluster does not answer, or does not allow the request.
     pub async fn delete(&self, kind: Kind<'_>, namespace: &str, name: &str) -> Result<bool, Trouble> {
-        let failed = |error: &kube::Error| Trouble::of(error, "delete", object(kind, Some(namespace), name), kind);
+        let failed =
+            |error: &kube::Error| Trouble::from_kube(error, "delete", object(kind, Some(namespace), name), kind);
         let request = kube::core::Request::new(self.api(kind, Some(namespace)).resource_url());
         let request = request.delete(name, &DeleteParams::background());
         let request = request.map_err(|error| failed(&kube::Error::BuildRequest(error)))?;
@@ -266,7 +267,7 @@ impl Writer {
             Ok(_) => Ok(Evicted::Yes),
             Err(kube::Error::Api(status)) => match status.code {
                 404 | 409 => Ok(Evicted::Gone),
-                429 => Ok(Evicted::Held { again: again(&status), message: told(&status) }),
+                429 => Ok(Evicted::Held { again: again(&status), message: message(&status) }),
                 500 if status.message.contains("PodDisruptionBudget") => {
                     Ok(Evicted::Impossible(status.message.clone()))
                 }
@@ -313,7 +314,7 @@ fn again(status: &kube::core::Status) -> Duration {
 }
 
 /// Returns what the API server says about a budget: the cause names it.
-fn told(status: &kube::core::Status) -> String {
+fn message(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).filter(|text| !text.is_empty()).collect();
     if causes.is_empty() { status.message.clone() } else { causes.join("; ") }

@@ -15,7 +15,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_workload::shape;
 
 use self::groups::Group;
-use self::subject::Told;
+use self::subject::ExplainedPod;
 use self::text::Page;
 use crate::commands::prepared::Prepared;
 use crate::output::Output;
@@ -111,9 +111,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let mut subjects = Vec::new();
     for manifest in &given {
-        let found = subject::of(manifest, &preview);
+        let found = subject::subjects(manifest, &preview);
         if !found.iter().any(subject::Subject::is_malformed) {
-            for doubt in locate::told(manifest, &shape::doubts(&manifest.value)) {
+            for doubt in locate::messages(manifest, &shape::doubts(&manifest.value)) {
                 terminal.warn(doubt);
             }
         }
@@ -129,8 +129,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     for doubt in doubts {
         terminal.warn(doubt);
     }
-    let mut told = Vec::new();
-    let written = as_written::Short::of(&assembled.value);
+    let mut pods = Vec::new();
+    let written = as_written::ShortNames::from_settings(&assembled.value);
     for subject in subjects {
         let mut explained = subject.explained(&settings, &preview, cluster.as_ref())?;
         if !explained.agrees() {
@@ -143,7 +143,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         if !args.names.is_empty() {
             explained.sets.retain(|set| args.names.contains(&set.name));
         }
-        told.push(explained);
+        pods.push(explained);
     }
     for namespace in preview.assumed() {
         terminal.warn(format_args!(
@@ -154,8 +154,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     for note in preview.notes() {
         terminal.warn(note);
     }
-    print(args, &told, terminal)?;
-    Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })
+    print(args, &pods, terminal)?;
+    Ok(if pods.iter().any(ExplainedPod::is_refused) { Status::Refused } else { Status::Done })
 }
 
 fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
@@ -167,24 +167,24 @@ fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {
-    let is_chosen = |told: &&Told| args.only.is_empty() || args.only.contains(&Group::from_told(told));
-    let chosen: Vec<&Told> = told.iter().filter(is_chosen).collect();
+fn print(args: &Args, pods: &[ExplainedPod], terminal: &mut Terminal) -> anyhow::Result<()> {
+    let is_chosen = |pod: &&ExplainedPod| args.only.is_empty() || args.only.contains(&Group::from_explained(pod));
+    let chosen: Vec<&ExplainedPod> = pods.iter().filter(is_chosen).collect();
     if let Some(format) = args.output.data() {
         write!(terminal.out(), "{}", format.print_tree(&structured::list(&chosen))?)?;
         return Ok(());
     }
     let columns = terminal.columns();
     let mut page = Page::new(terminal.out(), columns);
-    let has_summary = told.len() > 1 || chosen.is_empty();
+    let has_summary = pods.len() > 1 || chosen.is_empty();
     if has_summary {
-        page.line("", 2, &groups::summary(told))?;
+        page.line("", 2, &groups::summary(pods))?;
     }
-    for (index, told) in chosen.into_iter().enumerate() {
+    for (index, pod) in chosen.into_iter().enumerate() {
         if has_summary || index > 0 {
             page.line("", 0, "")?;
         }
-        text::write(&mut page, told, !args.names.is_empty())?;
+        text::write(&mut page, pod, !args.names.is_empty())?;
     }
     Ok(())
 }

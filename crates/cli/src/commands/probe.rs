@@ -121,7 +121,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 #[derive(Default)]
 struct Progress {
     has_waited: bool,
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl Progress {
@@ -140,9 +140,9 @@ impl Progress {
 
     /// Says what the last answer was, unless that was said already.
     fn tell(&mut self, why: &str, terminal: &mut Terminal) {
-        if self.told.as_deref() != Some(why) {
+        if self.reported.as_deref() != Some(why) {
             let _ = writeln!(terminal.err(), "trying again: {why}");
-            self.told = Some(why.to_owned());
+            self.reported = Some(why.to_owned());
         }
     }
 }

@@ -9,8 +9,8 @@ const NAMESPACE: &str = "pillion-system";
 /// The file from which a Pod reads its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Returns the namespace of this process: `told` if set, otherwise the namespace of its Pod, otherwise the default.
-pub fn own_namespace(told: Option<&str>) -> String {
+/// Returns the namespace of this process: `named` if set, otherwise the namespace of its Pod, otherwise the default.
+pub fn own_namespace(named: Option<&str>) -> String {
     let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|name| name.trim().to_owned());
-    told.map(str::to_owned).or_else(own).unwrap_or_else(|| NAMESPACE.to_owned())
+    named.map(str::to_owned).or_else(own).unwrap_or_else(|| NAMESPACE.to_owned())
 }

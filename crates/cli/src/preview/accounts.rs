@@ -49,7 +49,7 @@ pub struct Accounts {
 #[derive(Default)]
 struct Notes {
     new: BTreeSet<Note>,
-    told: BTreeSet<Note>,
+    reported: BTreeSet<Note>,
 }
 
 /// A note about a ServiceAccount that was looked up. [`fmt::Display`] writes it as a sentence.
@@ -106,7 +106,7 @@ impl Accounts {
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = self.notes.lock();
         let new = std::mem::take(&mut notes.new);
-        new.into_iter().filter(|note| notes.told.insert(note.clone())).collect()
+        new.into_iter().filter(|note| notes.reported.insert(note.clone())).collect()
     }
 
     fn note(&self, resource: &ResourceRequest, is_assumed: bool) {
@@ -245,7 +245,7 @@ mod tests {
                         --assume-service-accounts";
         assert_eq!(notes(&cluster), [expected]);
         assert_eq!(get(&cluster, ACCOUNT, "gone"), Err(ClusterError::NotFound));
-        assert_eq!(notes(&cluster), [""; 0], "told once");
+        assert_eq!(notes(&cluster), [""; 0], "reported once");
     }
 
     #[test]

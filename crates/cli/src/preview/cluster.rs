@@ -18,7 +18,7 @@ pub struct Manifests {
     behind: Option<Arc<Reader>>,
     namespace_labels: BTreeMap<String, String>,
     assumed: Mutex<BTreeSet<String>>,
-    told: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
 }
 
 impl Manifests {
@@ -36,7 +36,7 @@ impl Manifests {
             behind: None,
             namespace_labels,
             assumed: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
@@ -81,8 +81,8 @@ impl Manifests {
     /// Returns the Namespaces that were looked up and do not exist, each only once.
     pub fn assumed(&self) -> Vec<String> {
         let assumed = std::mem::take(&mut *self.assumed.lock());
-        let mut told = self.told.lock();
-        assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
+        let mut reported = self.reported.lock();
+        assumed.into_iter().filter(|name| reported.insert(name.clone())).collect()
     }
 
     /// Returns the labels of a Namespace. If they `decide` something and it does not exist, it counts as looked up.
@@ -162,6 +162,6 @@ mod tests {
         assert_eq!((label("new", "team"), label("new", names::NAMESPACE_NAME_LABEL)), ("b".into(), "new".into()));
         assert_eq!(cluster.assumed(), ["new"]);
         label("new", "team");
-        assert_eq!(cluster.assumed(), [] as [&str; 0], "told once");
+        assert_eq!(cluster.assumed(), [] as [&str; 0], "reported once");
     }
 }

@@ -233,7 +233,7 @@ pub fn is_understood<'a>(
         // The settings report the errors of a SidecarSet that becomes part of them.
         let is_known = is_set(&manifest) && kinds::misspelt(&manifest.value).is_none();
         let problems = if is_known { Vec::new() } else { shape::problems(&manifest.value) };
-        for problem in locate::told(manifest, &problems) {
+        for problem in locate::messages(manifest, &problems) {
             is_understood = false;
             terminal.error(&anyhow::anyhow!("{problem}"));
         }

@@ -169,7 +169,7 @@ struct Joined {
 }
 
 impl Joined {
-    fn of(settings: &Value, key: &'static str) -> Self {
+    fn new(settings: &Value, key: &'static str) -> Self {
         Self { key, known: json::items(settings, &[key]).iter().map(Value::to_string).collect() }
     }
 
@@ -202,8 +202,8 @@ impl Assembled {
     #[must_use]
     pub fn join_as<'a>(mut self, manifests: impl IntoIterator<Item = &'a Manifest>, origin: Option<SetOrigin>) -> Self {
         let Self { value: settings, manifests: sources, .. } = &mut self;
-        let mut sets = Joined::of(settings, list::SIDECAR_SETS);
-        let mut revisions = Joined::of(settings, list::CONTROLLER_REVISIONS);
+        let mut sets = Joined::new(settings, list::SIDECAR_SETS);
+        let mut revisions = Joined::new(settings, list::CONTROLLER_REVISIONS);
         for manifest in manifests {
             match list::list_for(&manifest.value, settings) {
                 Some(list::SIDECAR_SETS) if sets.add(settings, &manifest.value, origin) => {

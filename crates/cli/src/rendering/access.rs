@@ -50,7 +50,7 @@ impl Grant {
 
     /// Limits the rule to objects of these names.
     #[must_use]
-    pub fn of(mut self, names: &[&str]) -> Self {
+    pub fn named(mut self, names: &[&str]) -> Self {
         self.names = names.iter().map(|name| (*name).to_owned()).collect();
         self
     }
@@ -102,7 +102,7 @@ pub fn in_system_namespace(needs: &Needs) -> Vec<Grant> {
     let mut grants = Vec::new();
     if needs.reads_whitelist {
         let why = "The whitelist of patchPodMetadata, which the settings do not have.";
-        grants.push(Grant::new("", &["configmaps"], GET, why).of(&["kruise-configuration"]));
+        grants.push(Grant::new("", &["configmaps"], GET, why).named(&["kruise-configuration"]));
     }
     if needs.reads(Read::ControllerRevision) {
         let why =

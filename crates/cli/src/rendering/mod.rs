@@ -119,7 +119,7 @@ impl Input {
             insert(raw.entry(rules).or_insert_with(|| json!({})), key, json!(true));
             decoded.service_accounts.require_create_pods = true;
         }
-        let needs = Needs::of(settings, &decoded, any)?.without(without);
+        let needs = Needs::from_settings(settings, &decoded, any)?.without(without);
         let protected = decoded.service_accounts.protected_namespaces;
         Ok(Self { raw, needs, protected, sets_of_cluster })
     }

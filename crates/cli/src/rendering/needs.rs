@@ -76,7 +76,7 @@ impl Needs {
     ///
     /// # Errors
     /// If the bundle in the settings is damaged.
-    pub fn of(raw: &Value, settings: &Settings, any: bool) -> anyhow::Result<Self> {
+    pub fn from_settings(raw: &Value, settings: &Settings, any: bool) -> anyhow::Result<Self> {
         let bundle = settings.bundle_source.config_map.as_ref();
         let sets = settings.all_sidecar_sets()?;
         // The content of a bundle in the cluster is unknown, so assume any SidecarSets.

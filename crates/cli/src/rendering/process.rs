@@ -64,7 +64,7 @@ fn capitalised(text: &str) -> String {
 
 impl<'a> Process<'a> {
     /// Returns the process named `name`.
-    pub fn of(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
+    pub fn new(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
         Self { name, component, options }
     }
 

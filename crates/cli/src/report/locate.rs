@@ -5,7 +5,7 @@ use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_yaml::token;
 use serde_json::Value;
 
-use super::Place;
+use super::FilePlace;
 
 /// The part of an existing field to point at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Aim {
 
 /// The deepest existing part of an object on a path.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ResolvedPath {
     /// Its JSON pointer.
     pub pointer: String,
     /// Whether the part is the whole path, rather than a parent of a missing field.
@@ -27,10 +27,10 @@ pub struct Target {
 
 /// Finds the part of an object at a path. The path alone does not show where a key with dots or brackets ends; the
 /// existing keys do.
-pub fn resolve(object: &Value, path: &str) -> Target {
+pub fn resolve(object: &Value, path: &str) -> ResolvedPath {
     let mut best = Best { pointer: String::new(), left: path.len() };
     walk(object, path, &mut String::new(), &mut best);
-    Target { pointer: best.pointer, is_whole: best.left == 0 }
+    ResolvedPath { pointer: best.pointer, is_whole: best.left == 0 }
 }
 
 struct Best {
@@ -84,11 +84,11 @@ fn after<'a>(rest: &'a str, key: &str) -> Option<&'a str> {
 
 /// Returns the place of a field in the file of `manifest`, or of its nearest existing parent. `shown` is the invalid
 /// value: if the field is a map or a list that contains it, returns its place instead.
-pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> Place {
-    let target = resolve(&manifest.value, path);
-    let pointer = target.pointer.as_str();
+pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> FilePlace {
+    let resolved = resolve(&manifest.value, path);
+    let pointer = resolved.pointer.as_str();
     let value = manifest.value.pointer(pointer);
-    if target.is_whole
+    if resolved.is_whole
         && let Some(place) = shown.zip(value).and_then(|(shown, value)| inside(manifest, pointer, value, shown))
     {
         return place;
@@ -97,22 +97,22 @@ pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> 
     let of_value = || manifest.value_at(pointer).filter(|span| !span.is_empty());
     let key = manifest.key_at(pointer);
     let span = match key {
-        Some(key) if !(target.is_whole && is_scalar && aim == Aim::Value) => Some(key),
+        Some(key) if !(resolved.is_whole && is_scalar && aim == Aim::Value) => Some(key),
         key => of_value().or(key),
     };
     match span {
-        Some(span) => Place::new(&manifest.source, span),
+        Some(span) => FilePlace::new(&manifest.source, span),
         None => first_words(manifest, pointer),
     }
 }
 
 /// Returns errors about an object as texts, each after the file and line of its field.
-pub fn told(manifest: &Manifest, errors: &[FieldError]) -> Vec<String> {
-    let said = |error: &FieldError| match error {
+pub fn messages(manifest: &Manifest, errors: &[FieldError]) -> Vec<String> {
+    let message = |error: &FieldError| match error {
         FieldError { path, cause: Cause::Type, value: None, detail } => format!("{path}: {detail}"),
         error => error.to_string(),
     };
-    errors.iter().map(|error| format!("{}: {}", line(manifest, error), said(error))).collect()
+    errors.iter().map(|error| format!("{}: {}", line(manifest, error), message(error))).collect()
 }
 
 /// Returns the file and line of the field with an error, as in `pods.yaml:7`.
@@ -123,7 +123,7 @@ pub fn line(manifest: &Manifest, error: &FieldError) -> String {
 }
 
 /// Returns the place of the key or scalar `shown` in the map or list at `pointer`.
-fn inside(manifest: &Manifest, pointer: &str, value: &Value, shown: &str) -> Option<Place> {
+fn inside(manifest: &Manifest, pointer: &str, value: &Value, shown: &str) -> Option<FilePlace> {
     let span = match value {
         Value::Object(entries) => {
             if entries.contains_key(shown) {
@@ -139,15 +139,15 @@ fn inside(manifest: &Manifest, pointer: &str, value: &Value, shown: &str) -> Opt
         }
         _ => return None,
     };
-    Some(Place::new(&manifest.source, span))
+    Some(FilePlace::new(&manifest.source, span))
 }
 
 /// Points at the first key of a whole document or of an item of a block list, which have no range of their own.
-fn first_words(manifest: &Manifest, pointer: &str) -> Place {
+fn first_words(manifest: &Manifest, pointer: &str) -> FilePlace {
     let start = manifest.value_at(pointer).map_or(0, |span| span.start);
     let line = manifest.source.text.get(start..).and_then(|text| text.lines().next()).unwrap_or_default();
     let word = line.split(':').next().unwrap_or_default();
-    Place::new(&manifest.source, start..start + word.len())
+    FilePlace::new(&manifest.source, start..start + word.len())
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
                 "map": {"0": 1}, "ä": {"ö": 1},
             },
         });
-        let expected = Target { pointer: pointer.to_owned(), is_whole };
+        let expected = ResolvedPath { pointer: pointer.to_owned(), is_whole };
         assert_eq!(resolve(&object, path), expected);
     }
 

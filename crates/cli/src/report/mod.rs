@@ -17,7 +17,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-pub use self::place::{Place, Position};
+pub use self::place::{FilePlace, Position};
 
 /// The severity of a finding. Errors come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ pub struct Finding {
     /// The severity.
     pub severity: Severity,
     /// The place in the text.
-    pub place: Place,
+    pub place: FilePlace,
     /// The field, as Kubernetes writes it: `spec.containers[0].image`; empty for the whole document.
     pub path: String,
     /// The problem.

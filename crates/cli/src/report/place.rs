@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A range of characters in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePlace {
     /// The text.
     pub source: Arc<Source>,
     /// The byte range of the characters. Not empty, unless the text has no visible character there.
@@ -23,7 +23,7 @@ pub struct Position {
     pub column: usize,
 }
 
-impl Place {
+impl FilePlace {
     /// Creates a place. Moves an empty or out-of-range `span` so that a caret can point at it.
     pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let span = visible(&source.text, span);

@@ -72,7 +72,7 @@ pub(super) fn all() -> impl Iterator<Item = Rule> {
 }
 
 /// Returns the kind of a finding.
-pub(super) fn of(finding: &Finding) -> Rule {
+pub(super) fn rule_for(finding: &Finding) -> Rule {
     let has_cause = |cause: Cause| finding.message.starts_with(cause.as_str());
     let of_cause = OF_CAUSES.into_iter().find(|(cause, _)| has_cause(*cause)).map(|(_, rule)| rule);
     match (finding.severity, of_cause) {

@@ -50,7 +50,7 @@ fn descriptor(rule: &Rule) -> Value {
 }
 
 fn result<'a>(finding: &'a Finding, rules: &[Rule], lines: &mut Lines<'a>) -> Value {
-    let rule = rules::of(finding);
+    let rule = rules::rule_for(finding);
     let (start, end) = (finding.place.start(), finding.place.end());
     let mut location = json!({
         "physicalLocation": {

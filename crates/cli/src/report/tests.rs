@@ -13,7 +13,7 @@ fn finding(text: &str, needle: &str) -> Finding {
     let start = text.find(needle).unwrap();
     Finding {
         severity: Severity::Error,
-        place: Place::new(&source(text), start..start + needle.len()),
+        place: FilePlace::new(&source(text), start..start + needle.len()),
         path: "spec.containers[0].image".to_owned(),
         message: "Required value: image is required".to_owned(),
         remedy: "name an image".to_owned(),
@@ -100,7 +100,7 @@ fn github_gets_one_command_a_finding() {
 #[case::within_a_character("ä", 1..2, "ä")]
 #[case::empty_text("", 0..0, "")]
 fn there_is_something_to_point_at(#[case] text: &str, #[case] span: std::ops::Range<usize>, #[case] shown: &str) {
-    let place = Place::new(&source(text), span);
+    let place = FilePlace::new(&source(text), span);
     assert_eq!(text.get(place.span).unwrap(), shown);
 }
 
@@ -111,7 +111,7 @@ fn there_is_something_to_point_at(#[case] text: &str, #[case] span: std::ops::Ra
 #[case::after_the_text(9, 1, "z")]
 fn positions_become_places(#[case] line: usize, #[case] column: usize, #[case] shown: &str) {
     let text = "a\nöä yz";
-    let place = Place::at(&source(text), line, column);
+    let place = FilePlace::at(&source(text), line, column);
     assert_eq!(text.get(place.span).unwrap(), shown);
 }
 
@@ -119,7 +119,7 @@ fn positions_become_places(#[case] line: usize, #[case] column: usize, #[case] s
 fn findings_are_sorted_by_file_and_place_and_none_stands_twice() {
     let text = "a: b\nc: d\n";
     let mut other = finding(text, "a");
-    other.place = Place::new(&Arc::new(Source::new("first.yaml", text)), 0..1);
+    other.place = FilePlace::new(&Arc::new(Source::new("first.yaml", text)), 0..1);
     let warning = Finding { severity: Severity::Warning, ..finding(text, "a") };
     let mut findings = vec![finding(text, "d"), warning.clone(), finding(text, "a"), finding(text, "d"), other.clone()];
     sort(&mut findings, &["first.yaml".to_owned(), "sets/a.yaml".to_owned()]);

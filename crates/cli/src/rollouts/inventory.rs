@@ -83,7 +83,7 @@ impl<'a> Pods<'a> {
     ///
     /// # Errors
     /// If the namespaces cannot be read, or a selector cannot be read.
-    pub fn of(&self, target: &RolloutTarget<'_>) -> anyhow::Result<Vec<&Pod>> {
+    pub fn selected_by(&self, target: &RolloutTarget<'_>) -> anyhow::Result<Vec<&Pod>> {
         let unreadable = |field: &str, errors: Vec<pillion_kubernetes::field::FieldError>| {
             let errors: Vec<_> = errors.into_iter().map(|error| error.below(field)).collect();
             anyhow::anyhow!("SidecarSet \"{}\": {}", target.name(), joined(&errors))

@@ -130,7 +130,7 @@ impl Takes {
 
 impl Field {
     /// Returns a difference. `is_native`: whether images of native sidecars change in running Pods (ROLL-63).
-    pub fn of(difference: &Difference, is_native: bool) -> Self {
+    pub fn new(difference: &Difference, is_native: bool) -> Self {
         let Difference { path, before, after, reach } = difference;
         let takes = match reach {
             Reach::NewPods => Takes::NewPods,
@@ -214,7 +214,7 @@ pub fn must_be_created_again<'p>(target: &RolloutTarget<'_>, pods: &[&'p Pod]) -
 
 impl Report {
     /// Returns the report. `summary` is what the status tells.
-    pub fn of(summary: Summary, sources: Sources<'_>) -> Self {
+    pub fn new(summary: Summary, sources: Sources<'_>) -> Self {
         let Sources { object, target, pods, namespace, in_force, revisions, budgets } = sources;
         let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
         let counts = Counts::count(&judged);
@@ -223,7 +223,7 @@ impl Report {
         let drift = |group: &Group| {
             let fields = target.versions.differences(&group.hash);
             let is_native = target.upgrades.native;
-            let fields = fields.map(|fields| fields.iter().map(|field| Field::of(field, is_native)).collect());
+            let fields = fields.map(|fields| fields.iter().map(|field| Field::new(field, is_native)).collect());
             Drift { revision: group.revision, hash: group.hash.clone(), fields }
         };
         let differences = || groups.iter().filter(|group| !group.in_force).map(drift).collect();
@@ -287,12 +287,12 @@ fn stuck(target: &RolloutTarget<'_>, pods: &[&Pod], judged: &[Judged]) -> Vec<St
         .filter(|(pod, judged)| !judged.is_updated && target.strategy.is_rolling && target.selects(pod));
     let stuck = outdated.filter_map(|(pod, _)| {
         let obstacle = target.upgrade_method(pod).err()?;
-        let told = upgradable::read(pod).unwrap_or_default();
+        let conditions = upgradable::read(pod).unwrap_or_default();
         Some(Stuck {
             namespace: pod.metadata.namespace.clone(),
             name: pod.metadata.name.clone(),
             reason: obstacle.to_string(),
-            condition: told.get(target.name()).copied(),
+            condition: conditions.get(target.name()).copied(),
         })
     });
     stuck.collect()

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// How far a rollout is, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum State {
+pub enum RolloutState {
     /// It has done what the strategy asks for.
     Ready,
     /// It goes on by itself.
@@ -32,7 +32,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The state.
-    pub state: State,
+    pub state: RolloutState,
     /// The reason, one word: that of the conditions.
     pub reason: String,
     /// The reason for people.
@@ -42,7 +42,7 @@ pub struct Standing {
 impl Standing {
     /// Returns what the status of a SidecarSet tells about its rollout: the conditions, if they are those of the present
     /// generation, else the counters (OpenKruise's definition of SidecarSets has no conditions).
-    pub fn of(object: &Value, settings: &RolloutSettings) -> Self {
+    pub fn from_status(object: &Value, settings: &RolloutSettings) -> Self {
         Self::by_conditions(object).unwrap_or_else(|| Self::by_counters(object, settings))
     }
 
@@ -51,13 +51,13 @@ impl Standing {
         let is_true = |type_: &str| condition(type_).is_some_and(|found| json::text(found, &["status"]) == "True");
         let ready = condition(READY)?;
         let state = if is_true(STALLED) {
-            State::Stalled
+            RolloutState::Stalled
         } else if is_true(READY) {
-            State::Ready
+            RolloutState::Ready
         } else if is_true(RECONCILING) {
-            State::Reconciling
+            RolloutState::Reconciling
         } else {
-            State::Waiting
+            RolloutState::Waiting
         };
         let text = |key: &str| json::text(ready, &[key]).to_owned();
         Some(Self { state, reason: text("reason"), message: text("message") })
@@ -70,7 +70,7 @@ impl Standing {
                 None => "no controller has written a status; is a controller for rollouts at work?".to_owned(),
                 Some(_) => format!("generation {generation} has not been observed by a controller yet"),
             };
-            return Self { state: State::Unobserved, reason: "NotObserved".to_owned(), message };
+            return Self { state: RolloutState::Unobserved, reason: "NotObserved".to_owned(), message };
         }
         let resource = match decode(object.clone()) {
             Ok(decoded) => decoded.into_sidecar_set(),
@@ -86,13 +86,13 @@ impl Standing {
 impl From<Progress> for Standing {
     fn from(progress: Progress) -> Self {
         let state = if progress.is_stalled {
-            State::Stalled
+            RolloutState::Stalled
         } else if progress.is_ready {
-            State::Ready
+            RolloutState::Ready
         } else if progress.is_reconciling {
-            State::Reconciling
+            RolloutState::Reconciling
         } else {
-            State::Waiting
+            RolloutState::Waiting
         };
         Self { state, reason: progress.reason.to_owned(), message: progress.message }
     }
@@ -156,41 +156,42 @@ mod tests {
     }
 
     #[rstest]
-    #[case::ready(conditions("True", "False", "False", 3), State::Ready)]
-    #[case::going_on(conditions("False", "True", "False", 3), State::Reconciling)]
-    #[case::stalled(conditions("False", "False", "True", 3), State::Stalled)]
-    #[case::waiting(conditions("False", "False", "False", 3), State::Waiting)]
-    fn conditions_tell_how_far_a_rollout_is(#[case] conditions: Value, #[case] state: State) {
+    #[case::ready(conditions("True", "False", "False", 3), RolloutState::Ready)]
+    #[case::going_on(conditions("False", "True", "False", 3), RolloutState::Reconciling)]
+    #[case::stalled(conditions("False", "False", "True", 3), RolloutState::Stalled)]
+    #[case::waiting(conditions("False", "False", "False", 3), RolloutState::Waiting)]
+    fn conditions_tell_how_far_a_rollout_is(#[case] conditions: Value, #[case] state: RolloutState) {
         // The counters say something else.
         let status = json!({"observedGeneration": 3, "matchedPods": 2, "conditions": conditions});
-        let standing = Standing::of(&set("apps.kruise.io/v1beta1", &json!({}), &status), &RolloutSettings::default());
+        let standing =
+            Standing::from_status(&set("apps.kruise.io/v1beta1", &json!({}), &status), &RolloutSettings::default());
         let expected = Standing { state, reason: "Some".to_owned(), message: "some text".to_owned() };
         assert_eq!(standing, expected);
     }
 
     #[rstest]
-    #[case::nothing_written(json!({}), (State::Unobserved, "NotObserved"))]
+    #[case::nothing_written(json!({}), (RolloutState::Unobserved, "NotObserved"))]
     #[case::an_older_generation(
         json!({"observedGeneration": 2, "conditions": conditions("True", "False", "False", 2)}),
-        (State::Unobserved, "NotObserved")
+        (RolloutState::Unobserved, "NotObserved")
     )]
     #[case::conditions_of_an_older_generation(
         json!({"observedGeneration": 3, "matchedPods": 2, "conditions": conditions("True", "False", "False", 2)}),
-        (State::Reconciling, "RollingOut")
+        (RolloutState::Reconciling, "RollingOut")
     )]
     #[case::counters_alone(
         json!({"observedGeneration": 3, "matchedPods": 2, "updatedPods": 2, "updatedReadyPods": 2}),
-        (State::Ready, "Complete")
+        (RolloutState::Ready, "Complete")
     )]
     #[case::counters_of_pods_that_are_not_ready(
-        json!({"observedGeneration": 3, "matchedPods": 2, "updatedPods": 2}), (State::Reconciling, "PodsNotReady")
+        json!({"observedGeneration": 3, "matchedPods": 2, "updatedPods": 2}), (RolloutState::Reconciling, "PodsNotReady")
     )]
     fn without_conditions_counters_of_the_present_generation_decide(
         #[case] status: Value,
-        #[case] (state, reason): (State, &str),
+        #[case] (state, reason): (RolloutState, &str),
         #[values("apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1")] api_version: &str,
     ) {
-        let standing = Standing::of(&set(api_version, &json!({}), &status), &RolloutSettings::default());
+        let standing = Standing::from_status(&set(api_version, &json!({}), &status), &RolloutSettings::default());
         assert_eq!((standing.state, standing.reason.as_str()), (state, reason), "{}", standing.message);
     }
 
@@ -198,8 +199,8 @@ mod tests {
     fn a_sidecar_set_that_cannot_be_read_is_stalled() {
         let status = json!({"observedGeneration": 3});
         let set = set("apps.kruise.io/v1beta1", &json!({"containers": "none"}), &status);
-        let standing = Standing::of(&set, &RolloutSettings::default());
-        assert_eq!((standing.state, standing.reason.as_str()), (State::Stalled, "InvalidSidecarSet"));
+        let standing = Standing::from_status(&set, &RolloutSettings::default());
+        assert_eq!((standing.state, standing.reason.as_str()), (RolloutState::Stalled, "InvalidSidecarSet"));
         assert!(standing.message.contains("spec.containers"), "{}", standing.message);
     }
 }

@@ -9,7 +9,7 @@ use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::standing::{self, Standing, State};
+use super::standing::{self, RolloutState, Standing};
 
 /// The numbers of Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -85,14 +85,14 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_deadline: Option<String>,
     /// How far the rollout is.
-    pub state: State,
+    pub state: RolloutState,
     /// What it waits for.
     pub waits_for: WaitsFor,
 }
 
 impl Summary {
     /// Returns what is known about a SidecarSet of the cluster without its Pods.
-    pub fn of(object: &Value, settings: &RolloutSettings) -> Self {
+    pub fn new(object: &Value, settings: &RolloutSettings) -> Self {
         let text = |path: &[&str]| Some(json::text(object, path).to_owned()).filter(|text| !text.is_empty());
         let field = |key: &str, default: Value| {
             let given = json::at(object, &["spec", "updateStrategy", key]).filter(|value| !value.is_null());
@@ -102,7 +102,7 @@ impl Summary {
             decode(object.clone()).map(|decoded| Upgrades::from_sidecar_set(&decoded.into_sidecar_set(), settings).0);
         let upgrades = upgrades.unwrap_or_default();
         let (generation, observed_generation) = standing::generations(object);
-        let Standing { state, reason, message } = Standing::of(object, settings);
+        let Standing { state, reason, message } = Standing::from_status(object, settings);
         let policies = [(true, "InPlace"), (upgrades.resize, "Resize"), (upgrades.recreate, "Recreate")];
         Self {
             name: json::text(object, &["metadata", "name"]).to_owned(),

@@ -52,7 +52,7 @@ pub fn of_policy() -> Value {
     }
     definitions.insert(SETTINGS.to_owned(), settings);
     for (kind, spec) in KINDS {
-        let mut schema = object(SPEC, Kind::of(kind));
+        let mut schema = object(SPEC, Kind::parse(kind));
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("required".to_owned(), json!(REQUIRED));
         }

@@ -425,13 +425,13 @@ fn workspace() -> PathBuf {
 }
 
 /// A library or program of the workspace.
-struct Target {
+struct CrateRoot {
     package: String,
     root: PathBuf,
 }
 
 /// Returns the libraries and programs of the workspace.
-fn targets() -> Vec<Target> {
+fn crate_roots() -> Vec<CrateRoot> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(workspace());
     let output = cargo.output().unwrap();
@@ -447,7 +447,7 @@ fn targets() -> Vec<Target> {
         kinds.iter().any(|kind| ["lib", "rlib", "cdylib", "bin", "proc-macro"].contains(&kind.as_str().unwrap()))
     };
     all.filter(|(_, target)| is_code(target))
-        .map(|(package, target)| Target {
+        .map(|(package, target)| CrateRoot {
             package: package.to_owned(),
             root: Path::new(target["src_path"].as_str().unwrap()).canonicalize().unwrap(),
         })
@@ -510,7 +510,7 @@ fn circles_of(one: &str, two: &str, root: &str, below: &str) -> Vec<Vec<String>>
 fn modules_import_each_other_one_way() {
     let (mut circles, mut seen, mut crates) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let mut sources = BTreeSet::new();
-    for target in targets() {
+    for target in crate_roots() {
         let modules = Modules::read(&target.root);
         circles.extend(modules.circles());
         seen.extend(modules.files.values().cloned().chain(modules.tests.iter().cloned()));

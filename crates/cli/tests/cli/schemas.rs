@@ -51,7 +51,7 @@ impl Subject {
     }
 
     /// Returns the subject of a file if it has one for all of its documents.
-    fn of(path: &Path, documents: &[Value]) -> Option<Self> {
+    fn read(path: &Path, documents: &[Value]) -> Option<Self> {
         let of_document = |document: &Value| match document["kind"].as_str() {
             Some("SidecarSet") => Some(Self::Sidecarset),
             Some("ClusterAdmissionPolicy" | "AdmissionPolicy") => Some(Self::Policy),
@@ -108,7 +108,7 @@ fn an_example_names_its_schema_and_is_valid(#[files("../../examples/*/*.yaml")] 
     let text = fs::read_to_string(&file).unwrap();
     let documents = objects(&file.display().to_string(), &text);
     let named = text.lines().next().and_then(|line| line.strip_prefix(LINE)?.strip_suffix(".json"));
-    let subject = Subject::of(&file, &documents);
+    let subject = Subject::read(&file, &documents);
     assert_eq!(named, subject.map(Subject::name), "{}: the first line", file.display());
     let Some(subject) = subject else { return };
     let validator = subject.validator();

@@ -101,7 +101,7 @@ impl Machine {
     /// Runs the script as a user who may use `sudo`, or as root.
     fn run(&self, part: &str) -> Run {
         self.add("sudo", "#!/bin/sh\n[ \"$1\" != -n ] || shift\nexec \"$@\"\n");
-        Run::of(self, &self.setup(part).output().unwrap())
+        Run::new(self, &self.setup(part).output().unwrap())
     }
 
     /// Runs the script as a user who is not root.
@@ -110,7 +110,7 @@ impl Machine {
         if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
             command.uid(65534);
         }
-        Run::of(self, &command.output().unwrap())
+        Run::new(self, &command.output().unwrap())
     }
 }
 
@@ -130,7 +130,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(machine: &Machine, output: &Output) -> Self {
+    fn new(machine: &Machine, output: &Output) -> Self {
         let calls = fs::read_to_string(machine.bin().join("calls")).unwrap();
         let is_question = |call: &&str| call.contains(" list ") || call.starts_with("rustup run");
         Self {

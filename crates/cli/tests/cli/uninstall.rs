@@ -13,7 +13,7 @@ use crate::support::{http, pillion};
 
 /// What the API server has, and how it answers.
 #[derive(Clone, Default)]
-struct State {
+struct ClusterState {
     definition: Option<Value>,
     /// How many patches are refused because the definition has changed.
     conflicts: usize,
@@ -26,12 +26,12 @@ struct State {
 }
 
 struct ApiServer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClusterState>>,
     folder: tempfile::TempDir,
 }
 
 impl ApiServer {
-    fn start(state: State) -> Self {
+    fn start(state: ClusterState) -> Self {
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let address = http::start(move |request, body| answer(&mut shared.lock(), request, body));
@@ -60,7 +60,7 @@ fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
     (code, status)
 }
 
-fn answer(state: &mut State, request: &str, body: &[u8]) -> (u16, Value) {
+fn answer(state: &mut ClusterState, request: &str, body: &[u8]) -> (u16, Value) {
     let method = request.split(' ').next().unwrap();
     state.requests.push(request.to_owned());
     if method == state.forbidden {
@@ -105,8 +105,8 @@ fn definition(service: &str, namespace: &str) -> Value {
     object
 }
 
-fn ours() -> State {
-    State { definition: Some(definition("pillion", "pillion-system")), ..State::default() }
+fn ours() -> ClusterState {
+    ClusterState { definition: Some(definition("pillion", "pillion-system")), ..ClusterState::default() }
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn the_conversion_of_an_own_server_ends_and_the_command_owns_nothing() {
 
 #[test]
 fn a_cluster_without_the_definition_has_nothing_to_do() {
-    let server = ApiServer::start(State::default());
+    let server = ApiServer::start(ClusterState::default());
     let (code, out, err) = server.uninstall();
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(out, "CustomResourceDefinition sidecarsets.apps.kruise.io: not there\n");
@@ -137,7 +137,7 @@ fn a_cluster_without_the_definition_has_nothing_to_do() {
 #[test]
 fn the_definition_of_openkruise_stays() {
     let definition = definition("kruise-webhook-service", "kruise-system");
-    let server = ApiServer::start(State { definition: Some(definition.clone()), ..State::default() });
+    let server = ApiServer::start(ClusterState { definition: Some(definition.clone()), ..ClusterState::default() });
     let (code, out, _) = server.uninstall();
     let said = "left as it is: its conversion webhook calls the Service kruise-system/kruise-webhook-service, not the Service pillion-system/pillion";
     assert!(code == 0 && out.contains(said), "{out}");
@@ -147,7 +147,8 @@ fn the_definition_of_openkruise_stays() {
 
 #[test]
 fn another_installation_is_named_by_its_service() {
-    let server = ApiServer::start(State { definition: Some(definition("sidecars", "other")), ..State::default() });
+    let server =
+        ApiServer::start(ClusterState { definition: Some(definition("sidecars", "other")), ..ClusterState::default() });
     let named =
         ["uninstall", "--without", "merged-objects,own-objects", "--service-name", "sidecars", "--namespace", "other"];
     let (code, out, _) = server.run(&named);
@@ -158,7 +159,7 @@ fn another_installation_is_named_by_its_service() {
 #[case::for_a_while(3, 0)]
 #[case::all_the_time(1000, 2)]
 fn a_definition_that_others_change_is_read_again(#[case] conflicts: usize, #[case] code: i32) {
-    let server = ApiServer::start(State { conflicts, ..ours() });
+    let server = ApiServer::start(ClusterState { conflicts, ..ours() });
     let (found, _, err) = server.uninstall();
     assert_eq!(found, code, "{err}");
     assert_eq!(err.contains("was changed at the same time"), code != 0, "{err}");
@@ -169,7 +170,7 @@ fn a_definition_that_others_change_is_read_again(#[case] conflicts: usize, #[cas
 #[case::get("GET", "the verb \"get\" on customresourcedefinitions.apiextensions.k8s.io")]
 #[case::patch("PATCH", "the verb \"patch\" on customresourcedefinitions.apiextensions.k8s.io")]
 fn a_missing_right_is_named(#[case] forbidden: &'static str, #[case] said: &str) {
-    let server = ApiServer::start(State { forbidden, ..ours() });
+    let server = ApiServer::start(ClusterState { forbidden, ..ours() });
     let (code, out, err) = server.uninstall();
     assert!(code == 2 && out.is_empty() && err.contains(said), "{err}");
 }
@@ -196,7 +197,7 @@ fn a_probe_tells_whether_a_pod_gets_its_sidecar(
     #[case] code: i32,
     #[case] said: &str,
 ) {
-    let server = ApiServer::start(State { sidecar, refusals: refusals.to_vec(), ..State::default() });
+    let server = ApiServer::start(ClusterState { sidecar, refusals: refusals.to_vec(), ..ClusterState::default() });
     let probe = ["probe", "log-agent", "--namespace", "shop", "--label", "app=web", "--timeout", "3s"];
     let (found, out, err) = server.run(&probe);
     assert_eq!(found, code, "{out}{err}");

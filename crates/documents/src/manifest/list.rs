@@ -19,7 +19,7 @@ impl<'a> List<'a> {
     ///
     /// Lists are: the `List` of v1; the list of a kind that creates Pods, such as `PodList`; and any other `<Kind>List`
     /// without a name and without further fields that has at least one item and only items of that kind.
-    pub(super) fn of(object: &'a Value) -> Option<Self> {
+    pub(super) fn parse(object: &'a Value) -> Option<Self> {
         let entries = object.as_object()?;
         let items = entries.get("items")?.as_array()?.as_slice();
         let api_version = json::text(object, &["apiVersion"]);
@@ -73,7 +73,7 @@ mod tests {
     #[case::services(json!({"apiVersion": "v1", "kind": "ServiceList", "items": [{"apiVersion": "v1", "kind": "Service", "metadata": {}}]}))]
     #[case::custom_resources(json!({"apiVersion": "example.com/v1", "kind": "ThingList", "items": [{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}]}))]
     fn lists_stand_for_their_items(#[case] object: Value) {
-        assert!(List::of(&object).is_some());
+        assert!(List::parse(&object).is_some());
     }
 
     #[rstest]
@@ -90,14 +90,14 @@ mod tests {
     #[case::another_kind(json!({"apiVersion": "v1", "kind": "ConfigMap", "items": []}))]
     #[case::no_object(json!([]))]
     fn other_objects_are_themselves(#[case] object: Value) {
-        assert!(List::of(&object).is_none());
+        assert!(List::parse(&object).is_none());
     }
 
     #[test]
     fn items_without_a_kind_have_that_of_the_list() {
         let object =
             json!({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "p"}}, {"kind": "X"}]});
-        let list = List::of(&object).unwrap();
+        let list = List::parse(&object).unwrap();
         let completed: Vec<Value> = list.items.iter().map(|item| list.completed(item)).collect();
         assert_eq!(completed[0], json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}));
         assert_eq!(completed[1], json!({"kind": "X"}), "what it says counts");

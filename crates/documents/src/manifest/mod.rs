@@ -192,7 +192,7 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
 
 /// Adds the objects of a manifest: itself, or the items of a list and of nested lists.
 fn expand(manifest: Manifest, into: &mut Vec<Manifest>) -> Result<(), Error> {
-    let Some(list) = List::of(&manifest.value) else {
+    let Some(list) = List::parse(&manifest.value) else {
         into.push(manifest);
         return Ok(());
     };

@@ -19,13 +19,13 @@ pub(super) type Objects = HashMap<Box<str>, Arc<[u8]>>;
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) watched: Watched,
-    state: RwLock<State>,
+    state: RwLock<KindState>,
     answered: AtomicU64,
     passed_on: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KindState {
     /// Whether the kind is namespaced; set by the first list.
     namespaced: bool,
     objects: Objects,
@@ -100,16 +100,16 @@ impl Kind {
         self.write().problem = problem;
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, KindState> {
         self.state.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, KindState> {
         self.state.write()
     }
 }
 
-impl State {
+impl KindState {
     fn is_fresh(&self, now: Instant, max_staleness: Duration) -> bool {
         self.alive.is_some_and(|alive| now.saturating_duration_since(alive) <= max_staleness)
     }

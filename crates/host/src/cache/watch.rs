@@ -45,7 +45,7 @@ enum Trouble {
 /// Watches until the task is aborted.
 pub(super) async fn run(client: Client, kind: Arc<Kind>, max_staleness: Duration) {
     let period = period(max_staleness);
-    let mut watcher = Watcher { client, kind, period, version: None, failures: 0, told: None };
+    let mut watcher = Watcher { client, kind, period, version: None, failures: 0, reported: None };
     loop {
         match watcher.once().await {
             Ok(()) => {}
@@ -78,7 +78,7 @@ struct Watcher {
     /// Failures since a watch was last opened.
     failures: u32,
     /// The last failure in the log.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl Watcher {
@@ -138,7 +138,7 @@ impl Watcher {
         self.kind.sign_of_life(at);
         self.kind.note(None);
         self.failures = 0;
-        if self.told.take().is_some() {
+        if self.reported.take().is_some() {
             tracing::info!("{} is watched again", self.kind.watched);
         }
         let mut stream = pin!(stream);
@@ -180,9 +180,9 @@ impl Watcher {
     fn tell(&mut self, trouble: &Trouble) {
         let text = trouble.to_string();
         let lasts = self.failures > 0 || matches!(trouble, Trouble::Forbidden { .. });
-        if lasts && self.told.as_ref() != Some(&text) {
+        if lasts && self.reported.as_ref() != Some(&text) {
             tracing::warn!("{} is not watched, and read live: {text}", self.kind.watched);
-            self.told = Some(text.clone());
+            self.reported = Some(text.clone());
         }
         self.kind.note(Some(text));
     }

@@ -11,7 +11,7 @@ use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::gate::{Gate, Place};
+use super::gate::{AdmittedRequest, Gate};
 use super::line::{Line, Member};
 
 /// Why a body was not received.
@@ -35,7 +35,7 @@ pub(super) struct Bodies {
 
 /// What a request holds while its body arrives.
 struct Arriving {
-    place: Place,
+    place: AdmittedRequest,
     memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -68,7 +68,7 @@ impl Bodies {
         gate: &Gate,
         body: Body,
         limit: usize,
-    ) -> Result<(Complete, Place), NotReceived> {
+    ) -> Result<(Complete, AdmittedRequest), NotReceived> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if declared > limit {
             return Err(NotReceived::TooLarge);

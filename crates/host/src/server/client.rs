@@ -126,7 +126,7 @@ pub struct Answer {
 
 /// How to reach a server.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TlsServer {
     /// Host and port, `127.0.0.1:8443`.
     pub address: String,
     /// The server name that the certificate must be valid for.
@@ -140,7 +140,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] if no server listens there, or its certificate is not valid for the name.
-    pub async fn connect(target: &Target, protocol: Protocol) -> Result<Self, ClientError> {
+    pub async fn connect(target: &TlsServer, protocol: Protocol) -> Result<Self, ClientError> {
         let failed = |error| ClientError::Connect { address: target.address.clone(), error };
         let name = ServerName::try_from(target.name.clone()).map_err(|_| ClientError::Name(target.name.clone()))?;
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -300,7 +300,7 @@ mod tests {
     }
 
     /// Starts a TLS server that agrees to these protocols, and returns how to reach it.
-    async fn secured(protocols: &[&[u8]]) -> Target {
+    async fn secured(protocols: &[&[u8]]) -> TlsServer {
         let authority = TemporaryAuthority::new().unwrap();
         let key = SingleCertAndKey::from(authority.certificate(&["localhost"]).unwrap());
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -315,7 +315,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             echo(TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap()).await;
         });
-        Target { address, name: "localhost".to_owned(), roots: authority.roots().unwrap() }
+        TlsServer { address, name: "localhost".to_owned(), roots: authority.roots().unwrap() }
     }
 
     #[rstest]

@@ -22,7 +22,7 @@ pub(super) struct InvalidTimeout(String);
 ///
 /// # Errors
 /// If the timeout is not a positive duration.
-pub(super) fn of(query: Option<&str>, now: Instant) -> Result<Instant, InvalidTimeout> {
+pub(super) fn parse(query: Option<&str>, now: Instant) -> Result<Instant, InvalidTimeout> {
     let timeout = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
     let wait = match timeout {
         None => DEFAULT,
@@ -52,7 +52,7 @@ mod tests {
     #[case::longer_than_there_is(Some("timeout=1h"), 29_900)]
     fn the_way_back_is_left(#[case] query: Option<&str>, #[case] milliseconds: u64) {
         let now = Instant::now();
-        assert_eq!(of(query, now).unwrap() - now, Duration::from_millis(milliseconds));
+        assert_eq!(parse(query, now).unwrap() - now, Duration::from_millis(milliseconds));
     }
 
     #[rstest]
@@ -61,6 +61,6 @@ mod tests {
     #[case("timeout=-1s")]
     #[case("timeout=ten")]
     fn what_is_no_time_is_refused(#[case] query: &str) {
-        assert!(of(Some(query), Instant::now()).unwrap_err().to_string().ends_with("as in ?timeout=10s"));
+        assert!(parse(Some(query), Instant::now()).unwrap_err().to_string().ends_with("as in ?timeout=10s"));
     }
 }

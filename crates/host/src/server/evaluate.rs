@@ -151,11 +151,11 @@ fn respond(
             Endpoint::Mutate.path()
         );
         let response = AdmissionResponse::refused(&request.uid, message, Some(403));
-        let refusal = Some(Refusal::new(endpoint, request, Some(403)));
+        let refusal = Some(Refusal::by_code(endpoint, request, Some(403)));
         return Ok(Judged { response, refusal, injected: 0, evaluated });
     }
     let code = response.status.as_ref().and_then(|status| status.code);
-    let refusal = (!response.allowed).then(|| Refusal::new(endpoint, request, code));
+    let refusal = (!response.allowed).then(|| Refusal::by_code(endpoint, request, code));
     Ok(Judged { response, refusal, injected, evaluated })
 }
 

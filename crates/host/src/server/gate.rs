@@ -20,7 +20,7 @@ pub(super) struct Gate {
 }
 
 /// The place of an admitted request.
-pub(super) struct Place {
+pub(super) struct AdmittedRequest {
     _permit: OwnedSemaphorePermit,
     slots: Arc<Semaphore>,
     cores: Arc<Cores>,
@@ -31,7 +31,7 @@ pub(super) struct Turn {
     // Fields drop in this order, so the core is free before another evaluation can start and want it.
     core: Core,
     _slot: Option<OwnedSemaphorePermit>,
-    _place: Place,
+    _place: AdmittedRequest,
 }
 
 impl Gate {
@@ -47,9 +47,9 @@ impl Gate {
     }
 
     /// Admits a request; `None` if there is no free place.
-    pub(super) fn enter(&self) -> Option<Place> {
+    pub(super) fn enter(&self) -> Option<AdmittedRequest> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Place { _permit: permit, slots: Arc::clone(&self.slots), cores: Arc::clone(&self.cores) })
+        Some(AdmittedRequest { _permit: permit, slots: Arc::clone(&self.slots), cores: Arc::clone(&self.cores) })
     }
 
     /// Returns the number of evaluations that have begun.
@@ -63,7 +63,7 @@ impl Gate {
     }
 }
 
-impl Place {
+impl AdmittedRequest {
     /// Waits for a slot and a core.
     pub(super) async fn turn(self) -> Turn {
         // The semaphore is never closed. If it were, the evaluation would merely go uncounted.

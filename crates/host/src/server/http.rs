@@ -215,7 +215,7 @@ impl App {
         arrived: Instant,
         limit: usize,
     ) -> Result<(Complete, Turn, Instant), Rejected> {
-        let until = deadline::of(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
+        let until = deadline::parse(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
         if !is_json(&request) {
             let text = "the content type must be application/json";
             return Err(Rejected::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rejection::Malformed, text));

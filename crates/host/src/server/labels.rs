@@ -71,7 +71,7 @@ impl Request {
 impl Refusal {
     /// Returns the labels for a refusal by the policy with this code. The reasons match those of the audit annotation
     /// `refused-because`.
-    pub(super) fn new<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, code: Option<u16>) -> Self {
+    pub(super) fn by_code<O>(endpoint: Endpoint, request: &AdmissionRequest<O>, code: Option<u16>) -> Self {
         let (code, reason) = match code {
             Some(400) => ("400", "undecodable"),
             Some(403) => ("403", "forbidden"),

@@ -36,7 +36,7 @@ pub struct SettingsFile {
     /// The content at the last check, valid or not.
     seen: Option<Vec<u8>>,
     /// The last reported problem; each is reported once.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl SettingsFile {
@@ -47,7 +47,7 @@ impl SettingsFile {
         parse: impl Fn(&[u8]) -> Result<Value, String> + Send + Sync + 'static,
         module: Module,
     ) -> Self {
-        Self { path: path.into(), parse: Box::new(parse), module, seen: None, told: None }
+        Self { path: path.into(), parse: Box::new(parse), module, seen: None, reported: None }
     }
 
     /// Reads the file. Blocks.
@@ -69,7 +69,7 @@ impl SettingsFile {
     fn reload(&mut self) -> Option<Result<ServedSettings, ReloadError>> {
         let unreadable = match std::fs::read(&self.path) {
             Ok(bytes) if self.seen.as_ref() == Some(&bytes) => {
-                self.told = None;
+                self.reported = None;
                 return None;
             }
             Ok(_) => None,
@@ -83,9 +83,9 @@ impl SettingsFile {
             Some(error) => Err(error),
             None => self.load(),
         };
-        let told = result.as_ref().err().map(ToString::to_string);
-        let is_news = result.is_ok() || told != self.told;
-        self.told = told;
+        let reported = result.as_ref().err().map(ToString::to_string);
+        let is_news = result.is_ok() || reported != self.reported;
+        self.reported = reported;
         is_news.then_some(result)
     }
 

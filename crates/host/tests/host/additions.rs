@@ -44,8 +44,11 @@ fn hot(name: &str) -> Value {
 )]
 fn val14_pairs_are_judged_as_they_are_made(#[case] containers: Value, #[case] wrong: &str) {
     let bad = set(&containers);
-    let told = verdict(&admit(&create_set(&bad), &json!({})));
-    assert!(told.starts_with("422 SidecarSet \"agents\": spec.containers[") && told.contains(wrong), "{told}");
+    let answered = verdict(&admit(&create_set(&bad), &json!({})));
+    assert!(
+        answered.starts_with("422 SidecarSet \"agents\": spec.containers[") && answered.contains(wrong),
+        "{answered}"
+    );
     let of_settings = settings_verdict(json!({"sidecarSets": [bad]}).to_string().as_bytes()).unwrap();
     let message = of_settings.message.unwrap_or_default();
     assert!(message.contains("agents") && message.contains(wrong), "{message}");
@@ -57,10 +60,10 @@ fn val14_pairs_are_judged_as_they_are_made(#[case] containers: Value, #[case] wr
 fn val52_halves_are_compared_with_other_sets() {
     let other =
         edited(set(&json!([{"name": "agent-1", "image": "agent:1"}])), |set| set["metadata"]["name"] = json!("other"));
-    let told = verdict(&admit(&create_set(&set(&json!([hot("agent")]))), &json!({"sidecarSets": [other]})));
+    let answered = verdict(&admit(&create_set(&set(&json!([hot("agent")]))), &json!({"sidecarSets": [other]})));
     let expected = "HotUpgrade makes \"agent-1\" of it, and SidecarSet \"other\" has a container of that name for the same \
                     Pods; rename one of them or change a selector";
-    assert!(told.starts_with("422 ") && told.contains(expected), "{told}");
+    assert!(answered.starts_with("422 ") && answered.contains(expected), "{answered}");
 }
 
 /// Admission and the settings refuse a SidecarSet whose Pods the policy would refuse.
@@ -71,10 +74,10 @@ fn val52_diff4_an_init_container_clashes_with_a_container_of_another_set() {
         set["spec"]["initContainers"] = json!([{"name": "agent", "image": "i:1"}]);
     });
     let own = set(&json!([{"name": "agent", "image": "agent:1"}]));
-    let told = verdict(&admit(&create_set(&own), &json!({"sidecarSets": [other]})));
+    let answered = verdict(&admit(&create_set(&own), &json!({"sidecarSets": [other]})));
     let expected = "SidecarSet \"other\" has an init container of this name for the same Pods; rename the init container or change a \
                     selector";
-    assert!(told.starts_with("422 ") && told.contains(expected), "{told}");
+    assert!(answered.starts_with("422 ") && answered.contains(expected), "{answered}");
     let settings = settings_verdict(json!({"sidecarSets": [own, other]}).to_string().as_bytes()).unwrap();
     assert!(!settings.valid && settings.message.unwrap_or_default().contains("has a container of this name"));
 }
@@ -130,9 +133,12 @@ fn val52_diff4_an_init_container_clashes_with_a_container_of_another_set() {
 fn inj30_a_pod_that_additions_make_invalid(#[case] sidecar: Value, #[case] changes: Value, #[case] wrong: &str) {
     let agent = edited(json!({"name": "agent", "image": "agent:1"}), |agent| extend(agent, &sidecar));
     let pod = edited(pod(), |pod| extend(&mut pod["spec"], &changes));
-    let told = verdict(&admit(&create_pod(&pod, "u"), &json!({"sidecarSets": [set(&json!([agent]))]})));
+    let answered = verdict(&admit(&create_pod(&pod, "u"), &json!({"sidecarSets": [set(&json!([agent]))]})));
     let start = "403 SidecarSet \"agents\": spec.containers[0].";
-    assert!(told.starts_with(start) && told.contains("container \"agent\"") && told.contains(wrong), "{told}");
+    assert!(
+        answered.starts_with(start) && answered.contains("container \"agent\"") && answered.contains(wrong),
+        "{answered}"
+    );
     let plain = set(&json!([{"name": "agent", "image": "agent:1"}]));
     assert_eq!(verdict(&admit(&create_pod(&pod, "u"), &json!({"sidecarSets": [plain]}))), "accepted");
 }

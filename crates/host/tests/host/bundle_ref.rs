@@ -189,7 +189,7 @@ fn a_custom_version_is_written_as_it_is_injected() {
     let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets".to_owned() };
     let with = config_map::write(&at, &[bundled], now(), TEXT_MAX).unwrap();
     let without = kept(&[set("agent", &[])], TEXT_MAX).unwrap();
-    let told = |request: &Value, objects: &[Value]| {
+    let message_of = |request: &Value, objects: &[Value]| {
         let answer = ask(request, &settings(), FakeCluster::with(objects.to_vec())).0;
         (answer.accepted, answer.message.unwrap_or_default(), answer.warnings.unwrap_or_default())
     };
@@ -200,12 +200,12 @@ fn a_custom_version_is_written_as_it_is_injected() {
     let images: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|it| it["image"].clone()).collect();
     assert!(images.contains(&json!("registry.example.com/agent:0")), "{images:?}");
     let latest = set("agent", &[]);
-    assert_eq!(told(&create_set(&pinned), &with), accepted);
-    assert_eq!(told(&update_set(&pinned, &latest), &with), accepted);
+    assert_eq!(message_of(&create_set(&pinned), &with), accepted);
+    assert_eq!(message_of(&update_set(&pinned, &latest), &with), accepted);
 
     // The bundle does not contain it yet.
     for request in [create_set(&pinned), update_set(&pinned, &latest)] {
-        let (is_accepted, message, warnings) = told(&request, &without);
+        let (is_accepted, message, warnings) = message_of(&request, &without);
         assert!(is_accepted, "{message}");
         assert!(warnings.iter().any(|text| text.contains("customVersion \"v1\"") && text.contains("InBundle")));
     }
@@ -213,7 +213,7 @@ fn a_custom_version_is_written_as_it_is_injected() {
     let mut moved = pinned.clone();
     moved["spec"]["updateStrategy"]["partition"] = json!("50%");
     for objects in [&with, &without] {
-        assert_eq!(told(&update_set(&moved, &pinned), objects), accepted);
+        assert_eq!(message_of(&update_set(&moved, &pinned), objects), accepted);
     }
     let answer = ask(&update_set(&moved, &pinned), &json!({}), FakeCluster::default()).0;
     assert!(answer.accepted, "{answer:?}");

@@ -23,7 +23,7 @@ fn set(name: &str) -> Value {
     })
 }
 
-fn told(request: &Value, sets: &[Value]) -> String {
+fn message_of(request: &Value, sets: &[Value]) -> String {
     verdict(&admit(request, &json!({"sidecarSets": sets})))
 }
 
@@ -64,7 +64,7 @@ fn e18_annotations_that_the_api_server_refuses_are_not_parsed(
                 request["subResource"] = json!("ephemeralcontainers");
             }
         });
-        told(&request, &[set("agent")])
+        message_of(&request, &[set("agent")])
     };
     let keys = "kruise.io/sidecarset-hash".len() + "a".len();
     assert_eq!(
@@ -85,7 +85,7 @@ fn e18_records_have_a_number(#[case] key: &str, #[case] record: Value) {
         let pod = edited(pod(), |pod| {
             pod["metadata"]["annotations"] = json!({key: map(entries, &record).to_string()});
         });
-        told(&create_pod(&pod, "u"), &[set("agent")])
+        message_of(&create_pod(&pod, "u"), &[set("agent")])
     };
     assert_eq!(asked(1_000), "accepted");
     assert_eq!(
@@ -101,16 +101,16 @@ fn e18_records_have_a_number(#[case] key: &str, #[case] record: Value) {
 fn e18_names_are_as_long_as_kubernetes_allows() {
     let long = "n".repeat(64);
     let renamed = edited(set("agent"), |set| set["spec"]["containers"][0]["name"] = json!(long));
-    let message = told(&create_pod(&pod(), "u"), &[renamed]);
+    let message = message_of(&create_pod(&pod(), "u"), &[renamed]);
     let expected = format!(
         "403 SidecarSet \"agent\": spec.containers[0].name: \"{long}\" is longer than 63 bytes; choose a shorter name"
     );
     assert_eq!(message, expected);
     let renamed = edited(pod(), |pod| pod["spec"]["containers"][0]["name"] = json!("n".repeat(1_000)));
-    let message = told(&create_pod(&renamed, "u"), &[set("agent")]);
+    let message = message_of(&create_pod(&renamed, "u"), &[set("agent")]);
     assert!(message.starts_with("403 spec.containers[0].name: \"nnn") && message.len() < 200, "{message}");
     // A Pod that gets no sidecars is the API server's to judge.
-    assert_eq!(told(&create_pod(&renamed, "u"), &[]), "accepted");
+    assert_eq!(message_of(&create_pod(&renamed, "u"), &[]), "accepted");
 }
 
 #[rstest]
@@ -133,7 +133,7 @@ fn e18_patches_have_a_length_together(
             })
         })
         .collect();
-    let message = told(&create_pod(&pod(), "u"), &sets);
+    let message = message_of(&create_pod(&pod(), "u"), &sets);
     let named = (0..sets.len()).all(|index| {
         message.contains(&format!(
             "SidecarSet \"agent-{index}\": spec.patchPodMetadata: the annotations that all SidecarSets of the Pod patch \
@@ -162,7 +162,7 @@ fn e18_sidecars_copy_so_many_mounts(#[case] mounts: usize, #[case] sets: usize, 
         })
     };
     let sets: Vec<Value> = (0..sets).map(sharing).collect();
-    let message = told(&create_pod(&pod, "u"), &sets);
+    let message = message_of(&create_pod(&pod, "u"), &sets);
     assert!(message.starts_with(expected), "{message}");
 }
 
@@ -189,7 +189,7 @@ fn e18_a_pod_gets_so_many_sidecars(#[case] counts: &[usize], #[case] refused: &s
              containers"
         )
     };
-    assert_eq!(told(&create_pod(&pod(), "u"), &sets), expected);
+    assert_eq!(message_of(&create_pod(&pod(), "u"), &sets), expected);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn e18_a_sidecar_set_has_no_more_sidecars_than_a_pod_gets() {
             set["spec"]["initContainers"] = list("i", init_containers);
         })
     };
-    assert_eq!(told(&create_set(&with(125, 125)), &[]), "accepted");
-    let message = told(&create_set(&with(125, 126)), &[]);
+    assert_eq!(message_of(&create_set(&with(125, 125)), &[]), "accepted");
+    let message = message_of(&create_set(&with(125, 126)), &[]);
     let expected = "spec.containers: Too many: a Pod gets at most 250 containers and init containers of SidecarSets";
     assert!(message.starts_with("422 ") && message.contains(expected), "{message}");
 }
@@ -223,9 +223,9 @@ fn e18_expressions_have_a_length_together() {
     };
     let told_too_long =
         |message: &str| message.contains("all resourcesExpr of the SidecarSets together may have at most 131072 bytes");
-    assert!(told_too_long(&told(&create_set(&with(128 * 1024 + 2)), &[])));
-    assert!(!told_too_long(&told(&create_set(&with(128 * 1024)), &[])));
-    assert!(told_too_long(&told(
+    assert!(told_too_long(&message_of(&create_set(&with(128 * 1024 + 2)), &[])));
+    assert!(!told_too_long(&message_of(&create_set(&with(128 * 1024)), &[])));
+    assert!(told_too_long(&message_of(
         &create_pod(&pod(), "u"),
         &[
             with(70 * 1024),

@@ -174,12 +174,12 @@ fn e26_trust2_a_set_of_the_cluster_gets_no_rights_of_the_settings_by_merging(
     #[case] merges: bool,
 ) {
     let scene = Scene::new(&[mighty(a)], &[humble(b)]).under(rules).merging();
-    let told = verdict(&scene.pod(&pod()));
+    let answered = verdict(&scene.pod(&pod()));
     if merges {
-        assert_eq!(told, "accepted");
+        assert_eq!(answered, "accepted");
         assert_eq!(scene.injected()["spec"]["serviceAccountName"], json!(names::merged(&["a", "b"])));
     } else {
-        assert!(told.starts_with("403 ") && told.contains(STRANGERS), "{told}");
+        assert!(answered.starts_with("403 ") && answered.contains(STRANGERS), "{answered}");
     }
 }
 
@@ -188,9 +188,9 @@ fn trust2_sets_of_the_settings_merge_and_those_of_the_cluster_do_not() {
     let of_settings = Scene::new(&[mighty(&[]), humble(&[])], &[]).merging();
     assert_eq!(of_settings.injected()["spec"]["serviceAccountName"], json!(names::merged(&["a", "b"])));
     let of_cluster = Scene::new(&[], &[mighty(&[]), humble(&[])]).merging();
-    let told = verdict(&of_cluster.pod(&pod()));
-    assert!(told.starts_with("403 ") && told.contains(STRANGERS), "{told}");
-    assert!(told.contains("add \"b\" to spec.serviceAccountPartners of SidecarSet \"a\""), "{told}");
+    let answered = verdict(&of_cluster.pod(&pod()));
+    assert!(answered.starts_with("403 ") && answered.contains(STRANGERS), "{answered}");
+    assert!(answered.contains("add \"b\" to spec.serviceAccountPartners of SidecarSet \"a\""), "{answered}");
 }
 
 #[test]
@@ -214,10 +214,10 @@ fn e26_trust2_who_writes_a_set_is_told_which_line_is_missing() {
 #[test]
 fn trust1_a_user_cannot_write_into_the_settings() {
     let marked = edited(humble(&[]), |set| set["origin"] = json!("Settings"));
-    let told = verdict(&Scene::new(&[mighty(&[])], &[]).write(Value::Null, marked.clone()));
-    assert!(told.starts_with("403 ") && told.contains(STRANGERS), "{told}");
-    let told = verdict(&Scene::new(&[mighty(&[])], &[marked]).merging().pod(&pod()));
-    assert!(told.starts_with("403 ") && told.contains(STRANGERS), "{told}");
+    let answered = verdict(&Scene::new(&[mighty(&[])], &[]).write(Value::Null, marked.clone()));
+    assert!(answered.starts_with("403 ") && answered.contains(STRANGERS), "{answered}");
+    let answered = verdict(&Scene::new(&[mighty(&[])], &[marked]).merging().pod(&pod()));
+    assert!(answered.starts_with("403 ") && answered.contains(STRANGERS), "{answered}");
 }
 
 /// The policies of a policy server have no `sidecarSets`: the controller puts those of the settings into the bundle.
@@ -249,8 +249,11 @@ fn e27_trust4_a_canary_of_the_cluster_does_not_displace_a_set_of_the_settings() 
     assert_eq!(after["spec"]["serviceAccountName"], json!("x"));
     let warnings = answer.warnings.unwrap();
     assert!(warnings.iter().any(|text| text.contains("SidecarSet \"z\" of the cluster is left out")), "{warnings:?}");
-    let told = verdict(&scene.write(Value::Null, canary.clone()));
-    assert!(told.starts_with("422 ") && told.contains("which only a canary of the settings replaces"), "{told}");
+    let answered = verdict(&scene.write(Value::Null, canary.clone()));
+    assert!(
+        answered.starts_with("422 ") && answered.contains("which only a canary of the settings replaces"),
+        "{answered}"
+    );
     // One that exists can still be changed.
     let changed = edited(canary.clone(), |set| set["spec"]["selector"] = json!({"matchLabels": {"app": "other"}}));
     assert_eq!(verdict(&scene.write(canary, changed)), "accepted");
@@ -276,8 +279,8 @@ fn e27_trust3_the_settings_win_a_name() {
     let after = answer.mutated_object.unwrap();
     assert_eq!((containers(&after), &after["spec"]["serviceAccountName"]), (vec!["app", "a"], &json!("x")));
     assert!(answer.warnings.unwrap()[0].contains("SidecarSet \"a\" of the cluster is left out"));
-    let told = verdict(&scene.write(Value::Null, theirs.clone()));
-    assert!(told.starts_with("422 ") && told.contains("metadata.name: Invalid value: \"a\""), "{told}");
+    let answered = verdict(&scene.write(Value::Null, theirs.clone()));
+    assert!(answered.starts_with("422 ") && answered.contains("metadata.name: Invalid value: \"a\""), "{answered}");
     let changed = edited(theirs.clone(), |set| set["spec"]["selector"] = json!({"matchLabels": {"app": "other"}}));
     let answer = scene.write(theirs, changed);
     assert!(answer.accepted && answer.warnings.unwrap()[0].contains("is left out"));
@@ -352,8 +355,8 @@ fn e27_trust9_a_token_of_the_pod_does_not_cost_the_settings_their_identity() {
     let token =
         json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"audience": "v", "path": "t"}}]}}]);
     let theirs = set("b", json!({"volumes": token}));
-    let told = verdict(&Scene::new(std::slice::from_ref(&own), &[]).write(Value::Null, theirs.clone()));
-    assert!(told.starts_with("403 ") && told.contains("spec.volumes[0]"), "{told}");
+    let answered = verdict(&Scene::new(std::slice::from_ref(&own), &[]).write(Value::Null, theirs.clone()));
+    assert!(answered.starts_with("403 ") && answered.contains("spec.volumes[0]"), "{answered}");
     assert_eq!(verdict(&Scene::new(&[], &[own]).write(Value::Null, theirs.clone())), "accepted");
     let apart = set("a", json!({"serviceAccountName": "x", "selector": {"matchLabels": {"app": "other"}}}));
     assert_eq!(verdict(&Scene::new(&[apart], &[]).write(Value::Null, theirs)), "accepted");

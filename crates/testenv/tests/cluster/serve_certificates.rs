@@ -13,7 +13,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion::rendering::crd;
 use pillion_certificates::{CaBundleTarget, Certificates, Clock, Lifetimes, SelfSigned};
-use pillion_host::server::client::{Client as Caller, Protocol, Target as Called};
+use pillion_host::server::client::{Client as Caller, Protocol, TlsServer as Called};
 use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{CodeCache, Module, NoCluster};
 use pillion_testenv::{Cluster, Hook, Options, until};

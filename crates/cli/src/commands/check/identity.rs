@@ -27,7 +27,7 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     /// Returns a member whose findings are wanted.
-    pub fn of(subject: &'a Subject<'a>, origin: Origin) -> Self {
+    pub fn new(subject: &'a Subject<'a>, origin: Origin) -> Self {
         Self { set: subject.prepared.clone().with_origin(origin), spot: Some(&subject.spot) }
     }
 

@@ -8,7 +8,7 @@ use pillion_kubernetes::json;
 
 use super::documents::{Document, Role, is_settings, role};
 use crate::rendering::process;
-use crate::report::{Finding, Place, Severity};
+use crate::report::{FilePlace, Finding, Severity};
 
 /// The documents of all files, and the errors of reading them.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Input {
         let text = format!("{error:#}");
         let (name, message) = text.split_once(": ").unwrap_or(("", &text));
         let source = Arc::new(Source::new(name, ""));
-        self.unreadable.push(finding(Place::at(&source, 1, 1), message.to_owned()));
+        self.unreadable.push(finding(FilePlace::at(&source, 1, 1), message.to_owned()));
     }
 
     /// Returns the number of documents with a role.
@@ -131,16 +131,16 @@ fn broken(source: &Arc<Source>, error: manifest::Error, is_settings: bool) -> Op
     match error {
         manifest::Error::Syntax { summary, at, .. } => {
             let (line, column) = at.unwrap_or((1, 1));
-            Some(finding(Place::at(source, line, column), summary))
+            Some(finding(FilePlace::at(source, line, column), summary))
         }
         manifest::Error::NotAnObject { line, found, .. } if is_settings => {
-            Some(finding(Place::at(source, line, 1), format!("settings are an object, this is {found}")))
+            Some(finding(FilePlace::at(source, line, 1), format!("settings are an object, this is {found}")))
         }
         manifest::Error::NotAnObject { .. } => None,
     }
 }
 
-fn finding(place: Place, message: String) -> Finding {
+fn finding(place: FilePlace, message: String) -> Finding {
     let severity = Severity::Error;
     Finding { severity, place, path: String::new(), message, remedy: String::new(), sidecar_set: String::new() }
 }

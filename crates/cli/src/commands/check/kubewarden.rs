@@ -24,7 +24,7 @@ pub(super) fn judge(spot: &Spot<'_>) -> Vec<Finding> {
     let mut errors = Vec::new();
     identity(spot.raw, &mut errors);
     unknown(spot.raw, &OBJECT, &FieldPath::default(), |_| None, &mut errors);
-    let kind = Kind::of(json::text(spot.raw, &["kind"]));
+    let kind = Kind::parse(json::text(spot.raw, &["kind"]));
     if let Some(spec) = spot.raw.get("spec") {
         let at = FieldPath::new("spec");
         object(spec, SPEC, kind, &at, &mut errors);

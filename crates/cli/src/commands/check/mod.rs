@@ -192,11 +192,11 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
         findings.extend(sets::judge(&sets, None, documents));
         findings.extend(sets::broken(&spots, None));
     }
-    let folders = Folders::of(&settings);
+    let folders = Folders::count(&settings);
     for judged in &settings {
-        let counted: Vec<Subject<'_>> = sets.iter().filter(|set| folders.count(&set.spot, judged)).cloned().collect();
+        let counted: Vec<Subject<'_>> = sets.iter().filter(|set| folders.applies(&set.spot, judged)).cloned().collect();
         findings.extend(sets::judge(&counted, Some(judged), documents));
-        let counted: Vec<Spot<'_>> = spots.iter().filter(|spot| folders.count(spot, judged)).cloned().collect();
+        let counted: Vec<Spot<'_>> = spots.iter().filter(|spot| folders.applies(spot, judged)).cloned().collect();
         findings.extend(sets::broken(&counted, Some(judged)));
     }
     findings.extend(sets::refused_without_gate(&sets, &settings, &folders, before));
@@ -274,7 +274,7 @@ fn add_revisions(judged: &mut Judged<'_>, documents: &[Document]) {
 struct Folders<'a>(BTreeMap<&'a Path, usize>);
 
 impl<'a> Folders<'a> {
-    fn of(settings: &[Judged<'a>]) -> Self {
+    fn count(settings: &[Judged<'a>]) -> Self {
         let mut folders = BTreeMap::new();
         for judged in settings.iter().filter(|judged| !judged.are_of_policy()) {
             *folders.entry(folder(judged.spot.manifest)).or_default() += 1;
@@ -284,7 +284,7 @@ impl<'a> Folders<'a> {
 
     /// Whether these settings apply to a `SidecarSet` in a file of its own. Settings files in the same folder take
     /// precedence; if there are none, all settings apply. Settings of policies always apply.
-    fn count(&self, set: &Spot<'_>, settings: &Judged<'_>) -> bool {
+    fn applies(&self, set: &Spot<'_>, settings: &Judged<'_>) -> bool {
         let own = folder(set.manifest);
         settings.are_of_policy() || !self.0.contains_key(own) || own == folder(settings.spot.manifest)
     }

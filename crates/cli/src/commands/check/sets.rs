@@ -58,7 +58,7 @@ pub fn decode<'a>(spots: &[Spot<'a>]) -> (Vec<Subject<'a>>, Vec<Finding>) {
             None => finding,
         })
     });
-    (spots.iter().cloned().filter_map(Subject::of).collect(), findings.collect())
+    (spots.iter().cloned().filter_map(Subject::decode).collect(), findings.collect())
 }
 
 /// Validates the `SidecarSet`s of files together, and against the settings if given.
@@ -133,7 +133,7 @@ pub fn refused_without_gate(
     let is_off = |judged: &&Judged<'_>| judged.has_known_gates && !judged.settings.gates.service_account_injection;
     let asked: Vec<&Judged<'_>> = settings.iter().filter(|judged| admits_sets(judged)).collect();
     let is_refused = |spot: &Spot<'_>| {
-        let mut counted = settings.iter().filter(|judged| folders.count(spot, judged)).peekable();
+        let mut counted = settings.iter().filter(|judged| folders.applies(spot, judged)).peekable();
         if asked.is_empty() {
             counted.peek().is_some() && counted.all(|judged| is_off(&judged))
         } else {
@@ -259,7 +259,7 @@ fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Fi
     let origin = settings.map_or(Origin::Cluster, |judged| origin_beside(&judged.settings));
     let members: Vec<_> = others(subjects, context)
         .map(Member::beside)
-        .chain(subjects.iter().map(|subject| Member::of(subject, origin)))
+        .chain(subjects.iter().map(|subject| Member::new(subject, origin)))
         .collect();
     let shared = identity::shared_volumes(&members);
     // Files beside settings may become part of them, and then the sets trust each other (IDF-8).

@@ -80,7 +80,7 @@ pub fn judge<'a>(spot: Spot<'a>, bundled: &'a [Value]) -> Judged<'a> {
     let broken = items.iter().enumerate().filter(|(index, _)| !places.contains(index)).map(|(_, item)| item);
     findings.extend(broken.flat_map(|item| rest_of(item, &settings)));
     let of_bundle = bundled.iter().map(|set| Subject::stored(spot.bundled(set)));
-    let subjects = items.iter().cloned().filter_map(Subject::of).chain(of_bundle).collect();
+    let subjects = items.iter().cloned().filter_map(Subject::decode).chain(of_bundle).collect();
     let settings = settings.clone().unbundled().unwrap_or(settings);
     let has_known_gates = !errors.iter().any(|error| error.path.as_str().starts_with("featureGates"));
     Judged { spot, settings, has_known_gates, items, subjects, findings }

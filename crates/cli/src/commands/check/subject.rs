@@ -163,7 +163,7 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// Decodes a `SidecarSet`; returns `None` on failure.
-    pub fn of(spot: Spot<'a>) -> Option<Self> {
+    pub fn decode(spot: Spot<'a>) -> Option<Self> {
         let written = decode(spot.raw.clone()).ok()?;
         let set = written.clone().into_sidecar_set();
         Some(Self { prepared: prepared(&set), spot, written, set })

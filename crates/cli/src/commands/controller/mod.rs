@@ -96,7 +96,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         return Ok(Status::Done);
     }
     let work = Work { options, chosen, key, file, settings };
-    let status = runtime.block_on(work.until_told());
+    let status = runtime.block_on(work.until_stopped());
     runtime.shutdown_background();
     status
 }
@@ -122,11 +122,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Waits for the Lease, then runs the controllers until a signal arrives or the Lease is lost.
-    async fn until_told(self) -> anyhow::Result<Status> {
+    async fn until_stopped(self) -> anyhow::Result<Status> {
         let Self { options, chosen, key, file, settings } = self;
         let mut signals = Signals::new()?;
         let config = Kubeconfig::default().config().await?;
-        let told = options.tuning.options(&chosen, key, Some(&config))?;
+        let controller_options = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
         metrics.leads(&options.lease, false);
         let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
@@ -137,8 +137,8 @@ impl Work<'_> {
         let reporting = readiness.clone();
         tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || reporting.report())));
         let (send, settings) = watch::channel(Arc::new(settings));
-        let told_settings = Arc::clone(&metrics);
-        tokio::spawn(file.watch(send, move |is_current| told_settings.settings_current(is_current)));
+        let settings_metrics = Arc::clone(&metrics);
+        tokio::spawn(file.watch(send, move |is_current| settings_metrics.settings_current(is_current)));
 
         let identity = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok();
         let holder = format!("{}_{}", identity.as_deref().unwrap_or("pillion"), std::process::id());
@@ -161,7 +161,7 @@ impl Work<'_> {
             candidate.hold().await;
         };
         tokio::select! {
-            name = registry::run(context, &chosen, told) => bail!("{name} ended, which it should not"),
+            name = registry::run(context, &chosen, controller_options) => bail!("{name} ended, which it should not"),
             () = lost => bail!("the Lease is lost, and another replica may be at work"),
             () = signals.next() => {}
         }

@@ -8,11 +8,11 @@ use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// Names of the v1alpha1 SidecarSets with `spec.namespace`, which decoding turns into a selector.
-pub struct Short<'a>(BTreeSet<&'a str>);
+pub struct ShortNames<'a>(BTreeSet<&'a str>);
 
-impl<'a> Short<'a> {
+impl<'a> ShortNames<'a> {
     /// Finds them in settings.
-    pub fn of(settings: &'a Value) -> Self {
+    pub fn from_settings(settings: &'a Value) -> Self {
         let is_short = |manifest: &&Value| {
             json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
                 && !json::text(manifest, &["spec", "namespace"]).is_empty()

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-use super::subject::Told;
+use super::subject::ExplainedPod;
 use crate::terminal::{ERROR, WARNING};
 
 /// The style of what is injected.
@@ -28,12 +28,12 @@ impl Group {
     const ALL: [Self; 4] = [Self::Injected, Self::Refused, Self::NotSelected, Self::NotAsked];
 
     /// Returns the group of a Pod.
-    pub fn from_told(told: &Told) -> Self {
-        if told.is_refused() {
+    pub fn from_explained(explained: &ExplainedPod) -> Self {
+        if explained.is_refused() {
             Self::Refused
-        } else if told.not_asked.is_some() || !told.policy.is_empty() {
+        } else if explained.not_asked.is_some() || !explained.policy.is_empty() {
             Self::NotAsked
-        } else if told.injected > 0 || told.answer.mutated_object.is_some() {
+        } else if explained.injected > 0 || explained.answer.mutated_object.is_some() {
             Self::Injected
         } else {
             Self::NotSelected
@@ -61,12 +61,12 @@ impl Group {
 }
 
 /// Returns the numbers of Pods in each group that has some: `5 Pods and workloads: 2 injected, 3 not selected`.
-pub fn summary(told: &[Told]) -> String {
+pub fn summary(explained: &[ExplainedPod]) -> String {
     let counts = Group::ALL.into_iter().filter_map(|group| {
-        let number = told.iter().filter(|told| Group::from_told(told) == group).count();
+        let number = explained.iter().filter(|explained| Group::from_explained(explained) == group).count();
         let style = group.style();
         (number > 0).then(|| format!("{style}{number} {}{style:#}", group.words()))
     });
-    let what = if told.len() == 1 { "Pod or workload" } else { "Pods and workloads" };
-    format!("{HEAD}{} {what}{HEAD:#}: {}", told.len(), counts.collect::<Vec<_>>().join(", "))
+    let what = if explained.len() == 1 { "Pod or workload" } else { "Pods and workloads" };
+    format!("{HEAD}{} {what}{HEAD:#}: {}", explained.len(), counts.collect::<Vec<_>>().join(", "))
 }

@@ -8,36 +8,43 @@ use pillion_explain::{Decision, Explained, Match};
 use pillion_yaml::Tree;
 use serde_json::Value;
 
-use super::subject::Told;
+use super::subject::ExplainedPod;
 
 /// Returns a list with an object for each Pod.
-pub fn list(told: &[&Told]) -> Tree {
-    Tree::List(told.iter().map(|told| pod(told)).collect())
+pub fn list(explained: &[&ExplainedPod]) -> Tree {
+    Tree::List(explained.iter().map(|explained| pod(explained)).collect())
 }
 
-fn pod(told: &Told) -> Tree {
-    let verdict = match &told.answer {
-        _ if told.not_asked.is_some() => "NotAsked",
+fn pod(explained: &ExplainedPod) -> Tree {
+    let verdict = match &explained.answer {
+        _ if explained.not_asked.is_some() => "NotAsked",
         answer if !answer.accepted => "Refused",
         answer if answer.mutated_object.is_some() => "Mutated",
         _ => "Unchanged",
     };
-    let message = told.answer.message.as_deref();
-    let message = message.or_else(|| told.not_asked.as_ref().map(|not_asked| not_asked.summary.as_str()));
-    let not_asked = told.not_asked.iter().flat_map(|not_asked| &not_asked.findings);
-    let warnings: Vec<String> = told.answer.warnings.clone().unwrap_or_default();
+    let message = explained.answer.message.as_deref();
+    let message = message.or_else(|| explained.not_asked.as_ref().map(|not_asked| not_asked.summary.as_str()));
+    let not_asked = explained.not_asked.iter().flat_map(|not_asked| &not_asked.findings);
+    let warnings: Vec<String> = explained.answer.warnings.clone().unwrap_or_default();
     map([
-        ("pod", text(&told.label)),
-        ("source", text(&told.place)),
-        ("namespace", text(&told.namespace)),
+        ("pod", text(&explained.label)),
+        ("source", text(&explained.place)),
+        ("namespace", text(&explained.namespace)),
         ("verdict", text(verdict)),
-        ("code", told.answer.code.filter(|_| !told.answer.accepted).map_or(none(), |code| Tree::Scalar(code.into()))),
+        (
+            "code",
+            explained
+                .answer
+                .code
+                .filter(|_| !explained.answer.accepted)
+                .map_or(none(), |code| Tree::Scalar(code.into())),
+        ),
         ("message", optional(message)),
         ("warnings", texts(&warnings)),
-        ("policy", findings(told.policy.iter().chain(&told.forbidden).chain(not_asked))),
-        ("reasons", findings(&told.pod)),
-        ("serviceAccount", told.identity.as_ref().map_or_else(none, pod_identity)),
-        ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),
+        ("policy", findings(explained.policy.iter().chain(&explained.forbidden).chain(not_asked))),
+        ("reasons", findings(&explained.pod)),
+        ("serviceAccount", explained.identity.as_ref().map_or_else(none, pod_identity)),
+        ("sidecarSets", Tree::List(explained.sets.iter().map(set).collect())),
     ])
 }
 

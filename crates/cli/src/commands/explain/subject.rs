@@ -42,7 +42,7 @@ pub enum Question {
 
 /// The explanation of a Pod.
 #[derive(Debug)]
-pub struct Told {
+pub struct ExplainedPod {
     /// The kind, namespace and name, as in `Deployment shop/web`.
     pub label: String,
     /// The file and line, as in `pods.yaml:7`.
@@ -64,7 +64,7 @@ pub struct Told {
     /// The outcome for the Pod's identity.
     pub identity: Option<PodIdentity>,
     /// The number of all SidecarSets, including those not in `sets`.
-    pub of: usize,
+    pub total: usize,
     /// The number of injected SidecarSets.
     pub injected: usize,
     /// The outcome of the injection rules; `None` unless the request creates a Pod.
@@ -74,7 +74,7 @@ pub struct Told {
 }
 
 /// Returns the Pods that a manifest describes; empty if it describes none.
-pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
+pub fn subjects(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
     let object = &manifest.value;
     let place = format!("{}:{}", manifest.source.name, manifest.line());
     if let Some(request) = request_in(object) {
@@ -90,9 +90,9 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
     let templates = workload::templates(object);
     let errors = shape::problems(object);
     if !errors.is_empty() {
-        let is_pod = !templates.is_empty() || kinds::of(object).is_some();
+        let is_pod = !templates.is_empty() || kinds::pod_kind(object).is_some();
         let label = label(object, if is_pod { preview.namespace(object) } else { "" });
-        return vec![Subject { label, place, question: Question::Malformed(locate::told(manifest, &errors)) }];
+        return vec![Subject { label, place, question: Question::Malformed(locate::messages(manifest, &errors)) }];
     }
     let mut subjects = Vec::new();
     for template in &templates {
@@ -116,30 +116,35 @@ impl Subject {
     ///
     /// # Errors
     /// If the module gives no answer.
-    pub fn explained(self, settings: &Settings, preview: &Preview, cluster: &Manifests) -> anyhow::Result<Told> {
+    pub fn explained(
+        self,
+        settings: &Settings,
+        preview: &Preview,
+        cluster: &Manifests,
+    ) -> anyhow::Result<ExplainedPod> {
         let Self { label, place, question } = self;
-        let of = settings.sidecar_sets.len();
+        let total = settings.sidecar_sets.len();
         let request = match question {
             Question::Sent(request) => request,
             Question::Request(request) => {
                 let at = |path: &[&str]| json::at(&request, path).unwrap_or(&Value::Null);
                 let namespace = json::text(&request, &["namespace"]);
                 if let Some(not_asked) = preview.not_asked(at(&["object"]), namespace)? {
-                    return Ok(left_out(label, place, of, namespace, not_asked));
+                    return Ok(left_out(label, place, total, namespace, not_asked));
                 }
                 request
             }
-            Question::Malformed(errors) => return Ok(malformed(label, place, of, errors)),
+            Question::Malformed(errors) => return Ok(malformed(label, place, total, errors)),
         };
         let answer = preview.ask(&request)?;
         let refusal = answer.message.clone().filter(|_| !answer.accepted);
-        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
+        let explained = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
             let (policy, forbidden) = (Vec::new(), None);
             let namespace = namespace.to_owned();
             let identity = None;
             let is_malformed = false;
-            Told {
+            ExplainedPod {
                 label,
                 place,
                 namespace,
@@ -150,7 +155,7 @@ impl Subject {
                 pod,
                 sets,
                 identity,
-                of,
+                total,
                 injected,
                 outcome,
                 answer,
@@ -160,42 +165,43 @@ impl Subject {
             Ok(request) => request,
             Err(refusal) => {
                 let findings = refusal.reasons().map(Finding::from).collect();
-                return Ok(told("", findings, Vec::new(), Some(refusal.into())));
+                return Ok(explained("", findings, Vec::new(), Some(refusal.into())));
             }
         };
         if request.target() != Target::PodCreate {
             let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
-            return Ok(told(&request.namespace, findings, Vec::new(), None));
+            return Ok(explained(&request.namespace, findings, Vec::new(), None));
         }
         let answers = preview.answers();
         let mut explanation = pillion_explain::explain(pod_request(&request), context(settings, &answers));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(|set| assumed(set, cluster.missing_in()));
         }
-        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
-        told.identity = explanation.identity;
-        let heed = preview.heed(&request.object, &told.namespace, told.answer.mutated_object.is_some());
-        (told.policy, told.forbidden) = (heed.ignored, heed.forbidden);
-        Ok(told)
+        let mut explained =
+            explained(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
+        explained.identity = explanation.identity;
+        let heed = preview.heed(&request.object, &explained.namespace, explained.answer.mutated_object.is_some());
+        (explained.policy, explained.forbidden) = (heed.ignored, heed.forbidden);
+        Ok(explained)
     }
 }
 
 /// The explanation of an object that the API server refuses before it asks a policy.
-fn malformed(label: String, place: String, of: usize, errors: Vec<String>) -> Told {
+fn malformed(label: String, place: String, total: usize, errors: Vec<String>) -> ExplainedPod {
     let answer = ValidationResponse { accepted: false, message: Some(errors.join(", ")), ..unasked() };
     let pod = errors.into_iter().map(|error| reason(Kind::Undecodable, error)).collect();
-    Told { is_malformed: true, pod, ..without_policy(label, place, of, answer) }
+    ExplainedPod { is_malformed: true, pod, ..without_policy(label, place, total, answer) }
 }
 
 /// The explanation of a Pod about which the API server does not ask the policy.
-fn left_out(label: String, place: String, of: usize, namespace: &str, not_asked: NotAsked) -> Told {
+fn left_out(label: String, place: String, total: usize, namespace: &str, not_asked: NotAsked) -> ExplainedPod {
     let namespace = namespace.to_owned();
-    Told { namespace, not_asked: Some(not_asked), ..without_policy(label, place, of, unasked()) }
+    ExplainedPod { namespace, not_asked: Some(not_asked), ..without_policy(label, place, total, unasked()) }
 }
 
 /// An explanation without any reasons, of an object that does not reach the policy.
-fn without_policy(label: String, place: String, of: usize, answer: ValidationResponse) -> Told {
-    Told {
+fn without_policy(label: String, place: String, total: usize, answer: ValidationResponse) -> ExplainedPod {
+    ExplainedPod {
         label,
         place,
         namespace: String::new(),
@@ -206,7 +212,7 @@ fn without_policy(label: String, place: String, of: usize, answer: ValidationRes
         pod: Vec::new(),
         sets: Vec::new(),
         identity: None,
-        of,
+        total,
         injected: 0,
         outcome: None,
         answer,
@@ -248,7 +254,7 @@ fn assumed(set: &mut Explained, missing_in: &str) {
     }
 }
 
-impl Told {
+impl ExplainedPod {
     /// Whether the Pod is refused.
     pub fn is_refused(&self) -> bool {
         self.is_malformed || self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())

@@ -12,7 +12,7 @@ use pillion_explain::{Decision, Explained, Match};
 
 pub use self::page::Page;
 use super::groups::{GOOD, Group, HEAD};
-use super::subject::Told;
+use super::subject::ExplainedPod;
 use crate::terminal::{ERROR, WARNING};
 use pillion_sidecarset::sidecar::List;
 
@@ -23,48 +23,48 @@ const NAMES: usize = 32;
 ///
 /// # Errors
 /// If the stream takes no more.
-pub fn write(page: &mut Page<'_>, told: &Told, with_remedies: bool) -> io::Result<()> {
-    let style = Group::from_told(told).style();
-    page.line("", 4, &format!("{HEAD}{}{HEAD:#}: {style}{}{style:#}", told.label, heading(told)))?;
-    for finding in told.policy.iter().chain(&told.forbidden) {
+pub fn write(page: &mut Page<'_>, explained: &ExplainedPod, with_remedies: bool) -> io::Result<()> {
+    let style = Group::from_explained(explained).style();
+    page.line("", 4, &format!("{HEAD}{}{HEAD:#}: {style}{}{style:#}", explained.label, heading(explained)))?;
+    for finding in explained.policy.iter().chain(&explained.forbidden) {
         reason(page, "  the policy's ", finding)?;
     }
-    for finding in told.not_asked.iter().flat_map(|not_asked| &not_asked.findings) {
+    for finding in explained.not_asked.iter().flat_map(|not_asked| &not_asked.findings) {
         reason(page, "  ", finding)?;
     }
-    let is_refused = !told.answer.accepted;
-    for finding in &told.pod {
+    let is_refused = !explained.answer.accepted;
+    for finding in &explained.pod {
         reason(page, "  ", finding)?;
     }
-    if told.outcome.is_none() || (!told.pod.is_empty() && !is_refused) {
+    if explained.outcome.is_none() || (!explained.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
         return Ok(());
     }
-    if let Some(identity) = &told.identity {
+    if let Some(identity) = &explained.identity {
         self::identity::of_pod(page, identity)?;
     }
-    let width = told.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or_default().min(NAMES);
-    for set in &told.sets {
+    let width = explained.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or_default().min(NAMES);
+    for set in &explained.sets {
         self::set(page, set, width, with_remedies)?;
     }
     Ok(())
 }
 
-fn heading(told: &Told) -> String {
-    if told.is_malformed {
+fn heading(explained: &ExplainedPod) -> String {
+    if explained.is_malformed {
         return "the API server refuses it before the policy is asked".to_owned();
     }
-    if let Some(not_asked) = &told.not_asked {
+    if let Some(not_asked) = &explained.not_asked {
         return not_asked.summary.clone();
     }
-    let sets = if told.of == 1 { "SidecarSet" } else { "SidecarSets" };
-    let heading = match told.answer.code.filter(|_| !told.answer.accepted) {
+    let sets = if explained.total == 1 { "SidecarSet" } else { "SidecarSets" };
+    let heading = match explained.answer.code.filter(|_| !explained.answer.accepted) {
         Some(code) => format!("the policy refuses it ({code})"),
-        None if told.outcome.is_none() => "nothing to inject".to_owned(),
-        None if told.of == 0 => "no SidecarSets".to_owned(),
-        None => format!("{} of {} {sets} injected", told.injected, told.of),
+        None if explained.outcome.is_none() => "nothing to inject".to_owned(),
+        None if explained.total == 0 => "no SidecarSets".to_owned(),
+        None => format!("{} of {} {sets} injected", explained.injected, explained.total),
     };
-    match (&told.policy[..], &told.forbidden) {
+    match (&explained.policy[..], &explained.forbidden) {
         ([], None) => heading,
         ([], Some(_)) => "the policy server refuses it".to_owned(),
         _ => format!("nothing happens, since the policy is not asked or not heeded; otherwise {heading}"),

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<Chunk> {
+    fn chunks(text: &str) -> Vec<Chunk> {
         Chunk::parse(&Arc::new(Source::new("t", text))).unwrap()
     }
 
@@ -125,7 +125,7 @@ mod tests {
     #[case::nothing("", &[])]
     #[case::blank("\n\n", &[])]
     fn a_text_is_cut_at_its_documents(#[case] text: &str, #[case] expected: &[(&str, usize)]) {
-        let found = of(text);
+        let found = chunks(text);
         let found: Vec<(&str, usize)> =
             found.iter().map(|chunk| (chunk.text.as_str(), chunk.documents.len())).collect();
         assert_eq!(found, expected);
@@ -135,7 +135,7 @@ mod tests {
     #[case::review("kind: AdmissionReview\nrequest: {object: {a: 1}}\n", "/request/object")]
     #[case::request("kind: {kind: Pod}\noperation: CREATE\nobject: {a: 1}\n", "/object")]
     fn a_request_stands_for_its_object(#[case] text: &str, #[case] pointer: &str) {
-        let found = of(text);
+        let found = chunks(text);
         let document = &found[0].documents[0];
         assert_eq!((document.whole.pointer(), document.objects.len()), (pointer, 1));
         assert_eq!((found[0].text.as_str(), found[0].is_json), ("{\n  \"a\": 1\n}\n", true));
@@ -150,14 +150,14 @@ mod tests {
     #[case::content_at_the_marker("--- {a: 1}\n", "---\n")]
     #[case::comments_alone("# x\na: 1\n", "# x\n")]
     fn comments_before_a_document_are_known(#[case] text: &str, #[case] head: &str) {
-        assert_eq!(of(text)[0].head(), head);
+        assert_eq!(chunks(text)[0].head(), head);
     }
 
     proptest! {
         #[test]
         fn no_document_is_lost(values in proptest::collection::vec("(# c\n)?(a: [a-z]{1,3}\n|a: \\|\n  x\n   ---\n|\\{a: 1\\}\n)", 0..6)) {
             let text = values.join("---\n");
-            let found = of(&text);
+            let found = chunks(&text);
             prop_assert_eq!(found.iter().map(|chunk| chunk.documents.len()).sum::<usize>(), values.len());
             prop_assert!(found.iter().all(|chunk| chunk.documents.len() == 1));
             prop_assert_eq!(found.iter().map(|chunk| chunk.text.as_str()).collect::<String>(), text);

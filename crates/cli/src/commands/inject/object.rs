@@ -102,15 +102,15 @@ impl Outcome {
 pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<Timestamp>) -> anyhow::Result<Outcome> {
     let object = &manifest.value;
     let templates = workload::templates(object);
-    let is_namespaced = !templates.is_empty() || kinds::of(object).is_some();
+    let is_namespaced = !templates.is_empty() || kinds::pod_kind(object).is_some();
     let name = label(object, if is_namespaced { preview.namespace(object) } else { "" });
     let errors = shape::problems(object);
     if !errors.is_empty() {
-        let (label, verdict) = (name, Verdict::Malformed(locate::told(manifest, &errors)));
+        let (label, verdict) = (name, Verdict::Malformed(locate::messages(manifest, &errors)));
         let said = Said { label, verdict, identities: String::new(), warnings: Vec::new() };
         return Ok(Outcome { said: vec![said], ..Outcome::default() });
     }
-    let mut outcome = Outcome { doubts: locate::told(manifest, &shape::doubts(object)), ..Outcome::default() };
+    let mut outcome = Outcome { doubts: locate::messages(manifest, &shape::doubts(object)), ..Outcome::default() };
     let mut injected = object.clone();
     let mut pods = Vec::new();
     for template in &templates {

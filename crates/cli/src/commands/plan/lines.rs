@@ -189,7 +189,7 @@ mod tests {
         Change { controller, verb, object, why: why.to_owned(), before, after: Some(Arc::new(json!({}))) }
     }
 
-    fn told(changes: &[Change]) -> Vec<String> {
+    fn shown(changes: &[Change]) -> Vec<String> {
         let lines = lines(&sums(changes));
         lines.iter().map(|line| format!("{} {}: {}", line.verb.as_str(), line.title(), line.words)).collect()
     }
@@ -200,14 +200,14 @@ mod tests {
     #[case::changed_and_evicted(Verb::Change, Verb::Evict, &["evict Secret shop/a: then"])]
     #[case::made_again(Verb::Delete, Verb::Create, &["delete Secret shop/a: first", "create Secret shop/a: then"])]
     fn writes_to_one_object_are_one_line(#[case] first: Verb, #[case] then: Verb, #[case] expected: &[&str]) {
-        assert_eq!(told(&[change(first, "Secret", "a", "first"), change(then, "Secret", "a", "then")]), expected);
+        assert_eq!(shown(&[change(first, "Secret", "a", "first"), change(then, "Secret", "a", "then")]), expected);
     }
 
     #[test]
     fn objects_that_are_made_together_are_one_line() {
         let kinds = ["ServiceAccount", "Role", "RoleBinding"];
         let changes: Vec<Change> = kinds.map(|kind| change(Verb::Create, kind, "a", "for logs")).into();
-        assert_eq!(told(&changes), ["create ServiceAccount, Role and RoleBinding shop/a: for logs"]);
+        assert_eq!(shown(&changes), ["create ServiceAccount, Role and RoleBinding shop/a: for logs"]);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         let pods = |count: usize| -> Vec<Change> {
             (0..count).map(|number| change(Verb::Evict, "Pod", &format!("web-{number}"), "why")).collect()
         };
-        assert_eq!(told(&pods(5)).len(), 5);
-        assert_eq!(told(&pods(9)), ["evict Pods shop/web-0, shop/web-1, shop/web-2 and 6 more: why"]);
+        assert_eq!(shown(&pods(5)).len(), 5);
+        assert_eq!(shown(&pods(9)), ["evict Pods shop/web-0, shop/web-1, shop/web-2 and 6 more: why"]);
     }
 }

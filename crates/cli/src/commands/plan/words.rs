@@ -149,7 +149,7 @@ fn sidecar_set(why: &str, before: &Value, after: &Value) -> String {
     let said = |condition: &Value| ["status", "reason", "message"].map(|key| text(condition, key));
     let known = json::items(before, &["status", "conditions"]).iter();
     let known: BTreeMap<String, [String; 3]> = known.map(|known| (text(known, "type"), said(known))).collect();
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let mut messages: Vec<(String, Vec<String>)> = Vec::new();
     for condition in json::items(after, &["status", "conditions"]) {
         let (type_, now) = (text(condition, "type"), said(condition));
         let former = known.get(&type_);
@@ -159,17 +159,18 @@ fn sidecar_set(why: &str, before: &Value, after: &Value) -> String {
         let [status, _, message] = now;
         let is_new = former.map_or("False", |[status, ..]| status.as_str()) != status;
         let news = is_new.then(|| format!("{type_} is {status}"));
-        match told.iter_mut().find(|(known, _)| *known == message) {
+        match messages.iter_mut().find(|(known, _)| *known == message) {
             Some((_, conditions)) => conditions.extend(news),
-            None => told.push((message, news.into_iter().collect())),
+            None => messages.push((message, news.into_iter().collect())),
         }
     }
-    if told.is_empty() {
+    if messages.is_empty() {
         let fields = fields(before, after);
         return if fields.is_empty() { format!("its status says: {why}") } else { with_details(why, &fields) };
     }
-    let told: Vec<String> = told.into_iter().map(|(message, conditions)| with_details(&message, &conditions)).collect();
-    format!("its status says: {}", told.join("; "))
+    let messages: Vec<String> =
+        messages.into_iter().map(|(message, conditions)| with_details(&message, &conditions)).collect();
+    format!("its status says: {}", messages.join("; "))
 }
 
 /// Says which SidecarSets of a bundle change; `None` if the ConfigMap holds no bundle.

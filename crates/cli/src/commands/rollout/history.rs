@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cluster::{Kubeconfig, Reader, Trouble};
-use crate::commands::status::{Place, or_warning};
+use crate::commands::status::{RolloutContext, or_warning};
 use crate::output::DataFormat;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::Field;
@@ -70,7 +70,7 @@ pub struct Args {
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     #[command(flatten)]
-    place: Place,
+    context: RolloutContext,
     /// The format; absent: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<DataFormat>,
@@ -98,7 +98,7 @@ struct Row {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let reader = args.kubeconfig.reader()?;
     let (object, _) = sets::one(&reader, &args.sidecar_set)?;
-    let (system_namespace, _) = args.place.read(&reader, terminal)?;
+    let (system_namespace, _) = args.context.read(&reader, terminal)?;
     let set = decoded(&object)?;
     let stored = inventory::revisions(&reader, &system_namespace, Some(set.name()))?;
     let revisions = inventory::revisions_of(&set, &stored);
@@ -146,7 +146,7 @@ fn rows(
     let target = RolloutTarget::new(&version, set);
     let pods: Result<Pods<'_>, Trouble> = Pods::read(reader, None, Some(set));
     let pods = or_warning(pods, "the Pods that use a revision are not counted", terminal);
-    let pods = pods.as_ref().map(|pods| pods.of(&target)).transpose()?;
+    let pods = pods.as_ref().map(|pods| pods.selected_by(&target)).transpose()?;
     // A Pod that was injected before its revision was stored records the hash alone. Several revisions may have it: the
     // newest counts.
     let of_hash = |hash: &str| revisions.iter().rfind(|revision| revision.head.annotation(names::HASH) == hash);
@@ -238,7 +238,7 @@ fn difference(
     };
     let data = |revision: &Revision| json::parse(revision.data.as_bytes()).unwrap_or_default();
     let found = differences(&data(before), &data(after));
-    let fields: Vec<Field> = found.iter().map(|found| Field::of(found, is_native_upgrade(set))).collect();
+    let fields: Vec<Field> = found.iter().map(|found| Field::new(found, is_native_upgrade(set))).collect();
     let object = json!({
         "from": before.head.revision(), "to": after.head.revision(), "fields": serde_json::to_value(fields)?,
     });

@@ -38,7 +38,7 @@ Examples:
 #[command(long_about = PAUSE, after_help = PAUSE_EXAMPLES)]
 pub struct Pause {
     #[command(flatten)]
-    of: Of,
+    common: PauseArgs,
 }
 
 /// The arguments of `pillion rollout resume`.
@@ -46,11 +46,11 @@ pub struct Pause {
 #[command(long_about = RESUME, after_help = RESUME_EXAMPLES)]
 pub struct Resume {
     #[command(flatten)]
-    of: Of,
+    common: PauseArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Of {
+struct PauseArgs {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
     sidecar_set: SetName,
@@ -65,7 +65,7 @@ struct Of {
 /// # Errors
 /// If the command could not do its work.
 pub fn pause(args: &Pause, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let done = write(&args.of, true, terminal);
+    let done = write(&args.common, true, terminal);
     concluded(done, terminal)
 }
 
@@ -74,11 +74,11 @@ pub fn pause(args: &Pause, terminal: &mut Terminal) -> anyhow::Result<Status> {
 /// # Errors
 /// If the command could not do its work.
 pub fn resume(args: &Resume, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let done = write(&args.of, false, terminal);
+    let done = write(&args.common, false, terminal);
     concluded(done, terminal)
 }
 
-fn write(args: &Of, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<Status> {
+fn write(args: &PauseArgs, is_paused: bool, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
     let (runtime, writer) = writing.writer()?;
     runtime.block_on(async {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cluster::{Ended, Event, Kind, Kubeconfig};
 use crate::commands::status::Rollouts;
 use crate::rollouts::sets::{self, SetName};
-use crate::rollouts::standing::{self, Standing, State};
+use crate::rollouts::standing::{self, RolloutState, Standing};
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::units::Span;
@@ -77,9 +77,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let (object, version) = sets::one(&reader, name)?;
     let settings = args.rollouts.read(&reader)?;
     if !args.watch {
-        return tell(name, &Standing::of(&object, &settings), terminal);
+        return tell(name, &Standing::from_status(&object, &settings), terminal);
     }
-    let mut display = Display::new(name, &Standing::of(&object, &settings));
+    let mut display = Display::new(name, &Standing::from_status(&object, &settings));
     let limit = Some(args.timeout.0).filter(|limit| !limit.is_zero());
     let kind = Kind(version, sets::KIND);
     let ended = reader.watch(kind, Some(&name.0), None, limit, |event| match event {
@@ -89,8 +89,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             None
         }
         Event::Seen(object) => {
-            let standing = Standing::of(&object, &settings);
-            if matches!(standing.state, State::Ready | State::Stalled) {
+            let standing = Standing::from_status(&object, &settings);
+            if matches!(standing.state, RolloutState::Ready | RolloutState::Stalled) {
                 return Some(Verdict::Ended(standing));
             }
             display.show(&object, &standing, terminal);
@@ -121,10 +121,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 fn tell(name: &SetName, standing: &Standing, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Standing { state, reason, message } = standing;
     let (word, status) = match state {
-        State::Ready => ("is rolled out", Status::Done),
-        State::Stalled => ("is stalled", Status::Refused),
-        State::Reconciling => ("is being rolled out", Status::Done),
-        State::Waiting | State::Unobserved => ("waits", Status::Done),
+        RolloutState::Ready => ("is rolled out", Status::Done),
+        RolloutState::Stalled => ("is stalled", Status::Refused),
+        RolloutState::Reconciling => ("is being rolled out", Status::Done),
+        RolloutState::Waiting | RolloutState::Unobserved => ("waits", Status::Done),
     };
     writeln!(terminal.out(), "SidecarSet \"{}\" {word}: {reason}: {message}", name.0)?;
     Ok(status)

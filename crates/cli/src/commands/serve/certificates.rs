@@ -36,7 +36,7 @@ pub(super) enum Provided {
 impl Wanted {
     /// # Errors
     /// If an option is missing, or does not fit the others.
-    pub(super) fn of(options: &Options) -> anyhow::Result<Self> {
+    pub(super) fn from_options(options: &Options) -> anyhow::Result<Self> {
         let source = options.certificates.unwrap_or_default();
         let of_files = [("tls-cert-file", &options.tls_cert_file), ("tls-key-file", &options.tls_key_file)];
         let unused = |what: &[(&str, bool)]| match what.iter().find(|(_, is_given)| *is_given) {

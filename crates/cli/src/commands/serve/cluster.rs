@@ -31,7 +31,7 @@ impl Wanted {
     ///
     /// # Errors
     /// If there is no cluster, or an option is invalid.
-    pub(super) fn of(options: &Options, bundle: Option<&ConfigMapName>) -> anyhow::Result<Self> {
+    pub(super) fn from_options(options: &Options, bundle: Option<&ConfigMapName>) -> anyhow::Result<Self> {
         if options.cluster.unwrap_or_default() == options::Cluster::None {
             return Ok(Self::Nothing);
         }

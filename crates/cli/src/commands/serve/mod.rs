@@ -76,7 +76,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(path) = options.settings.clone() else {
         bail!("no settings: give a file with --settings, PILLION_SETTINGS or the key settings of --config");
     };
-    let files = certificates::Wanted::of(&options)?;
+    let files = certificates::Wanted::from_options(&options)?;
     logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
     let module = load(options.module.as_deref(), &limits)?;
     let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
@@ -95,7 +95,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let first = checked?;
     // `look_ups` must outlive this event loop: it has its own, which cannot be dropped inside another.
-    let look_ups = cluster::Wanted::of(&options, first.bundle())?;
+    let look_ups = cluster::Wanted::from_options(&options, first.bundle())?;
     let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // While evaluations compute on all cores, one more thread serves connections.

@@ -60,14 +60,14 @@ pub struct Args {
 enum Field {
     /// Set how many Pods keep their version.
     #[command(long_about = PARTITION, after_help = PARTITION_EXAMPLES)]
-    Partition(Of),
+    Partition(FieldArgs),
     /// Set how many Pods may be unavailable at the same time.
     #[command(long_about = MAX_UNAVAILABLE, after_help = MAX_UNAVAILABLE_EXAMPLES)]
-    MaxUnavailable(Of),
+    MaxUnavailable(FieldArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Of {
+struct FieldArgs {
     /// The name of the SidecarSet.
     #[arg(value_name = "NAME")]
     sidecar_set: SetName,
@@ -86,13 +86,13 @@ struct Of {
 /// If the command could not do its work.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let done = match &args.field {
-        Field::Partition(of) => write(of, "partition", "partition", terminal),
-        Field::MaxUnavailable(of) => write(of, "maxUnavailable", "max-unavailable", terminal),
+        Field::Partition(args) => write(args, "partition", "partition", terminal),
+        Field::MaxUnavailable(args) => write(args, "maxUnavailable", "max-unavailable", terminal),
     };
     concluded(done, terminal)
 }
 
-fn write(args: &Of, field: &str, name: &str, terminal: &mut Terminal) -> anyhow::Result<Status> {
+fn write(args: &FieldArgs, field: &str, name: &str, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let writing = &args.writing;
     let (runtime, writer) = writing.writer()?;
     runtime.block_on(async {

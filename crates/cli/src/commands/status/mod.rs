@@ -85,7 +85,7 @@ pub struct Args {
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     #[command(flatten)]
-    place: Place,
+    context: RolloutContext,
     /// The format; absent: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<StatusFormat>,
@@ -99,11 +99,11 @@ impl Args {
         terminal: &mut Terminal,
     ) -> anyhow::Result<(String, RolloutSettings)> {
         if !self.watch && (self.sidecar_set.is_some() || self.namespace.is_some()) {
-            return self.place.read(reader, terminal);
+            return self.context.read(reader, terminal);
         }
         // The rows of all SidecarSets need no revisions, and names and the fewer columns no settings.
         let shows_settings = !matches!(self.output, None | Some(StatusFormat::Name));
-        let rollouts = &self.place.rollouts;
+        let rollouts = &self.context.rollouts;
         let settings = if shows_settings { rollouts.read(reader)? } else { rollouts.read_given()? };
         Ok((String::new(), settings))
     }
@@ -156,14 +156,14 @@ fn rollouts(settings: &Settings) -> anyhow::Result<RolloutSettings> {
 
 /// The settings, and the place of the stored revisions.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Place {
+pub struct RolloutContext {
     #[command(flatten)]
     rollouts: Rollouts,
     #[command(flatten)]
     namespace: SystemNamespace,
 }
 
-impl Place {
+impl RolloutContext {
     /// Returns the system namespace, and what the settings say about rollouts: settings of the option, else those of the
     /// installation in the cluster.
     ///
@@ -233,7 +233,7 @@ impl Look<'_> {
         let Some(name) = &self.args.sidecar_set else {
             let (objects, _) = sets::all(self.reader, self.args.selector.as_deref())?;
             let summaries = match namespace {
-                None => objects.iter().map(|object| Summary::of(object, self.settings)).collect(),
+                None => objects.iter().map(|object| Summary::new(object, self.settings)).collect(),
                 Some(namespace) => self.of_namespace(&objects, namespace, terminal)?,
             };
             if let Some(format) = data {
@@ -251,7 +251,7 @@ impl Look<'_> {
         };
         let (object, _) = sets::one(self.reader, name)?;
         if output == Some(StatusFormat::Name) {
-            names(&[Summary::of(&object, self.settings)], terminal.out())?;
+            names(&[Summary::new(&object, self.settings)], terminal.out())?;
             return Ok(Status::Done);
         }
         let report = self.report(&object, terminal)?;
@@ -271,7 +271,7 @@ impl Look<'_> {
         let (version, in_force) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
         let target = self.target(&version, &set, stored.as_deref());
         let pods = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
-        let pods = pods.of(&target)?;
+        let pods = pods.selected_by(&target)?;
         let budgets = if must_be_created_again(&target, &pods).is_empty() {
             Some(Vec::new())
         } else {
@@ -279,7 +279,7 @@ impl Look<'_> {
             or_warning(budgets, "the Pods that budgets hold are not shown", terminal).map(Option::unwrap_or_default)
         };
         let sources = Sources { object, target, pods, namespace, in_force, revisions: stored, budgets };
-        Ok(Report::of(Summary::of(object, self.settings), sources))
+        Ok(Report::new(Summary::new(object, self.settings), sources))
     }
 
     /// Returns the SidecarSets that have Pods in a namespace, with the numbers of these Pods.
@@ -303,10 +303,11 @@ impl Look<'_> {
             let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
             let (version, _) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
             let target = self.target(&version, &set, stored.as_deref());
-            let judged: Vec<Judged> = pods.of(&target)?.into_iter().map(|pod| Judged::judge(&target, pod)).collect();
+            let judged: Vec<Judged> =
+                pods.selected_by(&target)?.into_iter().map(|pod| Judged::judge(&target, pod)).collect();
             if !judged.is_empty() {
                 let numbers = Counts::count(&judged).into();
-                summaries.push(Summary { pods: Some(numbers), ..Summary::of(object, self.settings) });
+                summaries.push(Summary { pods: Some(numbers), ..Summary::new(object, self.settings) });
             }
         }
         Ok(summaries)
@@ -340,7 +341,7 @@ impl Look<'_> {
             None => sets::all(self.reader, self.args.selector.as_deref())?,
         };
         let mut rows = text::Rows::new(self.args.output == Some(StatusFormat::Wide), preview::now());
-        let summary = |object: &Value| Summary::of(object, self.settings);
+        let summary = |object: &Value| Summary::new(object, self.settings);
         let mut shown: Vec<Summary> = objects.iter().map(summary).collect();
         rows.print(&shown, terminal.out())?;
         terminal.finish()?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::rollouts::age;
 use crate::rollouts::report::{Drift, Field, Group, Report};
-use crate::rollouts::standing::State;
+use crate::rollouts::standing::RolloutState;
 use crate::rollouts::summary::{Summary, plain};
 use crate::rollouts::table::{Cell, Table};
 use crate::terminal::{ERROR, WARNING};
@@ -25,12 +25,12 @@ const VALUE: usize = 40;
 const COLUMNS: [&str; 8] = ["NAME", "MATCHED", "UPDATED", "READY", "REVISION", "STRATEGY", "WAITS FOR", "AGE"];
 const WIDE: [&str; 4] = ["POLICIES", "PARTITION", "MAXUNAVAILABLE", "DEADLINE"];
 
-fn style(state: State) -> Style {
+fn style(state: RolloutState) -> Style {
     match state {
-        State::Ready => GOOD,
-        State::Stalled => ERROR,
-        State::Waiting | State::Unobserved => WARNING,
-        State::Reconciling => Style::new(),
+        RolloutState::Ready => GOOD,
+        RolloutState::Stalled => ERROR,
+        RolloutState::Waiting | RolloutState::Unobserved => WARNING,
+        RolloutState::Reconciling => Style::new(),
     }
 }
 
@@ -134,7 +134,7 @@ fn head(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         line("Pods:", &numbers)?;
     }
     let style = style(summary.state);
-    line("State:", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
+    line("RolloutState:", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
     line("", &summary.waits_for.message)
 }
 

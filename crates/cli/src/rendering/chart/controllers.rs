@@ -23,7 +23,7 @@ fn held(name: Name, reads_whitelist: bool) -> Vec<Right> {
 }
 
 /// Returns the rights of a controller. Of equal rights of two controllers, the first controller has it.
-fn of(name: Name) -> Vec<Held> {
+fn held_by(name: Name) -> Vec<Held> {
     let always = held(name, false);
     let all = held(name, true);
     let kept = all.iter().enumerate().filter(|(at, right)| {
@@ -42,7 +42,7 @@ fn of(name: Name) -> Vec<Held> {
 /// Returns the data.
 pub fn data() -> Value {
     let controllers = ALL.iter().map(|name| {
-        let rights: Vec<Value> = of(*name).iter().map(described).collect();
+        let rights: Vec<Value> = held_by(*name).iter().map(described).collect();
         json!({"name": name.as_str(), "byDefault": name.is_on_by_default(), "rights": rights})
     });
     let grants = |grants: &[Grant]| -> Value {
@@ -81,7 +81,7 @@ mod tests {
             for reads_whitelist in [false, true] {
                 let needs = Needs { reads_whitelist, ..Needs::default() };
                 let wanted: BTreeSet<String> = rights::rights(&needs, &running).iter().map(described).collect();
-                let held = running.iter().flat_map(|name| of(*name));
+                let held = running.iter().flat_map(|name| held_by(*name));
                 let kept = held.filter(|held| {
                     (reads_whitelist || !held.only_for_whitelist) && held.included_in.is_disjoint(&running)
                 });

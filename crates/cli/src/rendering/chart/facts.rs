@@ -89,7 +89,7 @@ pub fn settings(facts: &[Fact]) -> Value {
 pub fn needs(facts: &[Fact]) -> anyhow::Result<Needs> {
     let settings = settings(facts);
     let decoded = Settings::decode(settings.clone()).map_err(|errors| anyhow!("{settings}: {errors:?}"))?;
-    Needs::of(&settings, &decoded, true)
+    Needs::from_settings(&settings, &decoded, true)
 }
 
 /// Returns the defaults of the settings that the chart reads itself.

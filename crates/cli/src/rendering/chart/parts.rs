@@ -28,7 +28,7 @@ impl When {
     }
 
     /// Returns when `is_needed` holds, in each of these cases.
-    fn of(cases: &[Vec<Fact>], is_needed: impl Fn(&Needs) -> bool) -> anyhow::Result<Option<Self>> {
+    fn find(cases: &[Vec<Fact>], is_needed: impl Fn(&Needs) -> bool) -> anyhow::Result<Option<Self>> {
         let in_every_case = |more: Option<Fact>| -> anyhow::Result<bool> {
             for case in cases {
                 let facts: Vec<Fact> = case.iter().copied().chain(more).collect();
@@ -69,11 +69,11 @@ struct Needed {
 fn needed() -> anyhow::Result<Vec<Needed>> {
     let mut parts = Vec::new();
     for part in Part::ALL {
-        let Some(when) = When::of(&[Vec::new()], |needs| needs.has(part))? else { continue };
+        let Some(when) = When::find(&[Vec::new()], |needs| needs.has(part))? else { continue };
         let mut reads = Vec::new();
         for read in READS {
             let reads_it = |needs: &Needs| needs.parts.get(&part).is_some_and(|reads| reads.contains(&read));
-            if let Some(when) = When::of(&when.cases(), reads_it)? {
+            if let Some(when) = When::find(&when.cases(), reads_it)? {
                 reads.push((read, when));
             }
         }
@@ -83,7 +83,7 @@ fn needed() -> anyhow::Result<Vec<Needed>> {
 }
 
 fn asks_authors() -> anyhow::Result<When> {
-    Ok(When::of(&[Vec::new()], |needs| needs.asks_authors)?.unwrap_or(When::Always))
+    Ok(When::find(&[Vec::new()], |needs| needs.asks_authors)?.unwrap_or(When::Always))
 }
 
 /// Returns the data.

@@ -41,14 +41,14 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     let (running, mut notes) = running(&input, options);
     let mut documents = Vec::new();
     if !options.deployment.no_namespace {
-        documents.push(Process::of(&options.name, COMPONENT, &options.deployment).namespace());
+        documents.push(Process::new(&options.name, COMPONENT, &options.deployment).namespace());
     }
     // Rollouts may patch Pods, so they run under an account of their own.
     let (rollout, others): (BTreeSet<Name>, BTreeSet<Name>) =
         running.iter().partition(|name| **name == Name::SidecarSetRollout);
     let granted = granted(settings);
     let of = |options: &Controller, running: &BTreeSet<Name>| {
-        let mut documents = vec![Process::of(&options.name, COMPONENT, &options.deployment).service_account()];
+        let mut documents = vec![Process::new(&options.name, COMPONENT, &options.deployment).service_account()];
         documents.extend(rights::documents(options, &input.needs, running, &granted));
         documents.extend(process(options, running, &text));
         documents
@@ -98,7 +98,7 @@ fn note_about_bundle(input: &Input) -> Option<String> {
 
 /// Returns the Deployment of these controllers and its related objects.
 fn process(options: &Controller, running: &BTreeSet<Name>, text: &str) -> Vec<Document> {
-    let process = Process::of(&options.name, COMPONENT, &options.deployment);
+    let process = Process::new(&options.name, COMPONENT, &options.deployment);
     let mut documents = vec![process.settings(text), process.deployment(&container(options, running))];
     if options.deployment.replicas > 1 {
         documents.push(process.disruption_budget());

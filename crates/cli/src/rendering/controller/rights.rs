@@ -91,7 +91,7 @@ pub fn leases(name: &str) -> [Grant; 2] {
     [
         Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
         Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], "The leader among the replicas.")
-            .of(&[name]),
+            .named(&[name]),
     ]
 }
 
@@ -120,7 +120,7 @@ pub fn rights(needs: &Needs, running: &BTreeSet<Name>) -> Vec<Right> {
 
 /// Returns a right as a rule of a role.
 pub fn grant(right: &Right) -> Grant {
-    Grant::new(right.group, right.resources, right.verbs, right.why).of(right.names)
+    Grant::new(right.group, right.resources, right.verbs, right.why).named(right.names)
 }
 
 /// Returns the roles that limit merged accounts: the permissions that the settings give, and those of ClusterRoles with

@@ -33,7 +33,7 @@ pub fn document(instance: &str, conversion: &Conversion, annotations: &Value) ->
             "storage": is_stored,
             "subresources": {"status": {}},
             "additionalPrinterColumns": columns(),
-            "schema": {"openAPIV3Schema": structural::of(table, is_union)},
+            "schema": {"openAPIV3Schema": structural::schema(table, is_union)},
         })
     };
     let conversion = match conversion {

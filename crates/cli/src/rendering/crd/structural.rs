@@ -38,7 +38,7 @@ const ATOMIC_LISTS: [&str; 2] = ["LabelSelector", "LabelSelectorRequirement"];
 const OWN: [&str; 4] = ["SidecarContainerUpgradeStrategy", "ShareVolumePolicy", "TransferEnvVar", "ResourcesPolicy"];
 
 /// Returns the schema of a version. `is_union`: with the fields that only the other version has.
-pub(super) fn of(table: &Table, is_union: bool) -> Value {
+pub(super) fn schema(table: &Table, is_union: bool) -> Value {
     let mut properties = Map::new();
     for field in table.fields {
         let schema = match (field.name, field.kind) {

@@ -35,7 +35,7 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
             &["get", "update"],
             "Its own Secret, when the certificate is renewed; no other one.",
         )
-        .of(&[&options.tls_secret]),
+        .named(&[&options.tls_secret]),
     ];
     documents.extend(access::documents(process::RBAC, of(Some(&options.deployment.namespace), about), &secrets));
     documents
@@ -46,7 +46,7 @@ fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
     let why = "caBundle of its own webhook configurations, and of no others.";
     let mut grants = Vec::new();
     let mut own = |resources: &'static [&'static str]| {
-        grants.push(Grant::new("admissionregistration.k8s.io", resources, PATCH, why).of(&[instance]));
+        grants.push(Grant::new("admissionregistration.k8s.io", resources, PATCH, why).named(&[instance]));
     };
     match (needs.has_mutating(), needs.has_validating()) {
         (true, true) => own(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]),
@@ -57,7 +57,7 @@ fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
     if !options.no_crd {
         let why = "caBundle of the SidecarSet definition's conversion webhook.";
         let definitions = Grant::new("apiextensions.k8s.io", &["customresourcedefinitions"], PATCH, why);
-        grants.push(definitions.of(&[crd::NAME]));
+        grants.push(definitions.named(&[crd::NAME]));
     }
     grants
 }

@@ -24,7 +24,7 @@ const GRACE: u32 = 40;
 
 /// Returns the server's process.
 pub fn process(options: &Standalone) -> Process<'_> {
-    Process::of(&options.common.name, COMPONENT, &options.deployment)
+    Process::new(&options.common.name, COMPONENT, &options.deployment)
 }
 
 /// Returns the Service that the API server calls.

@@ -62,7 +62,7 @@ fn needs() -> Needs {
         "bundleRef": {"namespace": "pillion-system", "name": "pillion-bundle"},
         "shoots": {"enabled": true},
     });
-    Needs::of(&raw, &Settings::decode(raw.clone()).unwrap(), true).unwrap()
+    Needs::from_settings(&raw, &Settings::decode(raw.clone()).unwrap(), true).unwrap()
 }
 
 /// Compares a generated file with the one of the repository, or writes it.
@@ -163,7 +163,11 @@ fn the_usage_text_names_the_settings(
     assert_eq!(settings.validate(), []);
     let [part] = artifact.parts else { panic!("one part") };
     assert_eq!(settings.role, if *part == Part::Assert { Role::Assert } else { Role::Inject });
-    assert!(Needs::of(&raw, &settings, false).unwrap().has(*part), "the settings do not turn {} on", part.name());
+    assert!(
+        Needs::from_settings(&raw, &settings, false).unwrap().has(*part),
+        "the settings do not turn {} on",
+        part.name()
+    );
     let metadata = artifact.metadata();
     let version = annotation(&metadata, "io.kubewarden.policy.version");
     let image = format!("registry://{}:v{version}", annotation(&metadata, "io.kubewarden.policy.ociUrl"));
@@ -319,5 +323,5 @@ fn the_form_of_an_artifact_asks_for_what_it_reads(
     assert_eq!(settings.validate(), []);
     let [part] = artifact.parts else { panic!("one part") };
     assert_eq!(settings.role == Role::Assert, *part == Part::Assert);
-    assert!(*part == Part::TokenSecrets || Needs::of(&raw, &settings, false).unwrap().has(*part));
+    assert!(*part == Part::TokenSecrets || Needs::from_settings(&raw, &settings, false).unwrap().has(*part));
 }

@@ -54,18 +54,18 @@ struct Message {
 }
 
 /// A message with the answer of the module.
-struct Told {
+struct AnsweredMessage {
     message: Message,
     answer: Answer,
 }
 
 /// Returns all sections with the answers of the module, which is asked once.
-fn sections() -> &'static [(Section, Vec<Told>)] {
-    static SECTIONS: LazyLock<Vec<(Section, Vec<Told>)>> = LazyLock::new(asked);
+fn sections() -> &'static [(Section, Vec<AnsweredMessage>)] {
+    static SECTIONS: LazyLock<Vec<(Section, Vec<AnsweredMessage>)>> = LazyLock::new(asked);
     &SECTIONS
 }
 
-fn asked() -> Vec<(Section, Vec<Told>)> {
+fn asked() -> Vec<(Section, Vec<AnsweredMessage>)> {
     let bases = Bases::read(&format!("{FOLDER}/bases.yaml"));
     let mut sections = Vec::new();
     for name in SECTIONS {
@@ -76,7 +76,7 @@ fn asked() -> Vec<(Section, Vec<Told>)> {
         let told = messages.into_iter().map(|message| {
             let answer = message.case.answer(&bases, &section.base);
             let nothing = || Answer { code: None, message: "nothing is refused".to_owned() };
-            Told { answer: answer.unwrap_or_else(nothing), message }
+            AnsweredMessage { answer: answer.unwrap_or_else(nothing), message }
         });
         let told = told.collect();
         sections.push((section, told));
@@ -102,7 +102,7 @@ fn the_page_of_the_messages_is_what_the_module_says() {
         page.add(format!("## {}", section.heading));
         page.add(&section.text);
         let mut rows = Vec::new();
-        for Told { message, answer } in told {
+        for AnsweredMessage { message, answer } in told {
             let says = &message.says;
             if !pattern(says).is_match(&answer.message) {
                 wrong.push(format!("{says:?} is not in {:?}", answer.message));

@@ -255,7 +255,7 @@ fn a_bundle_in_the_cluster_is_read_by_everybody_who_knows_sidecar_sets() {
     let mut settings = identities();
     settings["bundleRef"] = json!({"namespace": "pillion-system", "name": "pillion-sidecarsets"});
     let decoded = Settings::decode(settings.clone()).unwrap();
-    let needs = Needs::of(&settings, &decoded, false).unwrap();
+    let needs = Needs::from_settings(&settings, &decoded, false).unwrap();
     let reading: Vec<&str> =
         needs.parts.iter().filter(|(_, reads)| reads.contains(&Read::ConfigMap)).map(|(part, _)| part.name()).collect();
     assert_eq!(reading, ["pods", "assert", "sidecarsets", "guards"]);

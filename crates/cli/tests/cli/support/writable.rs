@@ -17,7 +17,7 @@ const LATER: &str = "2026-01-02T03:04:06Z";
 
 /// What the server does besides serving its objects.
 #[derive(Default)]
-pub struct State {
+pub struct ServerState {
     /// By path.
     pub objects: BTreeMap<String, Value>,
     /// Requests that are refused: how they start, code, message.
@@ -37,13 +37,13 @@ pub struct State {
 
 pub struct ApiServer {
     address: String,
-    pub state: Arc<Mutex<State>>,
+    pub state: Arc<Mutex<ServerState>>,
 }
 
 impl ApiServer {
     /// Starts a server with these objects, which ends with the test.
-    pub fn start(objects: &[Value], edit: impl FnOnce(&mut State)) -> Self {
-        let mut state = State::default();
+    pub fn start(objects: &[Value], edit: impl FnOnce(&mut ServerState)) -> Self {
+        let mut state = ServerState::default();
         for object in objects {
             state.objects.insert(object_path(object), object.clone());
         }
@@ -80,7 +80,7 @@ fn status(code: u16, message: &str, details: &Value) -> (u16, Value) {
     (code, status)
 }
 
-impl State {
+impl ServerState {
     fn answer(&mut self, request: &str, body: &Value) -> (u16, Value) {
         let shown = if body.is_null() { request.to_owned() } else { format!("{request} {body}") };
         self.requests.push(shown);

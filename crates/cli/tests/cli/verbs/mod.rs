@@ -8,7 +8,7 @@ use pillion::cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::writable::{ApiServer, State};
+use crate::support::writable::{ApiServer, ServerState};
 use crate::support::{self, Run};
 
 /// The path of the SidecarSet.
@@ -220,7 +220,7 @@ fn a_set_of_a_git_ops_tool_is_changed_only_by_force(#[case] metadata: Value, #[c
     }
 }
 
-fn refusing(start: &'static str, code: u16, message: &'static str) -> impl FnOnce(&mut State) {
+fn refusing(start: &'static str, code: u16, message: &'static str) -> impl FnOnce(&mut ServerState) {
     move |state| state.refused.push((start, code, message))
 }
 

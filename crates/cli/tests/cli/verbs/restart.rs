@@ -9,7 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{SET, run, set};
-use crate::support::writable::{ApiServer, NOW, State};
+use crate::support::writable::{ApiServer, NOW, ServerState};
 
 const RESTARTED_AT: &str = "pillion.dev/restarted-at";
 
@@ -41,7 +41,7 @@ fn replica_set(replicas: usize) -> Value {
 }
 
 /// Returns a server with Pods `web-0`, `web-1` and so on, and these other objects.
-fn shop(count: usize, more: &[Value], edit: impl FnOnce(&mut State)) -> ApiServer {
+fn shop(count: usize, more: &[Value], edit: impl FnOnce(&mut ServerState)) -> ApiServer {
     let pods = (0..count).map(|number| pod(&format!("web-{number}"), &json!({})));
     let objects: Vec<Value> =
         [set(&json!({})), replica_set(count)].into_iter().chain(pods).chain(more.to_vec()).collect();

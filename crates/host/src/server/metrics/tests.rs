@@ -27,7 +27,7 @@ fn the_list_of_metrics_is_what_a_scrape_gives() {
         for operation in OPERATIONS.into_iter().chain(["UNKNOWN"]) {
             let request = admission(kind, part, operation);
             for code in [400, 403, 422, 503, 599] {
-                let refusal = Refusal::new(endpoint, &request, Some(code));
+                let refusal = Refusal::by_code(endpoint, &request, Some(code));
                 metrics.answered(&Request::new(endpoint, &request, false), Some(&refusal), 0, Duration::ZERO);
             }
             for fault in [Fault::OutOfTime, Fault::Broken] {

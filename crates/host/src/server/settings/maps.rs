@@ -64,7 +64,7 @@ impl Maps {
         if let Some(map) = self.lock().get(name).filter(|map| Arc::ptr_eq(&map.bytes, bytes) || map.bytes == *bytes) {
             return Arc::clone(map);
         }
-        let map = Arc::new(Map { bytes: Arc::clone(bytes), parsed: Parsed::of(bytes) });
+        let map = Arc::new(Map { bytes: Arc::clone(bytes), parsed: Parsed::parse(bytes) });
         let mut read = self.lock();
         // Each content of a shard has its own name.
         if let Some(index) = map.parsed.as_ref().filter(|_| name == self.at.name) {
@@ -81,7 +81,7 @@ impl Maps {
 }
 
 impl Parsed {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let object: Value = serde_json::from_slice(bytes).ok()?;
         let text = String::from_utf8(config_map::text_of(&object).ok()?.to_vec()).ok()?;
         Some(Self { catalog: Catalog::read(text).ok()?, object, known: Known::default() })

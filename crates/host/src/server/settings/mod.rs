@@ -83,7 +83,7 @@ impl ServedSettings {
         });
         let operation = Operation::ValidateSettings;
         let whole =
-            Text::of(&settings).map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
+            Text::new(&settings).map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
         Ok(Self { whole, pods, maps: at.map(Maps::new).map(Arc::new), loaded: SystemTime::now() })
     }
 
@@ -142,7 +142,7 @@ impl AsRef<[u8]> for Text {
 }
 
 impl Text {
-    fn of(settings: &Map<String, Value>) -> serde_json::Result<Self> {
+    fn new(settings: &Map<String, Value>) -> serde_json::Result<Self> {
         let mut members = Vec::new();
         for (key, value) in settings {
             members.push(b',');

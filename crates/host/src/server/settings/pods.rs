@@ -37,6 +37,6 @@ impl PodSettings {
         if !sets.is_empty() {
             settings.insert("bundle".to_owned(), self.catalog.bundle_of(sets).ok()?.into());
         }
-        Text::of(&settings).ok()
+        Text::new(&settings).ok()
     }
 }

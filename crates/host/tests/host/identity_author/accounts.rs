@@ -11,10 +11,10 @@ use super::admit;
 use super::cluster;
 use super::hers;
 use super::in_namespaces;
+use super::message_of;
 use super::request;
 use super::set;
 use super::set_for_all;
-use super::told;
 use super::with_rules;
 use crate::support::identity::{Court, edited, rule, verdict};
 
@@ -106,15 +106,15 @@ fn esc5_selectors_that_only_look_like_a_closed_list() {
         json!({"matchExpressions": [{"key": name, "operator": "Exists"}]}),
         json!({"matchLabels": {"metadata.name": "web"}}),
     ] {
-        let told = told(&selecting(open.clone()));
-        assert!(told.contains("in every namespace"), "{open}: {told}");
+        let answered = message_of(&selecting(open.clone()));
+        assert!(answered.contains("in every namespace"), "{open}: {answered}");
     }
     // Both requirements must hold, so neither can widen the other.
     for closed in [
         json!({"matchLabels": {name: "web"}, "matchExpressions": [{"key": name, "operator": "In", "values": ["web", "bank"]}]}),
         json!({"matchLabels": {name: "web", "team": "a"}}),
     ] {
-        assert_eq!(told(&selecting(closed)), "accepted");
+        assert_eq!(message_of(&selecting(closed)), "accepted");
     }
 }
 

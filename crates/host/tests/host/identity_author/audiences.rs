@@ -16,7 +16,7 @@ fn rules() -> Value {
     json!({"allowedAudiences": ["vault", "a?", "a??", "https://*"], "maxTokenExpirationSeconds": 86400})
 }
 
-fn told(set: &Value) -> String {
+fn message_of(set: &Value) -> String {
     verdict(&admit(&request("ann", set), &rules(), cluster()).0)
 }
 
@@ -70,11 +70,14 @@ const TAKEN: &str = "is the name of a file that the token directory has already;
     "[0].mode: Unknown field: a token has audience, path and expirationSeconds"
 )]
 fn aud2_lists_that_are_refused(#[case] tokens: Value, #[case] message: &str) {
-    assert_eq!(told(&asking(tokens.clone())), format!("422 SidecarSet \"agent\": spec.serviceAccountTokens{message}"));
+    assert_eq!(
+        message_of(&asking(tokens.clone())),
+        format!("422 SidecarSet \"agent\": spec.serviceAccountTokens{message}")
+    );
     let annotation = "metadata.annotations[pillion.dev/service-account-tokens]";
-    assert_eq!(told(&annotated(&tokens)), format!("422 SidecarSet \"agent\": {annotation}{message}"));
+    assert_eq!(message_of(&annotated(&tokens)), format!("422 SidecarSet \"agent\": {annotation}{message}"));
     let honest = (0..16).map(|index| json!({"audience": format!("a{index}"), "path": format!("p{index}")})).collect();
-    assert_eq!(told(&asking(honest)), "accepted");
+    assert_eq!(message_of(&asking(honest)), "accepted");
 }
 
 #[rstest]
@@ -92,8 +95,8 @@ fn aud2_lists_that_are_refused(#[case] tokens: Value, #[case] message: &str) {
 )]
 fn aud5_lists_that_the_settings_do_not_allow(#[case] tokens: Value, #[case] message: &str) {
     let expected = format!("403 SidecarSet \"agent\": spec.serviceAccountTokens{message}");
-    assert_eq!(told(&asking(tokens.clone())), expected);
-    assert_eq!(told(&annotated(&tokens)), expected);
+    assert_eq!(message_of(&asking(tokens.clone())), expected);
+    assert_eq!(message_of(&annotated(&tokens)), expected);
     // Not even an administrator may write it: the settings decide.
     let (answer, _) = admit(&request("root", &asking(tokens)), &rules(), cluster());
     assert_eq!(verdict(&answer), expected);
@@ -117,7 +120,7 @@ fn aud2_a_list_without_an_account_is_refused() {
         }
     });
     assert_eq!(
-        told(&set),
+        message_of(&set),
         "422 SidecarSet \"agent\": spec.serviceAccountTokens: Forbidden: tokens belong to a ServiceAccount; set spec.serviceAccountName"
     );
 }
@@ -131,11 +134,11 @@ fn idf4_a_field_and_an_annotation_may_not_disagree() {
     };
     for other in [r#"[{"audience": "vault", "path": "b"}]"#, "[]", r#"[{"audience": "vault", "path": "a"}, null]"#] {
         assert_eq!(
-            told(&with(other)),
+            message_of(&with(other)),
             "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-tokens]: Invalid value: says something else than spec.serviceAccountTokens; keep one of the two"
         );
     }
-    assert_eq!(told(&with(r#"[{"path": "a", "audience": "vault"}]"#)), "accepted");
+    assert_eq!(message_of(&with(r#"[{"path": "a", "audience": "vault"}]"#)), "accepted");
 }
 
 /// AUD-5: a change of the list needs the same rights of the author as a change of the account.

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::admit;
 use super::cluster;
+use super::message_of;
 use super::request;
 use super::set;
-use super::told;
 use crate::support::identity::{edited, verdict};
 
 #[rstest]
@@ -46,14 +46,14 @@ use crate::support::identity::{edited, verdict};
 #[case::too_long(&"a".repeat(254), "422 SidecarSet \"agent\": spec.serviceAccountName: Invalid value: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...\": must be no more than 253 bytes")]
 fn idv2_e16_names_that_are_none(#[case] name: &str, #[case] message: &str) {
     let named = |name: &str| edited(set(), |set| set["spec"]["serviceAccountName"] = json!(name));
-    assert_eq!(told(&named(name)), message);
+    assert_eq!(message_of(&named(name)), message);
     // The same in the annotation that replaces the field.
     let annotated = edited(set(), |set| {
         set["spec"].as_object_mut().unwrap().remove("serviceAccountName");
         set["metadata"]["annotations"] = json!({"pillion.dev/service-account-name": name});
     });
-    assert_ne!(told(&annotated), "accepted");
-    assert_eq!(told(&named("agent")), "accepted");
+    assert_ne!(message_of(&annotated), "accepted");
+    assert_eq!(message_of(&named("agent")), "accepted");
 }
 
 #[test]
@@ -71,21 +71,21 @@ fn esc1_annotations_are_asked_about_like_fields() {
     };
     let wanted = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]"#;
     assert_eq!(
-        told(&annotated(wanted)),
+        message_of(&annotated(wanted)),
         "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
     );
     // The last of two equal keys counts, here and for all later readers.
     let twice = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "verbs": ["delete"]}]"#;
     assert_eq!(
-        told(&annotated(twice)),
+        message_of(&annotated(twice)),
         "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant delete pods in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
     );
     assert_eq!(
-        told(&annotated("[{]")),
+        message_of(&annotated("[{]")),
         "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-permissions]: Invalid value: must be a JSON list, as in spec.serviceAccountPermissions"
     );
     let held = r#"[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]"#;
-    assert_eq!(told(&annotated(held)), "accepted");
+    assert_eq!(message_of(&annotated(held)), "accepted");
 }
 
 #[rstest]
@@ -125,8 +125,8 @@ fn esc1_annotations_may_not_contradict_fields(
             set["metadata"]["annotations"] = json!({format!("pillion.dev/{key}"): text});
         })
     };
-    assert_eq!(told(&annotated(attack)), message);
-    assert_eq!(told(&annotated(honest)), "accepted");
+    assert_eq!(message_of(&annotated(attack)), message);
+    assert_eq!(message_of(&annotated(honest)), "accepted");
 }
 
 /// Volumes and mounts that would give a sidecar a token of another account.
@@ -149,35 +149,35 @@ fn e4_tok2_volumes_that_bring_a_token(#[case] volumes: Value, #[case] container:
             }
         })
     };
-    assert_eq!(told(&with(volumes, &container)), message);
+    assert_eq!(message_of(&with(volumes, &container)), message);
     let honest = with(
         json!([{"name": "t", "projected": {"sources": [{"secret": {"name": "mine"}}]}}]),
         &json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/mine"}], "envFrom": [{"secretRef": {"name": "mine"}}]}),
     );
-    assert_eq!(told(&honest), "accepted");
+    assert_eq!(message_of(&honest), "accepted");
 }
 
 #[test]
 fn idv8_e3_modes_and_behaviours_that_there_are_not() {
     let with = |field: &str, value: Value| edited(set(), |set| set["spec"][field] = value);
     assert_eq!(
-        told(&with("serviceAccountMode", json!("Pod"))),
+        message_of(&with("serviceAccountMode", json!("Pod"))),
         "403 SidecarSet \"agent\": spec.serviceAccountMode: mode Pod would give the app the permissions of \"agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"
     );
     assert_eq!(
-        told(&with("serviceAccountMode", json!("pod "))),
+        message_of(&with("serviceAccountMode", json!("pod "))),
         "422 SidecarSet \"agent\": spec.serviceAccountMode: Unsupported value: \"pod \": supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\""
     );
     assert_eq!(
-        told(&with("serviceAccountMode", json!(["Isolate"]))),
+        message_of(&with("serviceAccountMode", json!(["Isolate"]))),
         "422 SidecarSet \"agent\": spec.serviceAccountMode: Invalid value: must be a string, found a list"
     );
     assert_eq!(
-        told(&with("behaviorWhenServiceAccountInjection", json!("Ignore"))),
+        message_of(&with("behaviorWhenServiceAccountInjection", json!("Ignore"))),
         "422 SidecarSet \"agent\": spec.behaviorWhenServiceAccountInjection: Unsupported value: \"Ignore\": supported values: \"Refuse\", \"Merge\""
     );
-    assert_eq!(told(&with("serviceAccountMode", json!("isolate"))), "accepted");
-    assert_eq!(told(&with("serviceAccountMode", Value::Null)), "accepted");
+    assert_eq!(message_of(&with("serviceAccountMode", json!("isolate"))), "accepted");
+    assert_eq!(message_of(&with("serviceAccountMode", Value::Null)), "accepted");
     let (answer, _) =
         admit(&request("ann", &with("serviceAccountMode", json!("POD"))), &json!({"allowPodMode": true}), cluster());
     assert_eq!(verdict(&answer), "accepted");

@@ -89,6 +89,6 @@ fn admit(request: &Value, rules: &Value, cluster: Court) -> (ValidationResponse,
 }
 
 /// Returns the verdict on a set that Ann creates.
-fn told(set: &Value) -> String {
+fn message_of(set: &Value) -> String {
     verdict(&admit(&request("ann", set), &json!({}), cluster()).0)
 }

@@ -10,9 +10,9 @@ use super::account;
 use super::admit;
 use super::cluster;
 use super::in_namespaces;
+use super::message_of;
 use super::request;
 use super::set;
-use super::told;
 use super::with_rules;
 use crate::support::identity::{Court, edited, gated, rule, verdict};
 
@@ -53,8 +53,8 @@ fn esc1_whoever_holds_what_the_set_hands_out_may_create_it() {
     "403 SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant get deployments in namespace \"web\"; write permissions that you hold, or ask a holder to write it; SidecarSet \"agent\": spec.serviceAccountPermissions: \"ann\" may not grant get pods.apps in namespace \"web\"; write permissions that you hold, or ask a holder to write it"
 )]
 fn esc1_what_the_author_does_not_hold(#[case] attack: Value, #[case] honest: Value, #[case] message: &str) {
-    assert_eq!(told(&with_rules(attack)), message);
-    assert_eq!(told(&with_rules(honest)), "accepted");
+    assert_eq!(message_of(&with_rules(attack)), message);
+    assert_eq!(message_of(&with_rules(honest)), "accepted");
 }
 
 /// Permissions that no author may grant, not even with all rights.
@@ -103,7 +103,7 @@ fn esc4_what_nobody_may_hand_out(#[case] rules: Value, #[case] message: &str) {
 #[case::a_text_for_a_list(json!([{"apiGroups": "", "resources": "pods", "verbs": "*"}]), "422 SidecarSet \"agent\": spec.serviceAccountPermissions[0].apiGroups: Invalid value: must be a list of strings, found a string; SidecarSet \"agent\": spec.serviceAccountPermissions[0].resources: Invalid value: must be a list of strings, found a string; SidecarSet \"agent\": spec.serviceAccountPermissions[0].verbs: Invalid value: must be a list of strings, found a string")]
 #[case::an_unknown_field(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "clusterScope": true}]), "422 SidecarSet \"agent\": spec.serviceAccountPermissions[0].clusterScope: Unknown field: a PolicyRule has no such field")]
 fn idv6_rules_that_are_none(#[case] rules: Value, #[case] message: &str) {
-    assert_eq!(told(&with_rules(rules)), message);
+    assert_eq!(message_of(&with_rules(rules)), message);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn esc3_rules_with_thousands_of_permissions_are_refused_at_once() {
         ),
     ] {
         let started = Instant::now();
-        assert_eq!(told(&with_rules(product(count))), message);
+        assert_eq!(message_of(&with_rules(product(count))), message);
         assert!(started.elapsed() < Duration::from_secs(1), "{count}: {:?}", started.elapsed());
     }
     // The settings have no author, but ESC-4 applies to them.
@@ -169,13 +169,13 @@ fn esc3_rules_with_thousands_of_permissions_are_refused_at_once() {
 /// Sets of the settings have no author to check, but permissions that no author may grant stay forbidden.
 #[test]
 fn esc7_settings_are_trusted_but_for_p4() {
-    let told = |rules: Value| {
+    let message_of = |rules: Value| {
         let verdict = module().validate_settings(&gated(&json!({}), &[with_rules(rules)])).unwrap();
         verdict.message.unwrap_or_default()
     };
     assert_eq!(
-        told(json!([rule("", "secrets", "get")])),
+        message_of(json!([rule("", "secrets", "get")])),
         "sidecarSets[0].spec.serviceAccountPermissions[0]: Forbidden: grants get secrets, which reaches * secrets; no sidecar may get that; grant less, or change serviceAccounts.denyPermissions (SidecarSet \"agent\")"
     );
-    assert!(told(json!([rule("", "pods", "get")])).is_empty());
+    assert!(message_of(json!([rule("", "pods", "get")])).is_empty());
 }

@@ -36,10 +36,11 @@ fn esc1_an_update_that_hands_the_identity_to_others_is_asked_about(#[case] path:
     let bob =
         || Court::with([account("web"), revision.clone()]).granting("bob", "web", &json!([rule("", "pods", "list")]));
     let (answer, cluster) = admit(&update("bob", &old, &new), &json!({}), bob());
-    let told = verdict(&answer);
-    assert!(told.starts_with("403 SidecarSet \"agent\": spec.serviceAccount"), "{told}");
+    let answered = verdict(&answer);
+    assert!(answered.starts_with("403 SidecarSet \"agent\": spec.serviceAccount"), "{answered}");
     assert!(
-        told.contains("\"bob\" may not grant get pods in ") && told.contains("\"bob\" may not use the ServiceAccount")
+        answered.contains("\"bob\" may not grant get pods in ")
+            && answered.contains("\"bob\" may not use the ServiceAccount")
     );
     assert_eq!(cluster.questions()[0], "bob: * */* \"\" in \"\"");
     let (answer, _) = admit(
@@ -98,10 +99,10 @@ fn e23_what_decides_between_two_versions_is_asked_about(#[case] field: &str, #[c
         let (answer, cluster) = admit(&update(user, &old, &new), &json!({}), court);
         (verdict(&answer), cluster.questions().len())
     };
-    let (told, _) = tell("Partial", "bob");
+    let (answered, _) = tell("Partial", "bob");
     assert!(
-        told.starts_with("403 SidecarSet \"agent\": ") && told.contains("may not use the ServiceAccount"),
-        "{told}"
+        answered.starts_with("403 SidecarSet \"agent\": ") && answered.contains("may not use the ServiceAccount"),
+        "{answered}"
     );
     assert_eq!(tell("Partial", "root").0, "accepted");
     // Every Pod gets the stored version, whatever the progress of the rollout.
@@ -138,14 +139,15 @@ fn e23_while_the_gate_is_off_an_account_can_only_be_given_up(
     });
     let tell = |new: &Value| {
         let cluster = Arc::new(Court::default());
-        let told = verdict(&ask(&update("root", &old, new), &json!({}), &cluster));
+        let answered = verdict(&ask(&update("root", &old, new), &json!({}), &cluster));
         assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]));
-        told
+        answered
     };
-    let told = tell(&new);
-    assert!(told.contains(&format!("422 SidecarSet \"agent\": {field}: Forbidden: ")), "{told}");
+    let answered = tell(&new);
+    assert!(answered.contains(&format!("422 SidecarSet \"agent\": {field}: Forbidden: ")), "{answered}");
     assert!(
-        told.contains("SidecarSetServiceAccountInjection is off") && told.contains("remove spec.serviceAccountName")
+        answered.contains("SidecarSetServiceAccountInjection is off")
+            && answered.contains("remove spec.serviceAccountName")
     );
     let given_up = edited(new, |set| {
         for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
@@ -167,10 +169,10 @@ fn esc5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
     let tell = |set: &Value| verdict(&admit(&request("bob", set), &json!({}), bob()).0);
     assert_eq!(tell(&set), "accepted");
     let attack = edited(set.clone(), |set| set["spec"]["namespace"] = json!("web"));
-    let told = tell(&attack);
+    let answered = tell(&attack);
     assert!(
-        told.starts_with("422 SidecarSet \"agent\": spec.namespace: Forbidden: v1beta1 has no such field"),
-        "{told}"
+        answered.starts_with("422 SidecarSet \"agent\": spec.namespace: Forbidden: v1beta1 has no such field"),
+        "{answered}"
     );
     // In v1alpha1 the field decides which namespace is checked.
     let alpha = edited(request("bob", &attack), |request| {
@@ -179,8 +181,8 @@ fn esc5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
             request[field]["version"] = json!("v1alpha1");
         }
     });
-    let told = verdict(&admit(&alpha, &json!({}), bob()).0);
-    assert!(told.contains("\"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\""), "{told}");
+    let answered = verdict(&admit(&alpha, &json!({}), bob()).0);
+    assert!(answered.contains("\"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\""), "{answered}");
 }
 
 #[test]
@@ -192,8 +194,8 @@ fn esc1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
         }
     });
     assert_eq!(verdict(&admit(&update("bob", &with, &without), &json!({}), Court::default()).0), "accepted");
-    let told = verdict(&admit(&update("bob", &without, &with), &json!({}), Court::default()).0);
-    assert!(told.starts_with("403 "), "{told}");
+    let answered = verdict(&admit(&update("bob", &without, &with), &json!({}), Court::default()).0);
+    assert!(answered.starts_with("403 "), "{answered}");
 }
 
 /// An object that is being deleted must be able to lose its finalizers. This must not evade the rules, because the
@@ -275,7 +277,7 @@ fn idc9_a_requested_version_is_checked_when_the_set_is_written(#[case] is_reques
     let plain =
         edited(set(), |set| set["spec"].as_object_mut().unwrap().retain(|key, _| !key.contains("erviceAccount")));
     let old = if is_requested_before { pinned(plain) } else { set() };
-    let told = |stored: Value| {
+    let message_of = |stored: Value| {
         let cluster =
             Court::with([account("web"), stored]).granting("system:masters", "", &json!([rule("*", "*", "*")]));
         let (answer, cluster) = admit(&update("root", &old, &pinned(set())), &json!({}), cluster);
@@ -283,7 +285,7 @@ fn idc9_a_requested_version_is_checked_when_the_set_is_written(#[case] is_reques
         assert_eq!(count, 1, "looked up once");
         verdict(&answer)
     };
-    let refused = told(stored_with(token));
+    let refused = message_of(stored_with(token));
     assert!(
         refused.starts_with("422 SidecarSet \"agent\": spec.injectionStrategy.revision.revisionName: ")
             && refused.contains(
@@ -291,7 +293,7 @@ fn idc9_a_requested_version_is_checked_when_the_set_is_written(#[case] is_reques
             ),
         "{refused}"
     );
-    assert_eq!(told(stored_with(json!({"name": "v", "emptyDir": {}}))), "accepted");
+    assert_eq!(message_of(stored_with(json!({"name": "v", "emptyDir": {}}))), "accepted");
 }
 
 /// The cluster does not answer about the version that runs under the account.
@@ -303,8 +305,11 @@ fn idc9_a_version_that_cannot_be_read_is_asked_for_again() {
     let failing = Court::with([account("web")])
         .answering(&revision(), Err(pillion_host::ClusterError::Failed("timeout".to_owned())))
         .granting("system:masters", "", &json!([rule("*", "*", "*")]));
-    let told = verdict(&admit(&update("root", &pinned, &new), &json!({}), failing).0);
-    assert!(told.starts_with("503 SidecarSet \"agent\": spec.injectionStrategy.revision.revisionName: "), "{told}");
+    let answered = verdict(&admit(&update("root", &pinned, &new), &json!({}), failing).0);
+    assert!(
+        answered.starts_with("503 SidecarSet \"agent\": spec.injectionStrategy.revision.revisionName: "),
+        "{answered}"
+    );
 }
 
 /// A set without an account that would write into the folder of one in the settings.
@@ -324,20 +329,20 @@ fn idc11_a_set_that_uses_an_owners_volume_is_refused_when_it_is_written() {
     let naming = |set: &Value, partner: &str| {
         edited(set.clone(), |set| set["spec"]["serviceAccountPartners"] = json!([partner]))
     };
-    let told = |other: &Value, owner: &Value| {
+    let message_of = |other: &Value, owner: &Value| {
         let settings = gated(&json!({}), std::slice::from_ref(owner));
         let cluster = Court::default().granting("system:masters", "", &json!([rule("*", "*", "*")]));
         verdict(&ask(&request("root", other), &settings, &Arc::new(cluster)))
     };
     let owner = with_conf(set());
-    let refused = told(&other, &owner);
+    let refused = message_of(&other, &owner);
     assert!(
         refused.starts_with("422 SidecarSet \"other\": spec.volumes[0]: ")
             && refused.contains("SidecarSet \"agent\" uses the volume \"conf\" in the same Pods"),
         "{refused}"
     );
-    assert_eq!(told(&naming(&other, "agent"), &naming(&owner, "other")), "accepted");
-    assert_eq!(told(&naming(&other, "agent"), &owner), refused, "one side alone is not enough");
+    assert_eq!(message_of(&naming(&other, "agent"), &naming(&owner, "other")), "accepted");
+    assert_eq!(message_of(&naming(&other, "agent"), &owner), refused, "one side alone is not enough");
     let elsewhere = edited(other, |set| set["spec"]["selector"] = json!({"matchLabels": {"app": "db"}}));
-    assert_eq!(told(&elsewhere, &owner), "accepted");
+    assert_eq!(message_of(&elsewhere, &owner), "accepted");
 }

@@ -56,7 +56,7 @@ fn cluster() -> Court {
     Court::with([namespace("Active"), account("a"), account("agent")])
 }
 
-fn told(request: &Value) -> String {
+fn message_of(request: &Value) -> String {
     verdict(&admit_in(request, json!({"protectDefault": true, "protectInUse": true}), cluster()))
 }
 
@@ -111,11 +111,11 @@ fn e7_ephemeral_containers_reach_for_a_token(#[case] more: Value, #[case] messag
     let container = edited(json!({"name": "debug", "image": "busybox"}), |container| {
         container.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
     });
-    assert_eq!(told(&debugging(&container)), message);
+    assert_eq!(message_of(&debugging(&container)), message);
     let warned = admit_in(&debugging(&container), json!({"ephemeralContainers": "Warn"}), cluster());
     assert_eq!((verdict(&warned).as_str(), warned.warnings.unwrap_or_default().len()), ("accepted", 1));
     let honest = json!({"name": "debug", "image": "busybox", "targetContainerName": "app", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
-    assert_eq!(told(&debugging(&honest)), "accepted");
+    assert_eq!(message_of(&debugging(&honest)), "accepted");
 }
 
 /// The right to edit annotations gives no access to the token.
@@ -127,7 +127,7 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
             request[object]["metadata"]["annotations"] = json!({});
         }
     });
-    assert!(told(&attack).starts_with("403 "), "{}", told(&attack));
+    assert!(message_of(&attack).starts_with("403 "), "{}", message_of(&attack));
     // If the Pod's account is its own, so are its tokens.
     let own = edited(debugging(&container), |request| {
         for object in ["object", "oldObject"] {
@@ -136,7 +136,7 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
             request[object]["spec"]["containers"].as_array_mut().unwrap().remove(1);
         }
     });
-    assert_eq!(told(&own), "accepted");
+    assert_eq!(message_of(&own), "accepted");
 }
 
 /// No setting denies exec (E8 is an option of the specification); `docs/security.md` says so.
@@ -146,7 +146,7 @@ fn e8_a_shell_in_a_sidecar_is_the_matter_of_rbac() {
         edited(request("CONNECT", "", "PodExecOptions", &json!({"container": "agent"}), &Value::Null), |request| {
             request["subResource"] = json!("exec");
         });
-    assert_eq!(told(&exec), "accepted");
+    assert_eq!(message_of(&exec), "accepted");
 }
 
 // --- templates (E6)
@@ -195,21 +195,21 @@ fn e6_e10_templates_do_not_name_merged_accounts(
     #[case] message: &str,
 ) {
     let workload = |account: &str| json!({"metadata": {"name": "w", "namespace": "web"}, "spec": {"template": {"spec": {field: account}}}});
-    assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
-    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
-    assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
+    assert_eq!(message_of(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
+    assert_eq!(message_of(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
+    assert_eq!(message_of(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
     // Unrelated updates stay possible, to scale the workload down or to repair it.
-    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
+    assert_eq!(message_of(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
 }
 
 #[test]
 fn e6_templates_of_cron_jobs() {
     let cron_job = |account: &str| json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {"serviceAccountName": account}}}}}});
     assert_eq!(
-        told(&request("CREATE", "batch", "CronJob", &cron_job(&merged()), &Value::Null)),
+        message_of(&request("CREATE", "batch", "CronJob", &cron_job(&merged()), &Value::Null)),
         "403 spec.jobTemplate.spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
     );
-    assert_eq!(told(&request("CREATE", "batch", "CronJob", &cron_job("web"), &Value::Null)), "accepted");
+    assert_eq!(message_of(&request("CREATE", "batch", "CronJob", &cron_job("web"), &Value::Null)), "accepted");
 }
 
 /// The update copies the merged name from the alias to the field.
@@ -219,7 +219,7 @@ fn e6_a_template_does_not_move_the_name_about() {
     let old = template(json!({"serviceAccountName": "web", "serviceAccount": merged()}));
     let new = template(json!({"serviceAccountName": merged(), "serviceAccount": merged()}));
     assert_eq!(
-        told(&request("UPDATE", "apps", "Deployment", &new, &old)),
+        message_of(&request("UPDATE", "apps", "Deployment", &new, &old)),
         "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
     );
 }
@@ -247,31 +247,31 @@ fn mrg8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind:
         object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     });
     let delete = request("DELETE", group, kind, &Value::Null, &managed(kind));
-    assert_eq!(told(&delete), message);
-    assert_eq!(told(&request("UPDATE", group, kind, &wider, &managed(kind))), message);
+    assert_eq!(message_of(&delete), message);
+    assert_eq!(message_of(&request("UPDATE", group, kind, &wider, &managed(kind))), message);
     // An attack in two steps would remove the annotation first.
     let bare = edited(managed(kind), |object| object["metadata"]["annotations"] = json!({}));
-    assert_eq!(told(&request("UPDATE", group, kind, &bare, &managed(kind))), message);
+    assert_eq!(message_of(&request("UPDATE", group, kind, &bare, &managed(kind))), message);
     // kubectl delete --all: the request has no name.
     let collection = edited(delete.clone(), |request| drop(request.as_object_mut().unwrap().remove("name")));
-    assert_eq!(told(&collection), message);
+    assert_eq!(message_of(&collection), message);
     for user in [
         CONTROLLER,
         "system:serviceaccount:kube-system:namespace-controller",
         "system:serviceaccount:kube-system:generic-garbage-collector",
         "system:kube-controller-manager",
     ] {
-        assert_eq!(told(&by(user, delete.clone())), "accepted", "{user}");
+        assert_eq!(message_of(&by(user, delete.clone())), "accepted", "{user}");
     }
     for user in [
         "system:serviceaccount:web:pillion-controller",
         "system:serviceaccount:kube-system:default",
         "System:kube-controller-manager",
     ] {
-        assert_eq!(told(&by(user, delete.clone())), message, "{user}");
+        assert_eq!(message_of(&by(user, delete.clone())), message, "{user}");
     }
     let others = edited(managed(kind), |object| object["metadata"]["name"] = json!("mine"));
-    assert_eq!(told(&request("DELETE", group, kind, &Value::Null, &others)), "accepted");
+    assert_eq!(message_of(&request("DELETE", group, kind, &Value::Null, &others)), "accepted");
 }
 
 /// An object that took the name before the controller did: only the controller may delete it.
@@ -280,8 +280,8 @@ fn mrg2_the_name_alone_makes_it_the_controllers() {
     for annotations in [json!({}), json!({"pillion.dev/sidecarsets": "a,b,c"})] {
         let forged = edited(managed("ServiceAccount"), |object| object["metadata"]["annotations"] = annotations);
         let deletion = request("DELETE", "", "ServiceAccount", &Value::Null, &forged);
-        assert!(told(&deletion).starts_with("403 metadata.name: "), "{}", told(&deletion));
-        assert_eq!(told(&by(CONTROLLER, deletion)), "accepted");
+        assert!(message_of(&deletion).starts_with("403 metadata.name: "), "{}", message_of(&deletion));
+        assert_eq!(message_of(&by(CONTROLLER, deletion)), "accepted");
     }
 }
 
@@ -289,21 +289,21 @@ fn mrg2_the_name_alone_makes_it_the_controllers() {
 fn run1_mrg8_accounts_that_are_needed() {
     let delete = |name: &str| request("DELETE", "", "ServiceAccount", &Value::Null, &account(name));
     assert_eq!(
-        told(&delete("agent")),
+        message_of(&delete("agent")),
         "403 metadata.name: ServiceAccount \"agent\" is in use by the SidecarSets \"agent\"; name another account there first"
     );
     assert_eq!(
-        told(&delete("default")),
+        message_of(&delete("default")),
         "403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\"; delete the namespace instead, or unset serviceAccounts.protectDefault"
     );
-    assert_eq!(told(&delete("a")), "accepted");
+    assert_eq!(message_of(&delete("a")), "accepted");
     let in_bank = edited(delete("agent"), |request| request["namespace"] = json!("bank"));
-    assert_eq!(told(&in_bank), "accepted", "the set is for another namespace");
+    assert_eq!(message_of(&in_bank), "accepted", "the set is for another namespace");
     // Without the SidecarSet in the settings, the account is not needed.
     assert_eq!(verdict(&admit_in(&delete("agent"), json!({}), cluster())), "accepted");
     assert_eq!(verdict(&admit_in(&delete("default"), json!({}), cluster())), "accepted");
     for user in [CONTROLLER, "system:serviceaccount:kube-system:namespace-controller"] {
-        assert_eq!(told(&by(user, delete("agent"))), "accepted");
+        assert_eq!(message_of(&by(user, delete("agent"))), "accepted");
     }
 }
 
@@ -420,9 +420,9 @@ fn mrg8_groups_make_no_controller() {
         request["kind"]["group"] = json!("rbac.authorization.k8s.io");
         request["userInfo"] = json!({"username": "eve", "groups": [CONTROLLER, "system:kube-controller-manager"]});
     });
-    assert!(told(&delete).starts_with("403 "));
+    assert!(message_of(&delete).starts_with("403 "));
     let nobody = edited(delete, |request| drop(request.as_object_mut().unwrap().remove("userInfo")));
-    assert!(told(&nobody).starts_with("403 "));
+    assert!(message_of(&nobody).starts_with("403 "));
 }
 
 // --- merged accounts are the controller's, from the beginning (E22)
@@ -457,16 +457,16 @@ fn e22_nobody_else_makes_a_merged_object(#[case] group: &str, #[case] kind: &str
         "403 metadata.name: {kind} \"sidecarset-merged-7e18f737311b2dc3\": names that start with \"sidecarset-merged-\" are for objects that Pillion's controller makes; choose another name"
     );
     for user in ["ann", "system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"] {
-        assert_eq!(told(&by(user, create.clone())), message, "{user}");
+        assert_eq!(message_of(&by(user, create.clone())), message, "{user}");
     }
-    assert_eq!(told(&by(CONTROLLER, create.clone())), "accepted");
+    assert_eq!(message_of(&by(CONTROLLER, create.clone())), "accepted");
     let generated = edited(create.clone(), |request| {
         drop(request.as_object_mut().unwrap().remove("name"));
         request["object"]["metadata"] = json!({"generateName": "sidecarset-merged-7e18f737311", "namespace": "web"});
     });
-    assert!(told(&generated).starts_with("403 metadata.generateName: "), "{}", told(&generated));
+    assert!(message_of(&generated).starts_with("403 metadata.generateName: "), "{}", message_of(&generated));
     let plain = edited(create, |request| request["object"]["metadata"]["name"] = json!("reader"));
-    assert_eq!(told(&plain), "accepted");
+    assert_eq!(message_of(&plain), "accepted");
 }
 
 #[rstest]
@@ -503,8 +503,8 @@ fn e6_templates_of_other_workloads(#[case] group: &str, #[case] kind: &str, #[ca
     let message = format!(
         "403 {place}.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
     );
-    assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
-    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
-    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
-    assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
+    assert_eq!(message_of(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
+    assert_eq!(message_of(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
+    assert_eq!(message_of(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
+    assert_eq!(message_of(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
 }

@@ -6,7 +6,7 @@ use pillion_host::ClusterError;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{CONTROLLER, admit_in, by, cluster, namespace, request, told};
+use super::{CONTROLLER, admit_in, by, cluster, message_of, namespace, request};
 use crate::support::identity::{Court, ask, edited, verdict};
 
 const PUBLISHER: &str = "system:serviceaccount:kube-system:root-ca-cert-publisher";
@@ -51,12 +51,12 @@ fn e25_tok12_the_authority_is_its_publishers(#[case] operation: &str, #[case] re
              server, and \"{user}\" is not its publisher; {remedy}, or add the user to serviceAccounts.rootCaPublishers"
         )
     };
-    assert_eq!(told(&attack), message("ann"));
+    assert_eq!(message_of(&attack), message("ann"));
     // kubectl delete --all: the request has no name.
     let unnamed = edited(attack.clone(), |request| drop(request.as_object_mut().unwrap().remove("name")));
-    assert_eq!(told(&unnamed), message("ann"));
+    assert_eq!(message_of(&unnamed), message("ann"));
     for user in ["system:serviceaccount:web:root-ca-cert-publisher", "System:kube-controller-manager", ""] {
-        assert_eq!(told(&by(user, attack.clone())), message(user));
+        assert_eq!(message_of(&by(user, attack.clone())), message(user));
     }
     for user in [
         PUBLISHER,
@@ -65,7 +65,7 @@ fn e25_tok12_the_authority_is_its_publishers(#[case] operation: &str, #[case] re
         "system:serviceaccount:kube-system:namespace-controller",
         "system:serviceaccount:kube-system:generic-garbage-collector",
     ] {
-        assert_eq!(told(&by(user, attack.clone())), "accepted", "{user}");
+        assert_eq!(message_of(&by(user, attack.clone())), "accepted", "{user}");
     }
     let rules = json!({"rootCaPublishers": ["trust-manager"]});
     for user in ["trust-manager", PUBLISHER] {
@@ -87,8 +87,8 @@ fn e25_tok12_the_authority_is_its_publishers(#[case] operation: &str, #[case] re
 fn e25_others_change_labels_and_annotations(#[case] at: &str, #[case] value: Value, #[case] passes: bool) {
     let (parent, key) = at.rsplit_once('/').unwrap();
     let new = edited(authority("true"), |object| object.pointer_mut(parent).unwrap()[key] = value);
-    let told = told(&written("UPDATE", &new, &authority("true")));
-    assert_eq!(told == "accepted", passes, "{told}");
+    let answered = message_of(&written("UPDATE", &new, &authority("true")));
+    assert_eq!(answered == "accepted", passes, "{answered}");
 }
 
 #[test]
@@ -115,18 +115,18 @@ fn e25_tok13_no_other_service_is_called_kubernetes() {
                    server: Pods send their tokens to it; ";
     for user in ["ann", CONTROLLER, PUBLISHER, "system:kube-controller-manager"] {
         let creation = by(user, written("CREATE", &forged, &Value::Null));
-        assert_eq!(told(&creation), format!("{problem}choose another name"), "{user}");
+        assert_eq!(message_of(&creation), format!("{problem}choose another name"), "{user}");
         let unnamed = edited(creation, |request| drop(request.as_object_mut().unwrap().remove("name")));
-        assert_eq!(told(&unnamed), format!("{problem}choose another name"), "{user}");
+        assert_eq!(message_of(&unnamed), format!("{problem}choose another name"), "{user}");
         let change = by(user, written("UPDATE", &moved, &forged));
-        assert_eq!(told(&change), format!("{problem}delete it, or leave its spec as it is"), "{user}");
+        assert_eq!(message_of(&change), format!("{problem}delete it, or leave its spec as it is"), "{user}");
     }
-    assert_eq!(told(&written("DELETE", &Value::Null, &forged)), "accepted");
+    assert_eq!(message_of(&written("DELETE", &Value::Null, &forged)), "accepted");
     let held = edited(forged.clone(), |object| object["metadata"]["finalizers"] = json!(["example.com/mine"]));
-    assert_eq!(told(&written("UPDATE", &forged, &held)), "accepted");
+    assert_eq!(message_of(&written("UPDATE", &forged, &held)), "accepted");
     let at_home = |request: Value| edited(request, |request| request["namespace"] = json!("default"));
-    assert_eq!(told(&at_home(written("CREATE", &forged, &Value::Null))), "accepted");
-    assert_eq!(told(&at_home(written("UPDATE", &moved, &forged))), "accepted");
+    assert_eq!(message_of(&at_home(written("CREATE", &forged, &Value::Null))), "accepted");
+    assert_eq!(message_of(&at_home(written("UPDATE", &moved, &forged))), "accepted");
 }
 
 /// The guard checks no ConfigMap of another name. Without the gate it checks none: then no sidecar has its own token.
@@ -135,8 +135,8 @@ fn e25_other_objects_and_other_clusters_are_left_alone() {
     for name in ["settings", "kube-root-ca.crt.old", "kubernetes-dashboard"] {
         for object in [authority("a"), service(&json!({"ports": []}))] {
             let object = edited(object, |object| object["metadata"]["name"] = json!(name));
-            assert_eq!(told(&written("CREATE", &object, &Value::Null)), "accepted", "{name}");
-            assert_eq!(told(&written("DELETE", &Value::Null, &object)), "accepted", "{name}");
+            assert_eq!(message_of(&written("CREATE", &object, &Value::Null)), "accepted", "{name}");
+            assert_eq!(message_of(&written("DELETE", &Value::Null, &object)), "accepted", "{name}");
         }
     }
     let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": false}});

@@ -23,7 +23,7 @@ pub struct Admission {
 
 impl Admission {
     /// Admits the Pod of a scenario. `Err` if the API server refuses it before any webhook.
-    pub fn of(scenario: &Scenario) -> Result<Self, String> {
+    pub fn admit(scenario: &Scenario) -> Result<Self, String> {
         let seen = identity::admit(&scenario.pod, &scenario.accounts)?;
         let injected = injected(&seen, &scenario.settings_without());
         let expected = Expected::for_scenario(scenario, &seen, &injected);

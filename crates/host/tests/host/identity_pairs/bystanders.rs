@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::admission::Admission;
 
 /// Returns the Pod after the policy without the policy's additions.
-pub fn of(patched: &Value, seen: &Value, scenario: &Scenario) -> Value {
+pub fn without_additions(patched: &Value, seen: &Value, scenario: &Scenario) -> Value {
     let mut pod = patched.clone();
     let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
     annotations.retain(|key, _| !key.contains("kruise.io") && !key.starts_with("pillion.dev/") && !is_of_a_pair(key));

@@ -67,7 +67,7 @@ fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
 /// Checks all properties of a scenario.
 fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
     // The API server refuses a Pod with a missing account before any webhook.
-    let Ok(admission) = Admission::of(scenario) else { return Ok(()) };
+    let Ok(admission) = Admission::admit(scenario) else { return Ok(()) };
     let answer = &admission.answer;
     let (runs_as, skips) = match &admission.expected {
         Expected::Refused(code) => {
@@ -90,7 +90,7 @@ fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
     audiences::check(&stored, &admission, scenario)?;
 
     // The rest of the Pod.
-    let rest = bystanders::of(&patched, &admission.seen, scenario);
+    let rest = bystanders::without_additions(&patched, &admission.seen, scenario);
     let wanted = bystanders::wanted(&admission);
     prop_assert_eq!(rest, wanted);
     let annotations = &patched["metadata"]["annotations"];
@@ -133,7 +133,7 @@ fn the_properties_are_about_something() {
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
     for _ in 0..1200 {
         let scenario = scenario(&ALL).new_tree(&mut runner).unwrap().current();
-        let Ok(admission) = Admission::of(&scenario) else { continue };
+        let Ok(admission) = Admission::admit(&scenario) else { continue };
         let mut count = |what| *seen.entry(what).or_default() += 1;
         match &admission.expected {
             Expected::Refused(503) => count("to be tried again"),

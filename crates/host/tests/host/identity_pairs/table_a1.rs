@@ -192,7 +192,7 @@ fn sap3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[cas
 
 /// Sends the Pod of a scenario through everything. Returns the resulting pairs, or the refusal.
 fn admitted(scenario: &Scenario) -> String {
-    let admission = Admission::of(scenario).unwrap();
+    let admission = Admission::admit(scenario).unwrap();
     if let Some(message) = &admission.answer.message {
         return message.clone();
     }

@@ -353,7 +353,7 @@ proptest! {
         passes in prop::bool::weighted(0.8),
         changes in vec(change(), 0..4),
     ) {
-        let Ok(admission) = Admission::of(&scenario) else { return Ok(()) };
+        let Ok(admission) = Admission::admit(&scenario) else { return Ok(()) };
         if passes && !admission.answer.accepted {
             return Ok(());
         }
@@ -394,7 +394,7 @@ proptest! {
 
     #[test]
     fn tok10_the_twin_refuses_what_later_webhooks_undo_or_copy(scenario in scenario(&["SidecarsOnly", "Isolate", "Pod"])) {
-        let Ok(admission) = Admission::of(&scenario) else { return Ok(()) };
+        let Ok(admission) = Admission::admit(&scenario) else { return Ok(()) };
         if !admission.answer.accepted {
             return Ok(());
         }

@@ -12,11 +12,11 @@ use super::cluster;
 use super::injected;
 use super::isolated;
 use super::merged_name;
+use super::message_of;
 use super::pod;
 use super::request;
 use super::running_as;
 use super::set;
-use super::told;
 use crate::support::identity::{ask, edited, gated, verdict};
 
 fn asserted(pod: &Value, sets: &[Value]) -> String {
@@ -72,7 +72,7 @@ fn e19_e20_what_gives_the_pods_account_counts_as_its_own(
         pod["spec"]["serviceAccount"] = json!(merged_name());
     });
     let sets = [set("a", "a"), set("b", "b")];
-    for verdict in [told(&merged, &sets), asserted(&merged, &sets)] {
+    for verdict in [message_of(&merged, &sets), asserted(&merged, &sets)] {
         assert!(verdict.starts_with("403 ") && verdict.contains("which is for sidecars alone"), "E6: {verdict}");
     }
 }
@@ -114,7 +114,7 @@ fn e20_tok8_volumes_do_not_name_a_sidecars_secret(
     for sets in
         [vec![isolated("a", "agent")], vec![set("a", "agent")], vec![isolated("a", "agent"), set("b", "other")], vec![]]
     {
-        for verdict in [told(&attack, &sets), asserted(&attack, &sets)] {
+        for verdict in [message_of(&attack, &sets), asserted(&attack, &sets)] {
             assert!(verdict.contains("the Secret \"sidecarset-token-d4f0bc5a29de06b5\""), "{verdict}");
         }
     }
@@ -125,14 +125,16 @@ fn e20_pull_secrets_and_the_names_of_volumes_are_judged_too() {
     let pulling = edited(pod(), |pod| {
         pod["spec"]["imagePullSecrets"] = json!([{"name": "sidecarset-token-d4f0bc5a29de06b5"}]);
     });
-    assert!(told(&pulling, &[]).starts_with("403 spec.imagePullSecrets: "));
+    assert!(message_of(&pulling, &[]).starts_with("403 spec.imagePullSecrets: "));
     let called = with_volume(pod(), json!({"name": "sidecarset-sa-mine", "emptyDir": {}}));
-    assert!(told(&called, &[]).starts_with("403 spec.volumes: volume \"sidecarset-sa-mine\" has the name of one"));
+    assert!(
+        message_of(&called, &[]).starts_with("403 spec.volumes: volume \"sidecarset-sa-mine\" has the name of one")
+    );
     // The most similar honest Pods.
     let honest = with_volume(pod(), json!({"name": "mine", "secret": {"secretName": "my-sidecarset-token-x"}}));
-    assert_eq!(told(&honest, &[isolated("a", "agent")]), "accepted");
+    assert_eq!(message_of(&honest, &[isolated("a", "agent")]), "accepted");
     let map = with_volume(pod(), json!({"name": "mine", "configMap": {"name": "sidecarset-token-x"}}));
-    assert_eq!(told(&map, &[isolated("a", "agent")]), "accepted");
+    assert_eq!(message_of(&map, &[isolated("a", "agent")]), "accepted");
 }
 
 /// A SidecarSet that would hide its token is refused at the injection, and also if the Pod already has the sidecar.
@@ -160,11 +162,11 @@ fn e21_a_sidecar_set_with_a_mount_in_the_way_is_refused(
     };
     let start = format!("403 SidecarSet \"a\": spec.containers[0].{field}: ");
     let ours = injected(&pod(), &[with(&json!({}))]);
-    for verdict in [told(&pod(), &[with(&fields)]), asserted(&ours, &[with(&fields)])] {
+    for verdict in [message_of(&pod(), &[with(&fields)]), asserted(&ours, &[with(&fields)])] {
         assert!(verdict.starts_with(&start), "{verdict}");
     }
     let beside = json!({"volumeMounts": [{"name": "v", "mountPath": "/run/containerd"}]});
-    assert_eq!(told(&pod(), &[with(&beside)]), "accepted");
+    assert_eq!(message_of(&pod(), &[with(&beside)]), "accepted");
 }
 
 /// Shared mounts leave out only the surroundings of an owner's token.
@@ -254,7 +256,7 @@ fn e11_the_twin_sees_a_volume_of_an_isolated_sidecar_that_projects_the_pods_toke
             *volumes.find(|volume| volume["name"] == "config").unwrap() =
                 json!({"name": "config", "projected": {"sources": [source]}});
         });
-        for verdict in [told(&shadowed, &sets), asserted(&shadowed, &sets)] {
+        for verdict in [message_of(&shadowed, &sets), asserted(&shadowed, &sets)] {
             assert!(verdict.contains("which holds a token of the Pod's own ServiceAccount"), "{verdict}");
         }
     }
@@ -283,7 +285,7 @@ fn e11_annotations_decide_nothing() {
         pod["spec"]["containers"][0]["volumeMounts"] =
             json!([{"name": "kube-api-access-later", "mountPath": TOKEN_PATH}]);
     });
-    for verdict in [told(&stripped, &sets), asserted(&stripped, &sets)] {
+    for verdict in [message_of(&stripped, &sets), asserted(&stripped, &sets)] {
         assert!(
             verdict.contains("container \"app\" mounts a token of \"agent\", which is for sidecars alone"),
             "{verdict}"

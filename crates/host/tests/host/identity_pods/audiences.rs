@@ -43,7 +43,7 @@ fn admit(pod: &Value, sets: &[Value]) -> ValidationResponse {
     admit_in(pod, rules(), sets, cluster())
 }
 
-fn told(pod: &Value, sets: &[Value]) -> String {
+fn message_of(pod: &Value, sets: &[Value]) -> String {
     verdict(&admit(pod, sets))
 }
 
@@ -141,8 +141,8 @@ fn aud9_e20_the_pod_brings_a_volume(
             push(&mut pod["spec"]["containers"][0]["volumeMounts"], mount);
         }
     });
-    for told in [told(&attack, &sets), twin(&attack, &sets)] {
-        assert!(told.starts_with("403 ") && told.contains(message.as_str().unwrap()), "{told}");
+    for answered in [message_of(&attack, &sets), twin(&attack, &sets)] {
+        assert!(answered.starts_with("403 ") && answered.contains(message.as_str().unwrap()), "{answered}");
     }
 }
 
@@ -156,14 +156,14 @@ fn aud9_e4_the_app_takes_the_secret_as_its_environment(#[case] fields: Value, #[
         }
     });
     let sets = [reaching(isolated("a", "agent"))];
-    assert_eq!(json!(told(&attack, &sets)), with_hash(&json!(message)));
+    assert_eq!(json!(message_of(&attack, &sets)), with_hash(&json!(message)));
 }
 
 #[test]
 fn aud9_e20_the_secret_is_no_pull_secret() {
     let attack = edited(pod(), |pod| pod["spec"]["imagePullSecrets"] = with_hash(&json!([{"name": SECRET}])));
     assert_eq!(
-        json!(told(&attack, &[reaching(isolated("a", "agent"))])),
+        json!(message_of(&attack, &[reaching(isolated("a", "agent"))])),
         with_hash(&json!(
             "403 spec.imagePullSecrets: the Secret \"sidecarset-token-@A@\" holds the token of a sidecar; remove it; only the volume that Pillion writes for the containers of the SidecarSet may"
         ))
@@ -199,11 +199,11 @@ fn aud9_e4_another_set_with_the_account_shares_mounts(
     let thief = edited(other, |set| {
         set["spec"]["containers"][0]["volumeMounts"] = with_hash(&json!([{"name": VOLUME, "mountPath": "/stolen"}]));
     });
-    let told = told(&pod(), &[sets[0].clone(), thief]);
+    let answered = message_of(&pod(), &[sets[0].clone(), thief]);
     let message = with_hash(&json!(
         "403 spec: container \"b\" mounts the volume \"sidecarset-sa-@A@\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token"
     ));
-    assert_eq!(json!(told), message);
+    assert_eq!(json!(answered), message);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn aud2_aud5_a_stored_set_refuses_its_pods(
         set["spec"]["serviceAccountMode"] = json!(mode);
         set["spec"]["serviceAccountTokens"] = tokens;
     });
-    assert_eq!(told(&pod(), &[set]), format!("403 SidecarSet \"a\": {message}"));
+    assert_eq!(message_of(&pod(), &[set]), format!("403 SidecarSet \"a\": {message}"));
 }
 
 #[test]
@@ -261,10 +261,10 @@ fn idf4_a_field_and_an_annotation_that_disagree_refuse_the_pods() {
     };
     let other = r#"[{"audience": "vault", "path": "other"}]"#;
     assert_eq!(
-        told(&pod(), &[annotated(other)]),
+        message_of(&pod(), &[annotated(other)]),
         "403 SidecarSet \"a\": metadata.annotations[pillion.dev/service-account-tokens]: Invalid value: says something else than spec.serviceAccountTokens; keep one of the two; correct the SidecarSet"
     );
-    assert_eq!(told(&pod(), &[annotated(r#"[{"path": "vault", "audience": "vault"}]"#)]), "accepted");
+    assert_eq!(message_of(&pod(), &[annotated(r#"[{"path": "vault", "audience": "vault"}]"#)]), "accepted");
 }
 
 /// A webhook that runs after the policy.
@@ -304,8 +304,8 @@ fn aud9_tok10_the_twin_refuses_what_a_later_webhook_does(
     let sets = [reaching(with_mode(set("a", "agent"))), with_mode(set("b", "agent"))];
     let after = injected(&pod(), &sets);
     assert_eq!(twin(&after, &sets), "accepted");
-    let told = twin(&edited(after, edit), &sets);
-    assert!(told.starts_with("403 "), "{told}");
+    let answered = twin(&edited(after, edit), &sets);
+    assert!(answered.starts_with("403 "), "{answered}");
 }
 
 /// E7: an ephemeral container that is added to the running Pod.
@@ -330,8 +330,8 @@ fn aud9_e7_an_ephemeral_container_reaches_for_the_tokens(
         });
         verdict(&ask(&request, &gated(&rules(), &[]), &Arc::new(cluster())))
     };
-    let told = added(edit);
-    assert!(told.starts_with("403 spec.ephemeralContainers[0]: "), "{told}");
+    let answered = added(edit);
+    assert!(answered.starts_with("403 spec.ephemeralContainers[0]: "), "{answered}");
     assert_eq!(added(|_| {}), "accepted");
 }
 
@@ -345,8 +345,11 @@ fn aud4_tok10_the_twin_tells_a_private_account_from_the_apps_own() {
         let mount = json!({"name": "kube-api-access-x7k2p", "readOnly": true, "mountPath": TOKEN_PATH});
         container_mut(pod, "app")["volumeMounts"] = json!([mount]);
     });
-    let told = twin(&regained, &sets);
-    assert!(told.starts_with("403 ") && told.contains("sidecar \"a\" lacks the token of \"agent\""), "{told}");
+    let answered = twin(&regained, &sets);
+    assert!(
+        answered.starts_with("403 ") && answered.contains("sidecar \"a\" lacks the token of \"agent\""),
+        "{answered}"
+    );
     // The most similar honest Pod ran under the account before.
     assert_eq!(twin(&injected(&running_as("agent"), &sets), &sets), "accepted");
 }

@@ -16,11 +16,11 @@ use super::holders;
 use super::injected;
 use super::isolated;
 use super::merged_name;
+use super::message_of;
 use super::pod;
 use super::request;
 use super::running_as;
 use super::set;
-use super::told;
 use super::volume_of;
 use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
 
@@ -87,10 +87,10 @@ fn e3_idp1_idp4_conflicts_name_everybody() {
         set["spec"].as_object_mut().unwrap().remove("behaviorWhenServiceAccountInjection");
     });
     assert_eq!(
-        told(&pod(), &[set("a", "a"), refusing]),
+        message_of(&pod(), &[set("a", "a"), refusing]),
         "403 SidecarSet \"a\": spec.serviceAccountName: wants ServiceAccount \"a\" (Merge) for a Pod of namespace \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate; SidecarSet \"b\": spec.serviceAccountName: wants ServiceAccount \"b\" (Refuse) for a Pod of namespace \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate"
     );
-    assert_eq!(told(&pod(), &[set("a", "a"), isolated("b", "b")]), "accepted");
+    assert_eq!(message_of(&pod(), &[set("a", "a"), isolated("b", "b")]), "accepted");
 }
 
 /// The policy treats an unset account and an explicit "default" alike; the alias follows.

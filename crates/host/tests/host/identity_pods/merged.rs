@@ -11,10 +11,10 @@ use super::holders;
 use super::injected;
 use super::merged_name;
 use super::merged_objects;
+use super::message_of;
 use super::pod;
 use super::running_as;
 use super::set;
-use super::told;
 use crate::support::identity::{Court, edited, verdict};
 
 #[rstest]
@@ -33,8 +33,8 @@ use crate::support::identity::{Court, edited, verdict};
 }), vec![], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]
 #[case::that_says_it_is_being_deleted(edited(running_as(&merged_name()), |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")), vec![set("a", "a"), set("b", "b")], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]
 fn e6_pods_do_not_choose_a_merged_account(#[case] pod: Value, #[case] sets: Vec<Value>, #[case] message: &str) {
-    assert_eq!(told(&pod, &sets), message);
-    assert_eq!(told(&running_as("default"), &[set("a", "a"), set("b", "b")]), "accepted");
+    assert_eq!(message_of(&pod, &sets), message);
+    assert_eq!(message_of(&running_as("default"), &[set("a", "a"), set("b", "b")]), "accepted");
 }
 
 /// The account is the right one for the sets, so this may be a second admission of the Pod. Then only the sidecars hold
@@ -60,7 +60,7 @@ fn e6_naming_the_right_merged_account_gives_the_app_nothing() {
             json!([{"name": "mine", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
     });
     assert_eq!(
-        told(&greedy, &sets),
+        message_of(&greedy, &sets),
         "403 spec.serviceAccountName: container \"app\" mounts a token of the merged ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\", which is for sidecars alone; name another ServiceAccount; merged ones are set by the policy alone"
     );
 }
@@ -85,5 +85,5 @@ fn mrg2_mrg5_merged_objects_that_are_not_what_they_should_be(
     edit(&mut objects[which]);
     let cluster = Court::with(["a", "b"].map(account).into_iter().chain(objects));
     assert_eq!(verdict(&admit_in(&pod(), json!({}), &[set("a", "a"), set("b", "b")], cluster)), message);
-    assert_eq!(told(&pod(), &[set("a", "a"), set("b", "b")]), "accepted");
+    assert_eq!(message_of(&pod(), &[set("a", "a"), set("b", "b")]), "accepted");
 }

@@ -119,7 +119,7 @@ fn admit(pod: &Value, sets: &[Value]) -> ValidationResponse {
 }
 
 /// Returns the verdict on a Pod.
-fn told(pod: &Value, sets: &[Value]) -> String {
+fn message_of(pod: &Value, sets: &[Value]) -> String {
     verdict(&admit(pod, sets))
 }
 

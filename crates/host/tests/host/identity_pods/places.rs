@@ -11,11 +11,11 @@ use super::cluster;
 use super::holders;
 use super::injected;
 use super::merged_name;
+use super::message_of;
 use super::pod;
 use super::request;
 use super::running_as;
 use super::set;
-use super::told;
 use crate::support::identity::{Court, ask, edited, gated, verdict};
 
 #[test]
@@ -128,7 +128,8 @@ fn idv3_an_account_that_cannot_be_read_is_not_missing() {
 /// Sets of the settings are injected without validation, but their fields about identity must make sense.
 #[test]
 fn idv2_idv8_sets_that_were_never_validated() {
-    let with = |field: &str, value: Value| told(&pod(), &[edited(set("a", "agent"), |set| set["spec"][field] = value)]);
+    let with =
+        |field: &str, value: Value| message_of(&pod(), &[edited(set("a", "agent"), |set| set["spec"][field] = value)]);
     assert_eq!(
         with("serviceAccountName", json!("default")),
         "403 SidecarSet \"a\": spec.serviceAccountName: every Pod has \"default\"; name an account of the sidecar's own; correct the SidecarSet"

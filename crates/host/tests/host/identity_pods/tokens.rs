@@ -11,9 +11,9 @@ use super::cluster;
 use super::holders;
 use super::injected;
 use super::isolated;
+use super::message_of;
 use super::pod;
 use super::set;
-use super::told;
 use super::volume_of;
 use crate::support::identity::{edited, verdict};
 
@@ -43,7 +43,7 @@ fn e4_the_app_does_not_mount_a_sidecars_token(#[case] mounts: Value, #[case] vol
             }
         });
         for sets in [vec![isolated("a", "agent")], vec![set("a", "agent")], vec![]] {
-            assert_eq!(told(&attack, &sets).replace("app-init", "app"), message, "{list} {}", sets.len());
+            assert_eq!(message_of(&attack, &sets).replace("app-init", "app"), message, "{list} {}", sets.len());
         }
     }
     let honest = edited(pod(), |pod| {
@@ -65,11 +65,11 @@ fn e4_the_app_does_not_take_a_sidecars_token_from_the_environment(#[case] contai
             pod["spec"]["containers"][0][key] = value.clone();
         }
     });
-    assert_eq!(told(&attack, &[isolated("a", "agent")]), message);
+    assert_eq!(message_of(&attack, &[isolated("a", "agent")]), message);
     let honest = edited(pod(), |pod| {
         pod["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "mine"}}]);
     });
-    assert_eq!(told(&honest, &[isolated("a", "agent")]), "accepted");
+    assert_eq!(message_of(&honest, &[isolated("a", "agent")]), "accepted");
 }
 
 /// A further token of the Pod's account would turn into one of the sidecar's account. Therefore the Pod keeps its
@@ -131,12 +131,12 @@ fn e4_a_container_of_the_sidecars_name_is_not_the_sidecar() {
         pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "a", "image": "evil:1"}));
     });
     assert_eq!(
-        told(&impostor, &[isolated("a", "agent")]),
+        message_of(&impostor, &[isolated("a", "agent")]),
         "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of a container of the Pod; rename the Pod's \"a\" or the sidecar"
     );
     let init = edited(pod(), |pod| pod["spec"]["initContainers"] = json!([{"name": "a", "image": "evil:1"}]));
     assert_eq!(
-        told(&init, &[isolated("a", "agent")]),
+        message_of(&init, &[isolated("a", "agent")]),
         "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of an init container of the Pod; rename the Pod's \"a\" or the sidecar"
     );
 }
@@ -172,7 +172,7 @@ fn tok2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str)
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "mine", "emptyDir": {}}));
         pod["spec"]["containers"][1]["volumeMounts"] = mounts;
     });
-    assert_eq!(told(&forged, &[isolated("a", "agent")]), message);
+    assert_eq!(message_of(&forged, &[isolated("a", "agent")]), message);
 }
 
 #[test]
@@ -180,16 +180,16 @@ fn tok1_a_volume_of_the_token_that_is_not_ours_is_refused() {
     let with = |volume: Value| edited(pod(), |pod| pod["spec"]["volumes"].as_array_mut().unwrap().push(volume));
     let forged = with(json!({"name": volume_of("agent"), "emptyDir": {}}));
     assert_eq!(
-        told(&forged, &[isolated("a", "agent")]),
+        message_of(&forged, &[isolated("a", "agent")]),
         "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's"
     );
     let of_pod = with(edited(automounted(&volume_of("agent")), |_| ()));
     assert_eq!(
-        told(&of_pod, &[isolated("a", "agent")]),
+        message_of(&of_pod, &[isolated("a", "agent")]),
         "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's"
     );
     let same = injected(&pod(), &[isolated("a", "agent")])["spec"]["volumes"][1].clone();
-    assert_eq!(told(&with(same), &[isolated("a", "agent")]), "accepted");
+    assert_eq!(message_of(&with(same), &[isolated("a", "agent")]), "accepted");
 }
 
 /// A set without an account tries to mount the token of another set.
@@ -206,7 +206,7 @@ fn e4_a_set_without_an_account_gets_no_token() {
     };
     let thief = plain(json!([{"name": volume_of("agent"), "mountPath": "/t"}]), json!([]));
     assert_eq!(
-        told(&pod(), &[set("a", "agent"), thief]),
+        message_of(&pod(), &[set("a", "agent"), thief]),
         "403 spec: container \"b\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token"
     );
     let projecting = plain(

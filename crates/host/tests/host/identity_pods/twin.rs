@@ -118,7 +118,10 @@ fn order7_the_init_containers_of_other_injectors_may_be_first(
     let settings = edited(gated(&json!({}), &sets), |settings| settings["role"] = json!("Assert"));
     let answer = ask(&request(&later), &settings, &Arc::new(cluster()));
     assert_eq!(verdict(&answer), "accepted");
-    let told = answer.warnings.unwrap_or_default();
-    assert_eq!(told.len(), warnings, "{told:?}");
-    assert!(told.iter().all(|text| text.contains("container \"linkerd-init\" of the Pod stands before")), "{told:?}");
+    let answered = answer.warnings.unwrap_or_default();
+    assert_eq!(answered.len(), warnings, "{answered:?}");
+    assert!(
+        answered.iter().all(|text| text.contains("container \"linkerd-init\" of the Pod stands before")),
+        "{answered:?}"
+    );
 }

@@ -65,9 +65,9 @@ fn idc9_a_stored_version_brings_no_credential(
         });
         verdict(&ask(&request(&pod()), &settings, &Arc::new(cluster())))
     };
-    let told = asked(volume.clone(), true);
+    let answered = asked(volume.clone(), true);
     let says = format!("SidecarSet \"a\": {field}ControllerRevision \"a-1\" has this under a ServiceAccount: ");
-    assert!(told.starts_with("403 ") && told.contains(&says) && told.ends_with(REMEDY), "{told}");
+    assert!(answered.starts_with("403 ") && answered.contains(&says) && answered.ends_with(REMEDY), "{answered}");
     assert_eq!(asked(json!({"emptyDir": {}}), true), "accepted");
     if field != "spec.volumes[0]: " {
         assert_eq!(asked(volume, false), "accepted", "without an account, the Pod's own is nobody's");
@@ -80,26 +80,29 @@ fn idc9_a_version_of_the_cluster_brings_no_credential() {
         let cluster = Court::with([account("agent"), revision(volume)]);
         verdict(&admit_in(&pod(), json!({}), &[requesting(json!({"revisionName": "a-1"}))], cluster))
     };
-    let told = asked(token());
-    assert!(told.starts_with("403 SidecarSet \"a\": spec.volumes[0].projected: ControllerRevision \"a-1\""), "{told}");
+    let answered = asked(token());
+    assert!(
+        answered.starts_with("403 SidecarSet \"a\": spec.volumes[0].projected: ControllerRevision \"a-1\""),
+        "{answered}"
+    );
     assert_eq!(asked(json!({"emptyDir": {}})), "accepted");
 }
 
 #[test]
 fn idc9_the_settings_are_refused_with_the_version_that_they_bring() {
-    let told = |volume: Value| {
+    let message_of = |volume: Value| {
         let settings = edited(gated(&json!({}), &[requesting(json!({"customVersion": "v1"}))]), |settings| {
             settings["controllerRevisions"] = json!([revision(volume)]);
         });
         module().validate_settings(&settings).unwrap().message.unwrap_or_default()
     };
-    let refused = told(token());
+    let refused = message_of(token());
     assert!(
         refused.contains("sidecarSets[0].spec.injectionStrategy.revision.customVersion: ")
             && refused.contains("ControllerRevision \"a-1\" would run under the ServiceAccount"),
         "{refused}"
     );
-    assert_eq!(told(json!({"emptyDir": {}})), "");
+    assert_eq!(message_of(json!({"emptyDir": {}})), "");
 }
 
 /// A set that was stored while no webhook judged it.
@@ -114,7 +117,7 @@ fn e4_e19_the_present_version_is_judged_for_each_pod(#[case] volume: Value, #[ca
             }
         })
     };
-    let told = told(&pod(), &[with(volume)]);
-    assert!(told.starts_with(&format!("403 SidecarSet \"a\": {field}")), "{told}");
-    assert_eq!(super::told(&pod(), &[with(json!({"emptyDir": {}}))]), "accepted");
+    let answered = message_of(&pod(), &[with(volume)]);
+    assert!(answered.starts_with(&format!("403 SidecarSet \"a\": {field}")), "{answered}");
+    assert_eq!(super::message_of(&pod(), &[with(json!({"emptyDir": {}}))]), "accepted");
 }

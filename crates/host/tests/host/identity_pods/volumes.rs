@@ -34,7 +34,7 @@ fn folder() -> Value {
 }
 
 /// Returns the verdict on a Pod for which the cluster has these sets, in a bundle that the controller keeps.
-fn told_in_cluster(pod: &Value, sets: &[Value], of_settings: &[Value]) -> String {
+fn message_in_cluster(pod: &Value, sets: &[Value], of_settings: &[Value]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets".to_owned() };
     let sets: Vec<_> = sets.iter().map(|set| decode(set.clone()).unwrap().into_sidecar_set()).collect();
@@ -62,37 +62,39 @@ fn idc11_nobody_writes_into_an_owners_volume(
     let agent = with_conf(edited(set("agent", "agent"), |set| set["spec"]["serviceAccountMode"] = json!(mode)), owners);
     for other in ["a-before", "z-after"] {
         let sets = [agent.clone(), with_conf(plain(other), others.clone())];
-        let told = told_in_cluster(&pod(), &sets, &[]);
+        let answered = message_in_cluster(&pod(), &sets, &[]);
         if is_fine {
-            assert_eq!(told, "accepted");
+            assert_eq!(answered, "accepted");
             continue;
         }
-        assert!(told.starts_with(&format!("403 SidecarSet \"{other}\": spec.")), "{told}");
-        assert!(told.contains("SidecarSet \"agent\" uses the volume \"conf\" in the same Pods"), "{told}");
+        assert!(answered.starts_with(&format!("403 SidecarSet \"{other}\": spec.")), "{answered}");
+        assert!(answered.contains("SidecarSet \"agent\" uses the volume \"conf\" in the same Pods"), "{answered}");
         let remedy = format!("let \"{other}\" and \"agent\" name each other in spec.serviceAccountPartners");
-        assert!(told.contains(&remedy), "{told}");
+        assert!(answered.contains(&remedy), "{answered}");
         let partners = [naming(sets[0].clone(), other), naming(sets[1].clone(), "agent")];
-        assert_eq!(told_in_cluster(&pod(), &partners, &[]), "accepted");
+        assert_eq!(message_in_cluster(&pod(), &partners, &[]), "accepted");
         for half in [[partners[0].clone(), sets[1].clone()], [sets[0].clone(), partners[1].clone()]] {
-            assert_eq!(told_in_cluster(&pod(), &half, &[]), told, "one side alone is not enough");
+            assert_eq!(message_in_cluster(&pod(), &half, &[]), answered, "one side alone is not enough");
         }
-        assert!(told_in_cluster(&pod(), &sets[1..], &sets[..1]).starts_with("403 "), "an owner of the settings");
+        assert!(message_in_cluster(&pod(), &sets[1..], &sets[..1]).starts_with("403 "), "an owner of the settings");
     }
 }
 
 #[test]
 fn idc11_two_owners_of_one_account_are_no_partners() {
     let sets = [with_conf(set("a", "agent"), folder()), with_conf(set("b", "agent"), folder())];
-    assert!(told_in_cluster(&pod(), &sets, &[]).starts_with("403 SidecarSet \"b\": spec.volumes[0]: SidecarSet \"a\""));
-    assert_eq!(told(&pod(), &sets), "accepted", "one operator wrote the settings");
+    assert!(
+        message_in_cluster(&pod(), &sets, &[]).starts_with("403 SidecarSet \"b\": spec.volumes[0]: SidecarSet \"a\"")
+    );
+    assert_eq!(message_of(&pod(), &sets), "accepted", "one operator wrote the settings");
 }
 
 /// In a Pod that keeps its own account, no SidecarSet gets an identity.
 #[test]
 fn idc11_only_an_identity_makes_a_volume_its_owners() {
     let sets = [with_conf(set("a", "agent"), folder()), with_conf(plain("b"), folder())];
-    assert_eq!(told_in_cluster(&running_as("own"), &sets, &[]), "accepted");
-    assert_eq!(told_in_cluster(&pod(), &[with_conf(plain("a"), folder()), sets[1].clone()], &[]), "accepted");
+    assert_eq!(message_in_cluster(&running_as("own"), &sets, &[]), "accepted");
+    assert_eq!(message_in_cluster(&pod(), &[with_conf(plain("a"), folder()), sets[1].clone()], &[]), "accepted");
 }
 
 /// The app mounts a volume that the owner defines. `shareVolumePolicy` hands it to no other set.

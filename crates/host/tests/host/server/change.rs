@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_host::paths;
-use pillion_host::server::client::{Client, Protocol, Target};
+use pillion_host::server::client::{Client, Protocol, TlsServer};
 use pillion_host::server::{ServedSettings, SettingsFile};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::support::{Authority, Setup, added_images, ask, counted, pod_review, policy, settings_with, web};
 
 /// Sends requests until stopped, over connections of 20 requests. Every request must be answered.
-fn load(target: Target, stop: Arc<AtomicBool>, answered: Arc<AtomicUsize>) -> JoinHandle<Vec<String>> {
+fn load(target: TlsServer, stop: Arc<AtomicBool>, answered: Arc<AtomicUsize>) -> JoinHandle<Vec<String>> {
     tokio::spawn(async move {
         let mut images = Vec::new();
         while !stop.load(Ordering::Relaxed) {
@@ -76,7 +76,7 @@ async fn certificates_change_under_load_without_a_lost_request() {
     let other = Authority::new();
     server.certificates.send_replace(other.certificate());
     assert!(Client::connect(&server.target(), Protocol::Http2).await.is_err());
-    let target = Target { roots: other.roots(), ..server.target() };
+    let target = TlsServer { roots: other.roots(), ..server.target() };
     assert!(Client::connect(&target, Protocol::Http2).await.is_ok());
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pillion_certificates::TemporaryAuthority;
-use pillion_host::server::client::{Answer, Client, Protocol, Target};
+use pillion_host::server::client::{Answer, Client, Protocol, TlsServer};
 use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{Cluster, CodeCache, Module, NoCluster};
 use rustls::RootCertStore;
@@ -121,8 +121,8 @@ impl Setup {
 }
 
 impl Started {
-    pub fn target(&self) -> Target {
-        Target { address: self.running.address().to_string(), name: NAME.to_owned(), roots: self.authority.roots() }
+    pub fn target(&self) -> TlsServer {
+        TlsServer { address: self.running.address().to_string(), name: NAME.to_owned(), roots: self.authority.roots() }
     }
 
     pub async fn client(&self) -> Client {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kube::api::{ListParams, Patch, PatchParams};
 use pillion::rendering::crd;
-use pillion::rollouts::standing::{Standing, State};
+use pillion::rollouts::standing::{RolloutState, Standing};
 use pillion_documents::manifest::{Source, parse};
 use pillion_rollout::counts::Counts;
 use pillion_sidecarset::upgrades::RolloutSettings;
@@ -104,12 +104,12 @@ fn argo_cd_reads_counters_as_the_command_line_does() {
         }
     }
     for (object, (found, message)) in objects.iter().zip(healths(&objects)) {
-        let standing = Standing::of(object, &RolloutSettings::default());
+        let standing = Standing::from_status(object, &RolloutSettings::default());
         let expected = match standing.state {
-            State::Ready => "Healthy",
-            State::Waiting => "Suspended",
-            State::Reconciling | State::Unobserved => "Progressing",
-            State::Stalled => "Degraded",
+            RolloutState::Ready => "Healthy",
+            RolloutState::Waiting => "Suspended",
+            RolloutState::Reconciling | RolloutState::Unobserved => "Progressing",
+            RolloutState::Stalled => "Degraded",
         };
         let shown = format!("{} {}: {message}; {}", object["spec"], object["status"], standing.message);
         assert_eq!(found, expected, "{shown}");

@@ -96,7 +96,7 @@ fn identities(judged: &Judged<'_>) -> Vec<Finding> {
         return judged.subjects.iter().filter_map(identity::unheeded).collect();
     }
     let members: Vec<_> =
-        judged.subjects.iter().map(|subject| identity::Member::of(subject, Origin::Settings)).collect();
+        judged.subjects.iter().map(|subject| identity::Member::new(subject, Origin::Settings)).collect();
     let found = identity::judge(&members, &judged.settings.service_accounts);
     found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }

@@ -114,7 +114,7 @@ fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let set = decoded
             .map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?
             .into_sidecar_set();
-        let scope = Scope::of(args, &writer, (&set, &object), system_namespace.as_deref()).await?;
+        let scope = Scope::read(args, &writer, (&set, &object), system_namespace.as_deref()).await?;
         let earlier = json::text(&object, &["metadata", "annotations", RESTARTED_AT]);
         let earlier = Timestamp::parse(earlier).filter(|_| !args.anew);
         let left = match earlier {

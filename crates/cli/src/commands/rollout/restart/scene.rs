@@ -91,8 +91,8 @@ impl Scene {
 
     /// Returns the Pods that have the sidecars and are never evicted.
     pub fn skipped(&self) -> impl Iterator<Item = (&Found, &Why)> {
-        let told = self.found.iter().filter(|found| found.pod.is_active());
-        told.filter_map(|found| Some((found, found.why.as_ref().filter(|why| **why != Why::NoSidecars)?)))
+        let active = self.found.iter().filter(|found| found.pod.is_active());
+        active.filter_map(|found| Some((found, found.why.as_ref().filter(|why| **why != Why::NoSidecars)?)))
     }
 
     /// Returns the number of Pods without the sidecars.
@@ -104,7 +104,7 @@ impl Scene {
 impl<'a> Scope<'a> {
     /// Returns the scope of a restart. `set` is the decoded `object`. Given the namespace of the revisions, only outdated
     /// Pods are restarted.
-    pub async fn of(
+    pub async fn read(
         args: &Args,
         writer: &Writer,
         (set, object): (&'a SidecarSet, &Value),

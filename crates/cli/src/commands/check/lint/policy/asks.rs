@@ -48,7 +48,7 @@ pub(super) struct Asks<'a> {
 }
 
 impl<'a> Asks<'a> {
-    pub(super) fn of(policy: &'a Value, spec: &'a Value) -> Self {
+    pub(super) fn new(policy: &'a Value, spec: &'a Value) -> Self {
         Self { rules: json::items(spec, &["rules"]), is_cluster_wide: is_cluster_wide(policy) }
     }
 

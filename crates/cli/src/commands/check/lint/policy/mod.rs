@@ -33,7 +33,7 @@ pub(super) struct Policy<'a> {
 
 impl<'a> Policy<'a> {
     /// Returns the policy of these settings, or `None` for settings of a group's member or outside a policy.
-    fn of(judged: &'a Judged<'a>) -> Option<Self> {
+    fn from_settings(judged: &'a Judged<'a>) -> Option<Self> {
         if judged.spot.base.is_empty() || member(judged).is_some() {
             return None;
         }
@@ -46,7 +46,7 @@ impl<'a> Policy<'a> {
         let subjects = judged.subjects.iter().filter(|_| judged.settings.gates.service_account_injection);
         Some(Self {
             judged,
-            asks: Asks::of(document.raw, spec),
+            asks: Asks::new(document.raw, spec),
             identities: subjects.filter_map(identity).collect(),
             document,
             spec,
@@ -92,17 +92,17 @@ impl<'a> Policy<'a> {
 
 /// Whether these are the settings of a policy that admits the cluster's SidecarSets.
 pub fn admits_sets(judged: &Judged<'_>) -> bool {
-    Policy::of(judged).is_some_and(|policy| policy.acts() && policy.asks.sets())
+    Policy::from_settings(judged).is_some_and(|policy| policy.acts() && policy.asks.sets())
 }
 
 /// Whether the settings decide about Pods: settings outside a policy do, and those of a policy that is asked about them.
 pub fn is_about_pods(judged: &Judged<'_>) -> bool {
-    !judged.are_of_policy() || Policy::of(judged).is_some_and(|policy| policy.asks.pods())
+    !judged.are_of_policy() || Policy::from_settings(judged).is_some_and(|policy| policy.asks.pods())
 }
 
 /// Returns warnings about each policy, and about all policies together.
 pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
-    let policies: Vec<Policy<'_>> = settings.iter().filter_map(Policy::of).collect();
+    let policies: Vec<Policy<'_>> = settings.iter().filter_map(Policy::from_settings).collect();
     let mut findings: Vec<Finding> = settings.iter().filter_map(in_group).collect();
     for policy in &policies {
         findings.extend(modes::check(policy));
