@@ -29,9 +29,9 @@ enum Transport {
     Plain(String),
 }
 
-impl From<Target> for Destination {
+impl From<TlsServer> for Destination {
     /// The paths of `pillion serve` at this address.
-    fn from(target: Target) -> Self {
+    fn from(target: TlsServer) -> Self {
         Self { transport: Transport::Tls(target), path: None }
     }
 }
