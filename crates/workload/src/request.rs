@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn pods_of_workloads_come_from_their_controller_and_have_no_name_yet() {
-        let owner = Some(("apps/v1".to_owned(), "ReplicaSet".to_owned()));
-        let template = Template { pointer: "/spec/template".to_owned(), owner };
+        let owner = OwnerKind { api_version: "apps/v1".to_owned(), kind: "ReplicaSet".to_owned() };
+        let template = Template { pointer: "/spec/template".to_owned(), owner: Some(owner) };
         let request = create(&json!({"metadata": {"generateName": "web-"}}), "shop", &template);
         assert_eq!(request["userInfo"]["username"], "system:serviceaccount:kube-system:replicaset-controller");
         assert_eq!(request.get("name"), None);

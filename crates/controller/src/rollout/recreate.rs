@@ -17,7 +17,6 @@ use pillion_rollout::recreation::Recreation;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::evict::EvictionMemory;
 use super::pods::InjectedPod;
 use super::probe::WorkloadRef;
 use super::sources::{Sources, StoredRevision};
@@ -74,7 +73,7 @@ impl SidecarSetRollout {
         let is_at_rest = !strategy.errors.is_empty() || !strategy.is_rolling || strategy.is_paused;
         if !rollout.target.upgrades.recreate {
             self.without_lacking(rollout.resource.name());
-            state.evictions = EvictionMemory::default();
+            drop(std::mem::take(&mut state.evictions));
             return Ok(Some(Done::Settled));
         }
         if is_at_rest {
