@@ -57,12 +57,12 @@ impl Candidate {
 
     /// Waits until this replica holds the Lease, without a time limit.
     pub async fn win(&mut self) {
-        let mut told = None;
+        let mut logged = None;
         while !matches!(self.attempt().await, Attempt::Held) {
             let holder = self.seen.as_ref().and_then(|(spec, _)| spec.holder_identity.clone());
-            if told != holder {
+            if logged != holder {
                 tracing::info!(lease = self.lease, holder, "another replica works; waiting");
-                told = holder;
+                logged = holder;
             }
             sleep(self.timings.period).await;
         }

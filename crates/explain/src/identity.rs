@@ -332,7 +332,8 @@ pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging>
 fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, rules: &Rules) -> Option<Merging> {
     let is_there = |set: &&Asking| matches!(exists(&set.account, namespace, lookup), Existence::There { .. });
     let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
-    let Shares { sets, target: SharedAccount::Merged(name), .. } = Shares::new(sharing.filter(is_there).collect(), rules)
+    let Shares { sets, target: SharedAccount::Merged(name), .. } =
+        Shares::new(sharing.filter(is_there).collect(), rules)
     else {
         return None;
     };

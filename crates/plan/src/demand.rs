@@ -188,7 +188,9 @@ impl<'a> Demands<'a> {
             // A canary and its base are never in one Pod.
             let excludes = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
             let asking: Vec<&Asking> = chosen.iter().filter_map(|candidate| candidate.asking()).collect();
-            if matches!(SharedAccount::choose(&asking, self.rules), SharedAccount::Merged(_)) && !chosen.iter().any(excludes) {
+            if matches!(SharedAccount::choose(&asking, self.rules), SharedAccount::Merged(_))
+                && !chosen.iter().any(excludes)
+            {
                 combinations.push(ascending(chosen.iter().map(|candidate| candidate.set.name)));
             }
         }

@@ -77,7 +77,8 @@ impl Standing {
             Err(errors) => return Progress::stalled("InvalidSidecarSet", joined(&errors)).into(),
         };
         let version = prepared(&resource);
-        let target = RolloutTarget::new(&version, &resource).with_upgrades(Upgrades::from_sidecar_set(&resource, settings), []);
+        let target =
+            RolloutTarget::new(&version, &resource).with_upgrades(Upgrades::from_sidecar_set(&resource, settings), []);
         let counts = counts(object);
         Progress::after_round(&target, &counters::round(&target.strategy, counts), counts).into()
     }

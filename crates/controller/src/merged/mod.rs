@@ -254,8 +254,8 @@ impl Reports<'_> {
     /// failure here does not stop other work.
     async fn lost(&mut self, group: &Group, sets: &Sets) {
         match lost::permission_losses(&self.controller.context.client, self.name, group, sets).await {
-            Ok(told) => {
-                for (set, text) in told {
+            Ok(losses) => {
+                for (set, text) in losses {
                     self.tell(&[set], lost::REASON, &text).await;
                 }
             }

@@ -376,9 +376,9 @@ async fn aud7_the_secret_of_a_set_is_shown_with_its_keys() {
 
     let own = Credential::own("c", "c");
     let of_set: Vec<&Change> = preview.changes.iter().filter(|change| change.object.name == own.secret()).collect();
-    let told: Vec<(Verb, &str)> = of_set.iter().map(|change| (change.verb, change.why.as_str())).collect();
+    let changes: Vec<(Verb, &str)> = of_set.iter().map(|change| (change.verb, change.why.as_str())).collect();
     assert_eq!(
-        told,
+        changes,
         [
             (Verb::Create, "the token of ServiceAccount \"c\" for SidecarSet \"c\""),
             (Verb::Mint, "a first token of ServiceAccount \"c\" for SidecarSet \"c\""),

@@ -297,7 +297,7 @@ proptest! {
     #[test]
     fn what_is_there_follows_from_the_writes(all in prop::collection::vec(any_write(), 0..20)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let (there, told) = runtime.block_on(async {
+        let (there, recorded) = runtime.block_on(async {
             let simulation = simulated(&situation(&[])).await;
             let api = maps(&simulation);
             for write in all {
@@ -319,17 +319,17 @@ proptest! {
                     Any::Delete(name) => drop(api.delete(&name.to_string(), &DeleteParams::default()).await),
                 }
             }
-            let mut told = BTreeMap::new();
+            let mut recorded = BTreeMap::new();
             for write in simulation.take_writes() {
                 match write.after {
-                    Some(after) => drop(told.insert(write.object.name, after["data"].clone())),
-                    None => drop(told.remove(&write.object.name)),
+                    Some(after) => drop(recorded.insert(write.object.name, after["data"].clone())),
+                    None => drop(recorded.remove(&write.object.name)),
                 }
             }
             let there = api.list(&ListParams::default()).await.expect("a list");
             let there: BTreeMap<_, _> = there.into_iter().map(|map| (map.name_any(), json!(map.data))).collect();
-            (there, told)
+            (there, recorded)
         });
-        prop_assert_eq!(there, told);
+        prop_assert_eq!(there, recorded);
     }
 }

@@ -310,10 +310,10 @@ mod tests {
     fn esc6_a_missing_right_is_told_with_the_rule_that_gives_it(
         #[case] code: u16,
         #[case] reason: &str,
-        #[case] told: &str,
+        #[case] expected: &str,
     ) {
         let status = Status { code, ..Status::failure("no", reason) };
         let error = kube::Error::Api(Box::new(status));
-        assert_eq!(problem(&watcher::Error::InitialListFailed(error), "{…}"), told);
+        assert_eq!(problem(&watcher::Error::InitialListFailed(error), "{…}"), expected);
     }
 }

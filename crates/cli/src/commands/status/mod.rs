@@ -322,7 +322,9 @@ impl Look<'_> {
         let stored = stored.into_iter().flatten().copied();
         // Which nodes are not ready is not asked: what the numbers tell does not depend on it.
         let surroundings = Surroundings { now: preview::now(), ..Surroundings::default() };
-        RolloutTarget::new(version, set).with_upgrades(Upgrades::from_sidecar_set(set, self.settings), stored).within(surroundings)
+        RolloutTarget::new(version, set)
+            .with_upgrades(Upgrades::from_sidecar_set(set, self.settings), stored)
+            .within(surroundings)
     }
 
     fn revisions(&self, name: Option<&str>, terminal: &mut Terminal) -> Option<Vec<Revision>> {

@@ -207,8 +207,8 @@ fn aud5_aud8_pods_that_run_keep_what_is_allowed(
     let plan = planned_for(&needs, Some(&object), &rules(allowed), NOW);
 
     assert_eq!(plan.moves.first().map(|(_, what)| audiences_of(what)), minted);
-    let told = plan.lacks.get(&own());
-    assert_eq!(matches!(told, Some(Lack::AudienceNotAllowed(why)) if why.contains("allowedAudiences")), is_told);
+    let lack = plan.lacks.get(&own());
+    assert_eq!(matches!(lack, Some(Lack::AudienceNotAllowed(why)) if why.contains("allowedAudiences")), is_told);
     assert_eq!(planned_for(&needs, None, &rules(allowed), NOW), Plan::default(), "mounting creates no Secret");
     let later = planned_for(&needs, Some(&object), &rules(&["*"]), Timestamp(NOW.0 + 4000));
     assert!(matches!(only(&later), Move::Mint { .. }), "it is renewed: {later:?}");
