@@ -66,7 +66,7 @@ async fn esc6_what_the_controller_does_not_hold_it_does_not_grant() {
     grant(&place.client, "controller", "controller", rights(&["roles", "rolebindings"])).await;
     let config = cluster.as_user("controller", None).unwrap().config().await.unwrap();
     let controller = Controller::start(config, Faults::none(), settings(&[]), 0);
-    place.deployment().await;
+    place.deployment(0).await;
 
     let exceeded = async |name: &str, status: &str| {
         let set = sets.get(name).await.unwrap();
@@ -173,7 +173,7 @@ async fn idc5_what_is_bound_to_an_account_and_not_listed_is_told() {
     bind("reading", "Role", "reader").await;
     bind("viewing", "ClusterRole", "view").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
 
     let note = place.noted("PermissionsNotMerged").await;

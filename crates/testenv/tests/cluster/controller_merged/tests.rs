@@ -24,7 +24,7 @@ async fn mrg4_the_life_of_a_merged_account() {
     let (cluster, _turn) = cluster().await;
     let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
     let requests = controller.faults.requests();
     let writes: Vec<String> =
@@ -82,7 +82,7 @@ async fn nothing_is_asked_or_written_while_nothing_changes() {
     let (cluster, _turn) = cluster().await;
     let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let before = controller.faults.count();
@@ -112,7 +112,7 @@ async fn mrg11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
         let (cluster, _turn) = cluster().await;
         let place = TestNamespace::create(cluster, "merged").await;
         let controller = Controller::admin(cluster, Faults::none()).await;
-        place.deployment().await;
+        place.deployment(0).await;
         place.ready(&both()).await;
         let account = uid(place.objects().await[0].as_ref());
         place.delete_deployment().await;
@@ -166,7 +166,7 @@ async fn mrg2_what_somebody_else_made_is_left_alone() {
     });
     let stored = create(&place.api::<Role>(), &role).await.unwrap();
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     let note = place.noted("ForeignObject").await;
     assert!(note.contains(&format!("Role \"{NAME}\"")), "{note}");
     let [account, role, binding] = place.objects().await;
@@ -186,7 +186,7 @@ async fn mrg13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod
     let (cluster, _turn) = cluster().await;
     let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
     let before = place.objects().await;
     let wider = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
@@ -222,14 +222,14 @@ async fn mrg9_no_namespace_is_kept_from_going() {
 
     let place = TestNamespace::create(cluster, "merged").await;
     let controller = Controller::admin(cluster, Faults::none()).await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
     until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
 
     // If the controller is uninstalled, the objects that a Pod uses stay.
     let place = TestNamespace::create(cluster, "merged").await;
-    place.deployment().await;
+    place.deployment(0).await;
     place.ready(&both()).await;
     place.pod("web").await;
     controller.kill().await;

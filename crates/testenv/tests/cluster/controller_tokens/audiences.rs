@@ -93,7 +93,7 @@ async fn aud7_aud8_a_service_accepts_the_token_before_and_after_its_rotation() {
     let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["*"]), Faults::none()).await;
     let first = Own(&place).with(&["aws", "token", "vault-token"]).await;
     assert_eq!(place.secret().await, None, "nobody needs a Secret of the account alone");
@@ -189,7 +189,7 @@ async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
     let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     let account = place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
     let first = Own(&place).with(&["token", "vault-token"]).await;
     let claimed = |files: &Files| vault.verify(&files["vault-token"], now()).unwrap().kubernetes;
@@ -210,7 +210,7 @@ async fn aud8_a_recreated_account_gets_tokens_for_each_audience_at_once() {
 async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it_has() {
     let place = namespace().await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["vault"]), Faults::none()).await;
     tokio::time::sleep(QUIET).await;
     assert_eq!(controller.faults.count(), 0, "the policy refuses its Pods: {:?}", controller.faults.requests());
@@ -230,7 +230,7 @@ async fn aud5_an_audience_that_is_not_allowed_gets_no_token_and_loses_the_one_it
 async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() {
     let place = namespace().await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let list = json!([{"audience": "vault", "path": "vault-token"}, {"audience": API_SERVER, "path": "api"}]);
     let controller = start(&place, settings_of(&place, &list, &["*"]), Faults::none()).await;
 
@@ -247,7 +247,7 @@ async fn aud7_an_audience_of_the_api_server_is_noticed_and_nothing_is_written() 
 async fn aud7_all_tokens_are_written_or_none() {
     let place = namespace().await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     // Create the Secret, request the token for the API server, for vault, for AWS.
     let faults = Faults::at(4, Fault::Refused(403));
     let controller = start(&place, settings_of(&place, &vault_and_sts(), &["*"]), faults).await;
@@ -271,7 +271,7 @@ async fn aud7_a_lifetime_that_the_api_server_shortens_is_told() {
     let cluster = Cluster::start(Options::new().api_server_flag(flag)).await.unwrap();
     let place = namespace_in(&cluster).await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let list = json!([
         {"audience": "vault", "path": "vault-token", "expirationSeconds": 7200},
         {"audience": STS, "path": "aws", "expirationSeconds": 3600},
@@ -307,7 +307,7 @@ async fn mrg2_a_foreign_secret_in_the_way_is_left_alone(#[case] labels: Value, #
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"token": "bWluZQ=="}});
     create(&place.api::<Secret>(), &foreign).await.unwrap();
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
-    place.deployment().await;
+    place.deployment(1).await;
 
     let note = place.event_note("Deployment", "TokenSecretNotOurs").await;
 
@@ -327,7 +327,7 @@ async fn aud8_edits_of_the_secret_are_repaired(#[case] edit: Value) {
     let (cluster, place) = (cluster().await, namespace().await);
     let vault = Verifier::new(cluster, "vault").await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = start(&place, settings_of(&place, &vault_alone(), &["*"]), Faults::none()).await;
     let first = Own(&place).with(&["token", "vault-token"]).await;
 

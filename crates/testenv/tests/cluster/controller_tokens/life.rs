@@ -10,7 +10,7 @@ use crate::support::namespace::TestNamespace;
 /// The whole life of a Secret, with six requests: create it, request a token, fill it; mark it, list Pods, delete it.
 async fn life(place: &TestNamespace, controller: &Controller) {
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let secret = place.filled().await;
     assert_eq!(place.bearer(cluster().await, &secret).await.unwrap(), place.username());
     place.delete_deployment().await;
@@ -38,7 +38,7 @@ async fn two_controllers_at_once_do_no_harm() {
     let (cluster, place) = (cluster().await, namespace().await);
     let controllers = [place.controller(Faults::none()).await, place.controller(Faults::none()).await];
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     place.filled().await;
     tokio::time::sleep(QUIET).await;
     let secret = place.filled().await;

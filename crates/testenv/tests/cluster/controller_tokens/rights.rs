@@ -20,7 +20,7 @@ async fn mrg2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     let foreign = create(&place.api::<Secret>(), &foreign).await.unwrap();
     let controller = place.controller(Faults::none()).await;
 
-    place.deployment().await;
+    place.deployment(1).await;
 
     let note = place.event_note("Deployment", "TokenSecretNotOurs").await;
     let problems = |count| {
@@ -92,7 +92,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
     apply(&allowed.client, &manifest, "test").await.unwrap();
     for place in [&allowed, &restricted] {
         place.account().await;
-        place.deployment().await;
+        place.deployment(1).await;
     }
     let config = cluster.as_user(&user, None).unwrap().config().await.unwrap();
     let sets = [sidecar_set("one", &allowed.name), sidecar_set("other", &restricted.name)];
@@ -113,7 +113,7 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 async fn esc6_a_namespace_that_is_not_given_is_told() {
     let (place, other) = (namespace().await, namespace().await);
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let config = cluster().await.as_admin().config().await.unwrap();
     let settings = settings(&[sidecar_set("logs", &place.name)]);
     let controller = Controller::start(config, Faults::none(), settings, Some(&[&other.name]), 0);

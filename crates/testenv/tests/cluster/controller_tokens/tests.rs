@@ -28,7 +28,7 @@ async fn tok5_what_is_applied_ends_in_a_token_of_the_right_account() {
     create(&sets, &sidecar_set("of-resource", &of_resource.name)).await.unwrap();
     for place in [&of_settings, &of_resource] {
         place.account().await;
-        place.deployment().await;
+        place.deployment(1).await;
         let secret = place.filled().await;
         assert_eq!(place.bearer(&cluster, &secret).await.unwrap(), place.username());
     }
@@ -52,7 +52,7 @@ async fn tok5_what_is_applied_ends_in_a_token_of_the_right_account() {
 async fn tok6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
     let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = place.controller(Faults::none()).await;
     let first = place.filled().await;
 
@@ -70,7 +70,7 @@ async fn tok6_a_deleted_secret_ends_its_token_and_there_is_a_new_one() {
 async fn tok7_a_recreated_account_gets_a_token_at_once() {
     let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = place.controller(Faults::none()).await;
     let first = place.filled().await;
 
@@ -88,7 +88,7 @@ async fn tok7_a_recreated_account_gets_a_token_at_once() {
 #[tokio::test]
 async fn sap11_without_its_account_there_is_no_token_until_there_is_one() {
     let (cluster, place) = (cluster().await, namespace().await);
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = place.controller(Faults::none()).await;
 
     let note = place.event_note("Deployment", "ServiceAccountMissing").await;
@@ -110,7 +110,7 @@ async fn sap11_without_its_account_there_is_no_token_until_there_is_one() {
 async fn tok7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
     let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let controller = place.controller(Faults::none()).await;
     let first = place.filled().await;
     for _ in 0..4 {
@@ -145,7 +145,7 @@ async fn tok7_a_rotation_is_two_requests_and_nothing_else_is_sent() {
 async fn tok5_what_somebody_edited_is_repaired(#[case] edit: Value) {
     let (cluster, place) = (cluster().await, namespace().await);
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let _controller = place.controller(Faults::none()).await;
     let first = place.filled().await;
 
@@ -187,7 +187,7 @@ async fn mrg10_what_a_living_pod_mounts_is_kept_until_it_is_gone() {
 async fn mrg10_a_pod_that_comes_at_the_last_moment_keeps_the_secret() {
     let place = namespace().await;
     place.account().await;
-    place.deployment().await;
+    place.deployment(1).await;
     let controller = place.controller(Faults::at(5, Fault::StopBefore)).await;
     let first = place.filled().await;
     place.delete_deployment().await;
@@ -211,7 +211,7 @@ async fn mrg9_a_namespace_that_is_being_deleted_gets_nothing() {
     place.account().await;
     // No controller completes the deletion here, so the namespace stays Terminating.
     let namespaces: Api<Namespace> = Api::all(place.client.clone());
-    place.deployment().await;
+    place.deployment(1).await;
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
     let controller = place.controller(Faults::none()).await;
 

@@ -28,12 +28,12 @@ impl TestNamespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Creates a workload, `web`, whose Pods have the label `app: web`, with no replicas.
-    pub async fn deployment(&self) {
+    /// Creates a workload, `web`, whose Pods have the label `app: web`.
+    pub async fn deployment(&self, replicas: usize) {
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
             "spec": {
-                "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+                "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
                 "template": {
                     "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]},
                 },
