@@ -20,39 +20,22 @@ pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static s
     if sidecars.is_empty() {
         return BTreeMap::new();
     }
-    let (mut sets, mut containers) = (String::new(), String::new());
-    for (set, names) in sidecars {
-        add(&mut sets, &[set]);
-        for name in names {
-            add(&mut containers, &[set, "/", name]);
-        }
-    }
-    let mut annotations = BTreeMap::new();
-    annotations.insert(INJECTED_SIDECAR_SETS, sets);
-    annotations.insert(INJECTED_CONTAINERS, containers);
-    annotations
+    let sets: Vec<&str> = sidecars.keys().map(String::as_str).collect();
+    let containers = sidecars.iter().flat_map(|(set, names)| names.iter().map(move |name| format!("{set}/{name}")));
+    BTreeMap::from([
+        (INJECTED_SIDECAR_SETS, sets.join(",")),
+        (INJECTED_CONTAINERS, containers.collect::<Vec<_>>().join(",")),
+    ])
 }
 
 /// Adds annotations about the `SidecarSet`s with and without an identity.
 pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, String>) {
-    let (mut given, mut skipped) = (String::new(), String::new());
-    for grant in &decision.grants {
-        add(&mut given, &[&grant.sidecar_set, "/", &grant.account]);
-    }
-    for (set, _) in decision.skipped.iter().chain(&decision.kept) {
-        add(&mut skipped, &[set]);
-    }
-    for (name, text) in [(INJECTED_SERVICE_ACCOUNTS, given), (SKIPPED_SERVICE_ACCOUNTS, skipped)] {
+    let given: Vec<String> =
+        decision.grants.iter().map(|grant| format!("{}/{}", grant.sidecar_set, grant.account)).collect();
+    let skipped: Vec<&str> = decision.skipped.iter().chain(&decision.kept).map(|(set, _)| set.as_str()).collect();
+    for (name, text) in [(INJECTED_SERVICE_ACCOUNTS, given.join(",")), (SKIPPED_SERVICE_ACCOUNTS, skipped.join(","))] {
         if !text.is_empty() {
             annotations.insert(name, text);
         }
     }
-}
-
-/// Appends an item to a comma-separated list.
-fn add(list: &mut String, item: &[&str]) {
-    if !list.is_empty() {
-        list.push(',');
-    }
-    list.push_str(&item.concat());
 }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use pillion_bundle::BundleError;
-use pillion_bundle::config_map::{self, Choice, Unavailable};
+use pillion_bundle::config_map::{BundleReader, Choice, Unavailable};
 use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal};
 use pillion_kubernetes::world::World;
@@ -32,7 +32,7 @@ impl Notice {
     /// Adds the notice to the answer, as a warning and an audit annotation.
     pub(crate) fn add_to(self, mut outcome: Outcome, settings: &BorrowedSettings<'_>) -> Outcome {
         if let Some((unavailable, at)) = self.0.zip(settings.bundle_source.config_map.as_ref()) {
-            outcome.warnings.push([&unavailable.says(at), "; judged by the SidecarSets of the settings"].concat());
+            outcome.warnings.push(format!("{}; judged by the SidecarSets of the settings", unavailable.says(at)));
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
         }
         outcome
@@ -56,10 +56,11 @@ pub fn sidecar_sets<'a>(
 ) -> Result<(Cow<'a, [SidecarSet]>, Notice), Outcome> {
     let mut sets = settings.sidecar_sets(choose).map_err(|error| damaged(&error))?;
     let source = &settings.bundle_source;
-    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else {
+    let reader = BundleReader::new(source, world.lookup, world.now);
+    let Some((asker, reader)) = asker.zip(reader) else {
         return Ok((sets, Notice::default()));
     };
-    match config_map::sets(at, source, asker.namespace, (world.lookup, world.now), choose) {
+    match reader.sets(asker.namespace, choose) {
         Ok(mut more) => {
             if !more.is_empty() {
                 sets.to_mut().append(&mut more);
@@ -69,13 +70,13 @@ pub fn sidecar_sets<'a>(
         Err(unavailable)
             if asker.is_exempt
                 || source.on_unavailable == OnUnavailable::UseSettings
-                || asker.namespace == Some(&at.namespace) =>
+                || asker.namespace == Some(&reader.at.namespace) =>
         {
             Ok((sets, Notice(Some(unavailable))))
         }
         Err(unavailable) => {
-            let remedy = [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat();
-            let reason = Reason::new(Code::Unavailable, "settings.bundleRef", unavailable.says(at), &remedy);
+            let remedy = format!("{}, or set onBundleUnavailable to UseSettings", unavailable.fault.remedy());
+            let reason = Reason::new(Code::Unavailable, "settings.bundleRef", unavailable.says(reader.at), &remedy);
             let mut outcome = Outcome::from(Refusal::from(reason));
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
             Err(outcome)

@@ -61,7 +61,8 @@ pub fn admit(
             } else {
                 Cow::default()
             };
-            managed::judge(change, rules, lookup, |account| users(account, &request.namespace, &sets, lookup))
+            let users = Users { namespace: &request.namespace, sets: &sets, lookup };
+            managed::judge(change, rules, lookup, |account| users.find(account))
         }
         Target::SecretWrite => {
             let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
@@ -82,18 +83,24 @@ pub fn admit(
     Ok(notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings))
 }
 
-/// Returns the SidecarSets that name `account` and can be injected in `namespace`. Does not list Pods (MRG-8). If the
-/// Namespace cannot be read, the set counts as matching.
-fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
-    let mut users = BTreeSet::new();
-    for set in sets {
-        let names =
-            Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
-        if names && matching::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
-            users.insert(set.name().to_owned());
-        }
+/// Finds the SidecarSets that use an account. Does not list Pods (MRG-8).
+struct Users<'a> {
+    namespace: &'a str,
+    sets: &'a [SidecarSet],
+    lookup: &'a dyn Lookup,
+}
+
+impl Users<'_> {
+    /// Returns the SidecarSets that name the account and can be injected in the namespace. If the Namespace cannot be
+    /// read, they count as matching.
+    fn find(&self, account: &str) -> Vec<String> {
+        let is_user = |set: &&SidecarSet| {
+            Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account))
+                && matching::can_be_in(&CompiledSet::of_manifest(set), self.namespace, self.lookup).unwrap_or(true)
+        };
+        let users: BTreeSet<_> = self.sets.iter().filter(is_user).map(|set| set.name().to_owned()).collect();
+        users.into_iter().collect()
     }
-    users.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
                 bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, pod.labels()))?;
             let context = pod::Context { settings, sidecar_sets: &sets, lookup: world.lookup, now: world.now };
             let Request { uid, namespace, object, .. } = request;
-            notice.add_to(pod::admit_in_place(uid, namespace, object, context), settings)
+            notice.add_to(pod::admit_in_place(pod::PodCreation { uid, namespace, object }, context), settings)
         }
         Target::SidecarSetWrite => {
             // Compare with the other sets of its namespace. If the set has several or all namespaces, the controller

@@ -83,12 +83,23 @@ const PARTS_MAX: usize = 10_000;
 ///
 /// With [`Role::Assert`], changes nothing, but refuses a Pod that differs from the result of injection.
 pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
-    admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
+    let PodRequest { uid, namespace, object } = request;
+    admit_in_place(PodCreation { uid, namespace, object: &mut object.clone() }, context)
+}
+
+/// A request to create a Pod that is changed in place.
+pub(crate) struct PodCreation<'a> {
+    /// The request's uid.
+    pub uid: &'a str,
+    /// The request's namespace.
+    pub namespace: &'a str,
+    /// The Pod.
+    pub object: &'a mut Value,
 }
 
 /// Like [`admit`], but without a copy: injects the Pod in place and moves it into the answer.
-pub(crate) fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
-    match admitted(uid, namespace, object, context) {
+pub(crate) fn admit_in_place(creation: PodCreation<'_>, context: Context<'_>) -> Outcome {
+    match admitted(creation, context) {
         Ok(outcome) => outcome,
         Err(reasons) => match Refusal::from_reasons(reasons) {
             Some(refusal) => refusal.into(),
@@ -101,7 +112,8 @@ pub(crate) fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, con
     }
 }
 
-fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+    let PodCreation { uid, namespace, object } = creation;
     let memo = Memo::new(context.lookup);
     let context = Context { lookup: &memo, ..context };
     let Context { settings, sidecar_sets, lookup, now } = context;

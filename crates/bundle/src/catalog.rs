@@ -73,7 +73,7 @@ impl Catalog {
     /// # Errors
     /// An index is out of range, or the bundle was changed since it was read, which cannot happen.
     pub fn bundle_of(&self, indices: &[usize]) -> Result<String, BundleError> {
-        let sets = Bundle::read(self.text.as_bytes())?.sets_among(&mut indices.iter().copied(), &|_| true)?;
+        let sets = Bundle::read(self.text.as_bytes())?.sets_among(indices.iter().copied(), |_| true)?;
         Ok(write(&sets))
     }
 }

@@ -131,76 +131,108 @@ pub struct Unavailable {
 impl Unavailable {
     /// Returns the message, such as `ConfigMap "<namespace>/<name>" does not exist`; `at` is the index.
     pub fn says(&self, at: &ConfigMapName) -> String {
-        ["ConfigMap \"", &at.namespace, "/", &self.name, "\" ", self.fault.as_str()].concat()
+        format!("ConfigMap \"{}/{}\" {}", at.namespace, self.name, self.fault.as_str())
     }
 }
 
 /// Selects SidecarSets of a bundle.
 pub type Choice<'a> = &'a dyn Fn(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>;
 
-/// Returns the SidecarSets for a namespace. Without a namespace, returns those that may match in every namespace, which
-/// are all of them if there are no shards.
-///
-/// Reads at most two ConfigMaps: `at`, and if that has shards, the shard of the namespace. With
-/// [`BundleSource::is_cached`], reads them again, past the cache, if what the cache has cannot be used: it may be old.
-///
-/// # Errors
-/// The first ConfigMap that is [`Unavailable`].
-pub fn sets(
-    at: &ConfigMapName,
-    source: &BundleSource,
-    namespace: Option<&str>,
-    (lookup, now): (&dyn Lookup, Timestamp),
-    choose: Choice<'_>,
-) -> Result<Vec<SidecarSet>, Unavailable> {
-    let by = |get: Get<'_>| sets_by(get, (at, source), namespace, now, choose);
-    if source.is_cached {
-        match by(&|object| lookup.get_cached(object)) {
-            Err(Unavailable { fault, .. }) if !matches!(fault, Fault::Unread(_)) => {}
-            found => return found,
-        }
-    }
-    by(&|object| lookup.get(object))
-}
-
-fn sets_by(
-    get: Get<'_>,
-    (at, source): (&ConfigMapName, &BundleSource),
-    namespace: Option<&str>,
-    now: Timestamp,
-    choose: Choice<'_>,
-) -> Result<Vec<SidecarSet>, Unavailable> {
-    let (index, mut sets) = read(at, at.name.clone(), Some((source, now)), get, choose)?;
-    let shard = namespace.map_or(Ok(None), |namespace| shard_for(namespace, &index));
-    if let Some(checksum) = shard.map_err(|fault| Unavailable { name: at.name.clone(), fault })? {
-        sets.append(&mut read(at, shard_name(&at.name, checksum), None, get, choose)?.1);
-    }
-    Ok(sets)
-}
-
 /// Reads one object, as [`Lookup`] does.
 type Get<'a> = &'a dyn Fn(&ObjectRef) -> Answer;
 
-/// Reads a ConfigMap. Returns it with its sets. Only the time of an index counts (`dated`): its shards are as current as
-/// the index.
-fn read(
-    at: &ConfigMapName,
-    name: String,
-    dated: Option<(&BundleSource, Timestamp)>,
-    get: Get<'_>,
-    choose: Choice<'_>,
-) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
-    let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
-    let read = || {
-        let found = get(&object).map_err(Fault::Unread)?.ok_or(Fault::Missing)?;
-        let text = text_of(&found)?;
-        if let Some((source, now)) = dated {
-            check_time(&found, source, now)?;
+/// Reads the SidecarSets of the ConfigMaps of `bundleRef`.
+#[derive(Clone, Copy)]
+pub struct BundleReader<'a> {
+    /// The ConfigMap, the index if there are shards.
+    pub at: &'a ConfigMapName,
+    /// The other settings of the bundle.
+    pub source: &'a BundleSource,
+    /// The cluster.
+    pub lookup: &'a dyn Lookup,
+    /// The current time.
+    pub now: Timestamp,
+}
+
+impl<'a> BundleReader<'a> {
+    /// Returns a reader; `None` if the settings name no ConfigMap.
+    pub fn new(source: &'a BundleSource, lookup: &'a dyn Lookup, now: Timestamp) -> Option<Self> {
+        source.config_map.as_ref().map(|at| Self { at, source, lookup, now })
+    }
+
+    /// Returns the SidecarSets for a namespace. Without a namespace, returns those that may match in every namespace,
+    /// which are all of them if there are no shards.
+    ///
+    /// Reads at most two ConfigMaps: the index, and if that has shards, the shard of the namespace. With
+    /// [`BundleSource::is_cached`], reads them again, past the cache, if what the cache has cannot be used: it may be
+    /// old.
+    ///
+    /// # Errors
+    /// The first ConfigMap that is [`Unavailable`].
+    pub fn sets(&self, namespace: Option<&str>, choose: Choice<'_>) -> Result<Vec<SidecarSet>, Unavailable> {
+        if self.source.is_cached {
+            match self.sets_by(&|object| self.lookup.get_cached(object), namespace, choose) {
+                Err(Unavailable { fault, .. }) if !matches!(fault, Fault::Unread(_)) => {}
+                found => return found,
+            }
         }
-        let sets = choose(Bundle::read(text)?)?;
-        Ok((found, sets))
-    };
-    read().map_err(|fault| Unavailable { name: object.name, fault })
+        self.sets_by(&|object| self.lookup.get(object), namespace, choose)
+    }
+
+    /// Returns all sets, for every namespace; meant for tools, because it reads the index and every shard. A set that is
+    /// in several shards is returned once.
+    ///
+    /// # Errors
+    /// The first ConfigMap that is [`Unavailable`].
+    pub fn every_set(&self) -> Result<Vec<SidecarSet>, Unavailable> {
+        let choose: Choice<'_> = &|bundle| bundle.sets();
+        let get: Get<'_> = &|object| self.lookup.get(object);
+        let (index, mut sets) = self.read(self.at.name.clone(), get, choose)?;
+        let shards = shards(&index).map_err(|fault| self.index_is(fault))?;
+        for checksum in shards.into_iter().filter(|checksum| *checksum != EMPTY).collect::<BTreeSet<_>>() {
+            for set in self.read(shard_name(&self.at.name, checksum), get, choose)?.1 {
+                if !sets.iter().any(|known| known.name() == set.name()) {
+                    sets.push(set);
+                }
+            }
+        }
+        Ok(sets)
+    }
+
+    fn sets_by(
+        &self,
+        get: Get<'_>,
+        namespace: Option<&str>,
+        choose: Choice<'_>,
+    ) -> Result<Vec<SidecarSet>, Unavailable> {
+        let (index, mut sets) = self.read(self.at.name.clone(), get, choose)?;
+        let shard = namespace.map_or(Ok(None), |namespace| shard_for(namespace, &index));
+        if let Some(checksum) = shard.map_err(|fault| self.index_is(fault))? {
+            sets.append(&mut self.read(shard_name(&self.at.name, checksum), get, choose)?.1);
+        }
+        Ok(sets)
+    }
+
+    /// Reads a ConfigMap. Returns it with its sets. Only the time of the index counts: its shards are as current as the
+    /// index.
+    fn read(&self, name: String, get: Get<'_>, choose: Choice<'_>) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
+        let namespace = Some(self.at.namespace.clone());
+        let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace, name };
+        let read = || {
+            let found = get(&object).map_err(Fault::Unread)?.ok_or(Fault::Missing)?;
+            let text = text_of(&found)?;
+            if object.name == self.at.name {
+                check_time(&found, self.source, self.now)?;
+            }
+            let sets = choose(Bundle::read(text)?)?;
+            Ok((found, sets))
+        };
+        read().map_err(|fault| Unavailable { name: object.name.clone(), fault })
+    }
+
+    fn index_is(&self, fault: Fault) -> Unavailable {
+        Unavailable { name: self.at.name.clone(), fault }
+    }
 }
 
 /// Returns the text of the bundle in a ConfigMap, without the line feed at the end that a ConfigMap made from a file
@@ -267,7 +299,7 @@ pub fn shard_of(namespace: &str, count: usize) -> usize {
 
 /// Returns the name of a shard's ConfigMap.
 pub fn shard_name(index: &str, checksum: &str) -> String {
-    [index, "-", checksum].concat()
+    format!("{index}-{checksum}")
 }
 
 /// Returns the checksum in the name of a shard's ConfigMap.
@@ -278,28 +310,4 @@ pub fn checksum_in<'a>(name: &'a str, index: &str) -> Option<&'a str> {
 
 fn is_checksum(text: &str) -> bool {
     text.len() == CHECKSUM_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// Returns all sets, for every namespace; meant for tools, because it reads the index and every shard. A set that is in
-/// several shards is returned once.
-///
-/// # Errors
-/// The first ConfigMap that is [`Unavailable`].
-pub fn every_set(
-    at: &ConfigMapName,
-    source: &BundleSource,
-    (lookup, now): (&dyn Lookup, Timestamp),
-) -> Result<Vec<SidecarSet>, Unavailable> {
-    let choose: Choice<'_> = &|bundle| bundle.sets();
-    let get: Get<'_> = &|object| lookup.get(object);
-    let (index, mut sets) = read(at, at.name.clone(), Some((source, now)), get, choose)?;
-    let shards = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
-    for checksum in shards.into_iter().filter(|checksum| *checksum != EMPTY).collect::<BTreeSet<_>>() {
-        for set in read(at, shard_name(&at.name, checksum), None, get, choose)?.1 {
-            if !sets.iter().any(|known| known.name() == set.name()) {
-                sets.push(set);
-            }
-        }
-    }
-    Ok(sets)
 }

@@ -170,9 +170,7 @@ impl<'a> Bundle<'a> {
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
         let candidates = anchors::find(&self.parts, namespace, labels)?;
-        self.sets_among(&mut candidates.into_iter(), &|head| {
-            CompiledSet::of_manifest(head).may_match(namespace, labels)
-        })
+        self.sets_among(candidates, |head| CompiledSet::of_manifest(head).may_match(namespace, labels))
     }
 
     /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same
@@ -187,7 +185,7 @@ impl<'a> Bundle<'a> {
         let is_near = |head: &SidecarSet| {
             named.contains(&head.name()) || reach.may_meet(&Reach::from_sidecar_set(head.as_value()))
         };
-        self.sets_among(&mut (0..self.len()), &is_near)
+        self.sets_among(0..self.len(), is_near)
     }
 
     /// Returns all sets, sorted by name, with defaults and hashes.
@@ -195,17 +193,17 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        self.sets_among(&mut (0..self.len()), &|_| true)
+        self.sets_among(0..self.len(), |_| true)
     }
 
     /// Returns those of the sets at these indices, ascending, whose heads `is_wanted` accepts.
     fn sets_among(
         &self,
-        indices: &mut dyn Iterator<Item = usize>,
-        is_wanted: &dyn Fn(&SidecarSet) -> bool,
+        indices: impl IntoIterator<Item = usize>,
+        is_wanted: impl Fn(&SidecarSet) -> bool,
     ) -> Result<Vec<SidecarSet>, BundleError> {
         let mut sets = Vec::new();
-        let mut indices = indices.peekable();
+        let mut indices = indices.into_iter().peekable();
         if indices.peek().is_none() {
             return Ok(sets);
         }

@@ -59,7 +59,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
 /// Returns the bundle with these sections.
 pub(super) fn text_of(parts: &[(Tag, Vec<u8>)]) -> String {
     let data = sections::write(parts);
-    [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
+    format!("{PREFIX}{}:{data}", checksum_of(data.as_bytes()))
 }
 
 /// Heads and bodies, compressed with a dictionary.

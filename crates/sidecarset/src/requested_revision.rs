@@ -178,7 +178,7 @@ impl<'a> Known<'a> {
                 let has_it =
                     |revision: &ControllerRevision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version);
                 let not_found = || FindError::VersionNotFound { version: version.to_owned() };
-                return newest(set, of_set, &has_it).cloned().ok_or_else(not_found).map(Some);
+                return newest(set, of_set, has_it).cloned().ok_or_else(not_found).map(Some);
             }
             RequestedRevision::Previous => return Ok(previous(set, of_set)),
         };
@@ -195,7 +195,7 @@ impl<'a> Known<'a> {
 fn newest<'a>(
     set: &SidecarSet,
     revisions: &[&'a ControllerRevision],
-    is_wanted: &dyn Fn(&ControllerRevision) -> bool,
+    is_wanted: impl Fn(&ControllerRevision) -> bool,
 ) -> Option<&'a ControllerRevision> {
     let wanted = revisions.iter().filter(|revision| is_wanted(revision) && belongs_to(revision, set));
     wanted.max_by_key(|revision| (revision.revision(), revision.name())).copied()
@@ -219,9 +219,9 @@ fn has_hash(revision: &ControllerRevision, hash: &str) -> bool {
 /// Returns the two newest revisions of a `SidecarSet`, the newest first. The version before its latest one is among
 /// them, if there is one.
 pub fn newest_two<'a>(set: &SidecarSet, revisions: &[&'a ControllerRevision]) -> [Option<&'a ControllerRevision>; 2] {
-    let first = newest(set, revisions, &|_| true);
+    let first = newest(set, revisions, |_| true);
     // The settings may have a copy of a revision of the cluster.
-    [first, first.and_then(|first| newest(set, revisions, &|revision| revision.name() != first.name()))]
+    [first, first.and_then(|first| newest(set, revisions, |revision| revision.name() != first.name()))]
 }
 
 fn read(name: &str, namespace: &str, lookup: &dyn Lookup) -> Result<ControllerRevision, FindError> {

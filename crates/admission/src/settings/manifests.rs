@@ -9,11 +9,26 @@ use pillion_sidecarset::sidecar_set::decode::decode as decode_sidecar_set;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
-use super::naming;
+use super::{ManifestName, naming};
+
+/// A list of manifests in the settings.
+#[derive(Clone, Copy)]
+pub(super) struct ManifestList {
+    /// The name of the setting.
+    pub key: &'static str,
+    /// The kind of the manifests.
+    pub kind: &'static str,
+}
+
+/// `sidecarSets`.
+pub(super) const SIDECAR_SETS: ManifestList = ManifestList { key: super::SIDECAR_SETS, kind: "SidecarSet" };
+/// `controllerRevisions`.
+pub(super) const CONTROLLER_REVISIONS: ManifestList =
+    ManifestList { key: "controllerRevisions", kind: "ControllerRevision" };
 
 /// Takes the items out of a list of the settings and leaves an empty list. serde would rebuild each manifest.
-pub(super) fn take(settings: &mut Value, key: &str) -> Vec<Value> {
-    settings.get_mut(key).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
+pub(super) fn take(settings: &mut Value, list: ManifestList) -> Vec<Value> {
+    settings.get_mut(list.key).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
 }
 
 /// Decodes the manifest of a SidecarSet. It is one of the settings (TRUST-1), unless it says that it is of the cluster:
@@ -23,25 +38,28 @@ pub(super) fn sidecar_set(manifest: Value) -> Result<SidecarSet, Vec<FieldError>
     Ok(decode_sidecar_set(manifest)?.into_sidecar_set().with_origin(origin))
 }
 
-/// Decodes manifests of one kind. Their names must be unique.
+/// Decodes the manifests of a list. Their names must be unique.
 pub(super) fn decode<T>(
     manifests: Vec<Value>,
-    (key, kind): (&str, &str),
+    list: ManifestList,
     errors: &mut Vec<FieldError>,
     decode: impl Fn(Value) -> Result<T, Vec<FieldError>>,
 ) -> Vec<T> {
-    let list = FieldPath::new(key);
+    let ManifestList { key, kind } = list;
+    let path = FieldPath::new(key);
     let mut names = BTreeSet::new();
     let mut decoded = Vec::with_capacity(manifests.len());
     for (index, manifest) in manifests.into_iter().enumerate() {
         if errors.is_full() {
             break;
         }
-        let at = list.index(index);
+        let at = path.index(index);
         let name = json::text(&manifest, &["metadata", "name"]).to_owned();
         match decode(manifest) {
             Ok(manifest) => decoded.push(manifest),
-            Err(wrong) => errors.extend(wrong.into_iter().map(|error| naming(error, &at, kind, &name))),
+            Err(wrong) => {
+                errors.extend(wrong.into_iter().map(|error| naming(error, &at, &ManifestName { kind, name: &name })))
+            }
         }
         // Validation reports a missing name, but two missing names are a duplicate.
         if names.contains(&name) {

@@ -29,7 +29,7 @@ use pillion_bundle::source::BundleSource;
 use pillion_bundle::{Bundle, BundleError};
 use pillion_gardener::settings::ShootSettings;
 use pillion_identity::rules::Rules;
-use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -166,8 +166,16 @@ impl<'a> BorrowedSettings<'a> {
     }
 }
 
-/// Prepends `parent` to the path of an error and adds the name of the object to its message.
-fn naming(error: FieldError, parent: &pillion_kubernetes::field::FieldPath<'_>, kind: &str, name: &str) -> FieldError {
+/// A manifest in messages.
+struct ManifestName<'a> {
+    kind: &'static str,
+    /// Its name; empty if it has none.
+    name: &'a str,
+}
+
+/// Prepends `parent` to the path of an error and adds the name of the manifest to its message.
+fn naming(error: FieldError, parent: &FieldPath<'_>, manifest: &ManifestName<'_>) -> FieldError {
+    let ManifestName { kind, name } = manifest;
     let mut error = error.below(parent);
     if !name.is_empty() {
         let named = format!("{kind} \"{name}\"");

@@ -22,7 +22,6 @@ use super::shape::read;
 use super::whitelist::Whitelist;
 use super::{BorrowedSettings, Role, SIDECAR_SETS, SYSTEM_NAMESPACE, manifests};
 
-const CONTROLLER_REVISIONS: &str = "controllerRevisions";
 const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";
 const ROLLOUTS: &str = "rollouts";
@@ -118,8 +117,8 @@ pub(super) fn decode(
         return decode(Value::Object(json::Object::new()), bundle);
     }
     let mut errors = Vec::new();
-    let sidecar_sets = manifests::take(&mut settings, SIDECAR_SETS);
-    let controller_revisions = manifests::take(&mut settings, CONTROLLER_REVISIONS);
+    let sidecar_sets = manifests::take(&mut settings, manifests::SIDECAR_SETS);
+    let controller_revisions = manifests::take(&mut settings, manifests::CONTROLLER_REVISIONS);
     let (rollouts, rollout_errors) = rollouts(&mut settings);
     without_empty_form(&mut settings);
     let raw: RawSettings = read(&mut settings, &mut errors);
@@ -128,12 +127,7 @@ pub(super) fn decode(
         errors.push(FieldError::new("bundle", Cause::Invalid, error.to_string()));
     }
     let decoded = BorrowedSettings {
-        sidecar_sets: manifests::decode(
-            sidecar_sets,
-            (SIDECAR_SETS, "SidecarSet"),
-            &mut errors,
-            manifests::sidecar_set,
-        ),
+        sidecar_sets: manifests::decode(sidecar_sets, manifests::SIDECAR_SETS, &mut errors, manifests::sidecar_set),
         bundle,
         bundle_source: BundleSource {
             config_map: raw.bundle_ref,
@@ -143,7 +137,7 @@ pub(super) fn decode(
         },
         controller_revisions: manifests::decode(
             controller_revisions,
-            (CONTROLLER_REVISIONS, "ControllerRevision"),
+            manifests::CONTROLLER_REVISIONS,
             &mut errors,
             ControllerRevision::decode,
         ),

@@ -18,7 +18,7 @@ use pillion_sidecarset::validation::conflicts::{Claims, Kind};
 use pillion_sidecarset::validation::{canary, validate_manifest};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
-use super::{BorrowedSettings, naming, whitelist};
+use super::{BorrowedSettings, ManifestName, naming, whitelist};
 
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let (path, bundle) = (FieldPath::new("sidecarSets"), FieldPath::new("bundle"));
@@ -56,7 +56,8 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
             break;
         }
         let at = if index < own { path.index(index) } else { bundle.key(set.name()) };
-        errors.extend(wrong.into_iter().map(|error| naming(error, &at, "SidecarSet", set.name())));
+        let manifest = ManifestName { kind: "SidecarSet", name: set.name() };
+        errors.extend(wrong.into_iter().map(|error| naming(error, &at, &manifest)));
     }
     if let Some(rules) = &settings.patch_pod_metadata_whitelist {
         whitelist::validate(&Node { value: rules, place: FieldPath::new("patchPodMetadataWhitelist") }, &mut errors);

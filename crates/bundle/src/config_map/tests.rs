@@ -45,6 +45,10 @@ fn at() -> ConfigMapName {
     ConfigMapName { namespace: "pillion".to_owned(), name: "sets".to_owned() }
 }
 
+fn source() -> BundleSource {
+    BundleSource { config_map: Some(at()), ..BundleSource::default() }
+}
+
 fn set(name: &str, namespaces: &[&str]) -> SidecarSet {
     let key = "kubernetes.io/metadata.name";
     let selector = json!({"matchExpressions": [{"key": key, "operator": "In", "values": namespaces}]});
@@ -78,7 +82,7 @@ fn names(cluster: &dyn Lookup, namespace: Option<&str>) -> Result<Vec<String>, (
         Some(namespace) => bundle.sets_for(namespace, labels.as_object()),
         None => bundle.sets(),
     };
-    let found = sets(&at(), &BundleSource::default(), namespace, (cluster, NOW), choose);
+    let found = BundleReader::new(&source(), cluster, NOW).unwrap().sets(namespace, choose);
     let mut found: Vec<String> = found
         .map_err(|unavailable| (unavailable.name, unavailable.fault))?
         .iter()
@@ -291,9 +295,9 @@ fn set1_what_a_cache_has_is_read_again_if_it_cannot_be_used(#[case] cached: Vec<
     let source = Cached { cache: of(cached), cluster: of(sharded()) };
     let labels = json!({"app": "a"});
     let read = |is_cached| {
-        let settings = BundleSource { is_cached, ..BundleSource::default() };
+        let settings = BundleSource { is_cached, ..self::source() };
         let choose: Choice<'_> = &|bundle| bundle.sets_for("shop", labels.as_object());
-        let found = sets(&at(), &settings, Some("shop"), (&source, NOW), choose).unwrap();
+        let found = BundleReader::new(&settings, &source, NOW).unwrap().sets(Some("shop"), choose).unwrap();
         (found.len(), source.cache.asked.take().len(), source.cluster.asked.take().len())
     };
     let (found, cached, asked) = read(true);
@@ -314,8 +318,8 @@ fn an_api_server_that_does_not_answer_is_asked_once() {
             Err(Failure::Timeout)
         }
     }
-    let source = BundleSource { is_cached: true, ..BundleSource::default() };
-    let found = sets(&at(), &source, None, (&Down, NOW), &|bundle| bundle.sets());
+    let source = BundleSource { is_cached: true, ..source() };
+    let found = BundleReader::new(&source, &Down, NOW).unwrap().sets(None, &|bundle| bundle.sets());
     assert_eq!(found.unwrap_err().fault, Fault::Unread(Failure::Timeout));
 }
 

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_admission::settings::Settings;
-use pillion_bundle::config_map::{self, Unavailable};
+use pillion_bundle::config_map::{BundleReader, Unavailable};
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::time::Timestamp;
 
@@ -16,8 +16,8 @@ pub fn now() -> Timestamp {
 /// Adds the SidecarSets of the `bundleRef` ConfigMap, those of all shards included, to the settings' own; the rules
 /// select the matching ones. If the ConfigMap is unavailable, returns the settings unchanged, with the reason.
 pub fn with_kept(mut settings: Settings, lookup: &dyn Lookup) -> (Settings, Option<Unavailable>) {
-    let Some(at) = &settings.bundle_source.config_map else { return (settings, None) };
-    match config_map::every_set(at, &settings.bundle_source, (lookup, now())) {
+    let Some(reader) = BundleReader::new(&settings.bundle_source, lookup, now()) else { return (settings, None) };
+    match reader.every_set() {
         Ok(mut sets) => {
             sets.append(&mut settings.sidecar_sets);
             settings.sidecar_sets = sets;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
-use pillion_bundle::config_map::{self, Fault, Unavailable};
+use pillion_bundle::config_map::{BundleReader, Fault, Unavailable};
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -47,7 +47,8 @@ pub fn with_cluster(
     let Some(at) = &settings.bundle_source.config_map else {
         return with_resources(assembled, &settings, &given, reader, terminal);
     };
-    let kept = config_map::every_set(at, &settings.bundle_source, (&Answers(cluster), now()));
+    let answers = Answers(cluster);
+    let kept = BundleReader { at, source: &settings.bundle_source, lookup: &answers, now: now() }.every_set();
     reader.check()?;
     match kept {
         Ok(sets) => Ok(without_given(assembled, sets, &given)),

@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use pillion_admission::settings::Settings;
-use pillion_bundle::config_map::every_set;
+use pillion_bundle::config_map::BundleReader;
 use pillion_identity::names;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
@@ -162,7 +162,7 @@ fn every(maps: &[Value]) -> Vec<String> {
     let source = &settings.bundle_source;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let now = Timestamp(i64::try_from(now).unwrap());
-    let sets = every_set(source.config_map.as_ref().unwrap(), source, (&Maps(maps), now));
+    let sets = BundleReader::new(source, &Maps(maps), now).unwrap().every_set();
     sets.unwrap_or_else(|problem| panic!("{problem:?}")).iter().map(|set| set.name().to_owned()).collect()
 }
 
