@@ -1,6 +1,5 @@
 //! Values of which only a part is parsed at first.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -28,8 +27,8 @@ pub enum Partial<'a> {
     Value(Value),
     /// The text of a value, which may be any JSON.
     Text(&'a RawValue),
-    /// An object. If a name appears several times, its last value counts.
-    Members(BTreeMap<String, Self>),
+    /// The members of an object, as they are written. If a name appears several times, its last value counts.
+    Members(Vec<(String, Self)>),
     /// A list.
     Items(Vec<Self>),
 }
@@ -46,7 +45,7 @@ impl<'a> Partial<'a> {
     /// Returns a member of an object.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Members(members) => members.get(name),
+            Self::Members(members) => members.iter().rfind(|(own, _)| own == name).map(|(_, member)| member),
             _ => None,
         }
     }
@@ -54,7 +53,7 @@ impl<'a> Partial<'a> {
     /// Takes a member out of an object.
     pub fn take(&mut self, name: &str) -> Option<Self> {
         match self {
-            Self::Members(members) => members.remove(name),
+            Self::Members(members) => members.extract_if(.., |(own, _)| own == name).last().map(|(_, member)| member),
             _ => None,
         }
     }
@@ -145,7 +144,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let Part::Members(parts) = self.part else { return self.budget.seed().visit_map(map).map(Partial::Value) };
         self.budget.spend_on_members()?;
-        let mut members = BTreeMap::new();
+        let mut members = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if members.is_empty() && name == NUMBER {
                 return map.next_value().map(|Literal(number)| Partial::Value(number.into()));
@@ -156,7 +155,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
                 self.budget.spend_on_value()?;
                 Partial::Text(map.next_value()?)
             };
-            members.insert(name, member);
+            members.push((name, member));
         }
         Ok(Partial::Members(members))
     }
@@ -208,7 +207,7 @@ mod tests {
     #[test]
     fn members_are_taken_once() {
         let part = Part::Members(&[("a", Part::Whole)]);
-        let mut partial = Partial::read(br#"{"a": 1, "b": 2}"#, part, &Budget::of_bytes(0)).unwrap();
+        let mut partial = Partial::read(br#"{"b": {}, "a": 1, "b": 2}"#, part, &Budget::of_bytes(0)).unwrap();
         assert!(matches!(partial.take("a"), Some(Partial::Value(_))));
         assert!(matches!(partial.take("b"), Some(Partial::Text(_))));
         assert!(partial.take("a").is_none() && partial.parsed() == Some(json!({})));
