@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pillion_testkit::module::workspace;
 
-use crate::support::kustomize::{FOLDER, all, identity};
+use crate::support::kustomize::{FOLDER, Folder, builds, folders, identity};
 
 /// The variable that makes the test write the files.
 const RENEW: &str = "PILLION_RENEW";
@@ -20,12 +20,14 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_files_are_what_is_rendered() {
     let folder = workspace().join(FOLDER);
-    let mut wanted: BTreeMap<PathBuf, String> = BTreeMap::new();
-    for kustomization in all() {
-        let place = folder.join(&kustomization.folder);
-        wanted.extend(kustomization.files.into_iter().map(|(name, text)| (place.join(name), text)));
-    }
-    let generated = ["base", "overlays"].map(|part| files_below(&folder.join(part))).concat();
+    let of_folder = |it: Folder| it.files.into_iter().map(move |(name, text)| (it.path.clone(), name, text));
+    let wanted: BTreeMap<PathBuf, String> = folders()
+        .into_iter()
+        .flat_map(of_folder)
+        .map(|(path, name, text)| (folder.join(path).join(name), text))
+        .collect();
+    let mut generated = files_below(&folder);
+    generated.retain(|path| *path != folder.join("README.md"));
     let renew = std::env::var_os(RENEW).is_some();
     let mut stale = BTreeSet::new();
     for path in generated.iter().filter(|path| !wanted.contains_key(*path)) {
@@ -51,17 +53,17 @@ fn the_files_are_what_is_rendered() {
 
 #[test]
 fn no_object_is_rendered_twice() {
-    for kustomization in all() {
-        let identities: BTreeSet<_> = kustomization.objects.iter().map(identity).collect();
-        assert_eq!(identities.len(), kustomization.objects.len(), "{}", kustomization.folder);
+    for build in builds() {
+        let identities: BTreeSet<_> = build.objects.iter().map(identity).collect();
+        assert_eq!(identities.len(), build.objects.len(), "{}", build.name());
     }
 }
 
 #[test]
-fn the_readme_names_every_kustomization() {
+fn the_readme_names_every_folder() {
     let readme = fs::read_to_string(workspace().join(FOLDER).join("README.md")).unwrap();
-    for kustomization in all() {
-        let row = format!("| [{0}]({0})", kustomization.folder);
+    for folder in folders() {
+        let row = format!("| [{0}]({0})", folder.path);
         assert!(readme.contains(&row), "{row}");
     }
 }

@@ -54,7 +54,7 @@ fn selectors(object: &Value) -> Vec<(String, &Value)> {
 }
 
 /// Every policy and webhook for Pods in the repository leaves out exactly these, since the namespace of the installation
-/// is among them; the overlay for cert-manager also leaves out that of cert-manager.
+/// is among them; the component for cert-manager also leaves out that of cert-manager.
 #[test]
 fn set6_the_rendered_policies_for_pods_leave_them_out() {
     let wanted: BTreeSet<&str> = SYSTEM_NAMESPACES.into();
@@ -62,9 +62,9 @@ fn set6_the_rendered_policies_for_pods_leave_them_out() {
     let deploy =
         ["deploy/policy-pods.yaml", "deploy/policy-assert.yaml", "examples/kubewarden/policies/policy-pods.yaml"];
     let mut rendered: Vec<(String, Value)> = deploy.map(|path| (path.to_owned(), yaml(path))).into();
-    for kustomization in kustomize::all() {
-        let folder = &kustomization.folder;
-        rendered.extend(kustomization.objects.iter().map(|object| (folder.clone(), object.clone())));
+    for build in kustomize::builds() {
+        let name = build.name();
+        rendered.extend(build.objects.into_iter().map(|object| (name.clone(), object)));
     }
     for (place, object) in &rendered {
         for (name, selector) in selectors(object) {

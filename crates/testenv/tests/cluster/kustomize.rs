@@ -1,12 +1,14 @@
 //! `kustomize build` of deploy/kustomize gives the objects of `pillion manifest`, and a real API server accepts them.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use kustomizations::{FOLDER, Kustomization, all, identity};
+use kustomizations::{Build, FOLDER, builds, folders, identity};
 use pillion_documents::manifest::{Source, parse};
 use pillion_testenv::{Cluster, Options, apply, stand_in, tool};
 use pillion_testkit::module::workspace;
@@ -22,13 +24,23 @@ const FOREIGN: [(&str, &str); 3] = [
     ("cert-manager.io/v1", "Certificate"),
 ];
 
-/// Returns what `kustomize build` prints for a folder.
-fn built(kustomization: &Kustomization) -> Vec<Value> {
-    let folder = workspace().join(FOLDER).join(&kustomization.folder);
-    let output = Command::new(tool("kustomize").unwrap()).arg("build").arg(&folder).output().unwrap();
+/// Returns what `kustomize build` prints for a user's kustomization, which stands beside a copy of the folders.
+fn built(build: &Build) -> Vec<Value> {
+    let copy = tempfile::tempdir().unwrap();
+    for folder in folders() {
+        fs::create_dir_all(copy.path().join(&folder.path)).unwrap();
+        for name in folder.files.keys() {
+            let file = Path::new(&folder.path).join(name);
+            fs::copy(workspace().join(FOLDER).join(&file), copy.path().join(file)).unwrap();
+        }
+    }
+    let own = copy.path().join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("kustomization.yaml"), build.kustomization()).unwrap();
+    let output = Command::new(tool("kustomize").unwrap()).arg("build").arg(&own).output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success() && err.is_empty(), "{}: {err}", kustomization.folder);
-    let source = Arc::new(Source::new(kustomization.folder.clone(), out));
+    assert!(output.status.success() && err.is_empty(), "{}: {err}", build.name());
+    let source = Arc::new(Source::new(build.name(), out));
     parse(&source).unwrap().into_iter().map(|manifest| manifest.value).collect()
 }
 
@@ -38,12 +50,12 @@ fn by_identity(objects: &[Value]) -> BTreeMap<[String; 3], &Value> {
 
 #[test]
 fn a_build_is_what_is_rendered() {
-    for kustomization in all() {
-        let built = built(&kustomization);
-        let (built, rendered) = (by_identity(&built), by_identity(&kustomization.objects));
-        assert!(built.keys().eq(rendered.keys()), "{}: {:?}", kustomization.folder, built.keys());
+    for build in builds() {
+        let built = built(&build);
+        let (built, rendered) = (by_identity(&built), by_identity(&build.objects));
+        assert!(built.keys().eq(rendered.keys()), "{}: {:?}", build.name(), built.keys());
         for (identity, object) in rendered {
-            assert_eq!(built[&identity], object, "{}: {identity:?}", kustomization.folder);
+            assert_eq!(built[&identity], object, "{}: {identity:?}", build.name());
         }
     }
 }
@@ -72,8 +84,8 @@ async fn the_api_server_accepts_every_object() {
         ..PatchParams::apply("test")
     };
     let discovery = kube::Discovery::new(client.clone()).run().await.unwrap();
-    for kustomization in all() {
-        for object in built(&kustomization) {
+    for build in builds() {
+        for object in built(&build) {
             let types: kube::api::TypeMeta = serde_json::from_value(object.clone()).unwrap();
             let kind = kube::core::GroupVersionKind::try_from(types).unwrap();
             let (resource, capabilities) = discovery.resolve_gvk(&kind).unwrap_or_else(|| panic!("{kind:?}"));
@@ -84,7 +96,7 @@ async fn the_api_server_accepts_every_object() {
             };
             let accepted = api.patch(&name, &params, &Patch::Apply(&object)).await;
             if let Err(error) = accepted {
-                panic!("{}: {} {name}: {error}", kustomization.folder, kind.kind);
+                panic!("{}: {} {name}: {error}", build.name(), kind.kind);
             }
             seen += 1;
         }

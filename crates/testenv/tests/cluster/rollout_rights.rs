@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Returns the manifest of the rollout controller's ServiceAccount, its rights and its guard, in the `systemNamespace`
-/// that the chart and the overlays have.
+/// that the chart and the kustomizations have.
 fn manifest() -> String {
     let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
     let matches = command.try_get_matches_from(["pillion", "--controllers", "sidecarset-rollout"]).unwrap();

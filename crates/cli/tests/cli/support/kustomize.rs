@@ -1,5 +1,5 @@
-//! The content of deploy/kustomize: bases are renderings of `pillion manifest`, and an overlay is the difference between
-//! its bases and another rendering.
+//! The content of deploy/kustomize: bases are renderings of `pillion manifest`, and a component is the difference between
+//! two renderings.
 #![allow(dead_code, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // `cluster_kustomize` of testenv has this file, too, and uses its part; a panic is how a test fails.
 
 use std::collections::BTreeMap;
@@ -12,16 +12,41 @@ use serde_json::{Value, json};
 /// The folder in the repository.
 pub const FOLDER: &str = "deploy/kustomize";
 
-const BASES: [&str; 3] = ["base/controller", "base/kubewarden", "base/standalone"];
+/// The file with the objects of a folder.
+const OBJECTS: &str = "manifests.yaml";
 
-/// A folder with a kustomization.
-pub struct Kustomization {
+/// A folder with a kustomization or a component.
+pub struct Folder {
     /// The folder, below [`FOLDER`].
-    pub folder: String,
-    /// The objects that `kustomize build` prints for it, in any order.
-    pub objects: Vec<Value>,
+    pub path: String,
     /// The texts of its files, by name.
     pub files: BTreeMap<String, String>,
+}
+
+/// What a user builds: a base with components.
+pub struct Build {
+    /// The folder of the base, below [`FOLDER`].
+    pub base: &'static str,
+    /// The components, below `components`.
+    pub components: &'static [&'static str],
+    /// The objects that `kustomize build` prints for it, in any order.
+    pub objects: Vec<Value>,
+}
+
+impl Build {
+    /// Returns the base and the components, for messages.
+    pub fn name(&self) -> String {
+        [&[self.base], self.components].concat().join(" with ")
+    }
+
+    /// Returns a kustomization in a folder beside the base.
+    pub fn kustomization(&self) -> String {
+        let components: Vec<String> = self.components.iter().map(|name| format!("../components/{name}")).collect();
+        written(&json!({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+            "resources": [format!("../{}", self.base)], "components": components,
+        }))
+    }
 }
 
 /// Returns the settings of all kustomizations: those that the chart has by default.
@@ -64,36 +89,73 @@ fn beside(settings: &Value, flags: &[&str]) -> Vec<Document> {
     controller(settings, &[&["--no-namespace"], flags].concat())
 }
 
-/// Returns all kustomizations.
-pub fn all() -> Vec<Kustomization> {
+const CERT_MANAGER: [&str; 4] = ["--certificates", "cert-manager", "--exclude-namespaces", "cert-manager"];
+const ROLLOUTS: [&str; 2] = ["--controllers", "*,sidecarset-rollout"];
+/// The namespaces of Kubewarden's distributions, each with its component.
+const NAMESPACES: [(&str, &str); 2] =
+    [("kubewarden-rancher", "cattle-kubewarden-system"), ("kubewarden-suse", "suse-sec-adm-controller")];
+
+/// The server and the controllers.
+fn server(settings: &Value, server: &[&str], controllers: &[&str]) -> Vec<Document> {
+    [standalone(settings, server), beside(settings, controllers)].concat()
+}
+
+/// The policies and the controllers.
+fn policies(settings: &Value, policies: &[&str], controllers: &[&str]) -> Vec<Document> {
+    [kubewarden(settings, policies), controller(settings, controllers)].concat()
+}
+
+/// Returns all folders.
+pub fn folders() -> Vec<Folder> {
     let (plain, identities) = (&settings(), &with_identities());
-    let base = |folder: &str| match folder {
-        "base/standalone" => standalone(plain, &[]),
-        "base/kubewarden" => kubewarden(plain, &[]),
-        "base/controller" => beside(plain, &[]),
-        _ => panic!("{folder}"),
+    let controllers = beside(plain, &[]);
+    let with_controllers = |path: &str, all: Vec<Document>| {
+        let own: Vec<Document> = all.into_iter().filter(|it| !contains(&controllers, &it.object)).collect();
+        base(path, &["../controller"], &own)
     };
-    let mut all: Vec<Kustomization> = BASES.into_iter().map(|folder| of(folder, &[], &base(folder))).collect();
-    let mut overlay = |folder: &str, bases: [&str; 2], parts: [Vec<Document>; 2]| {
-        let bases = bases.map(|folder| (folder.to_owned(), base(folder)));
-        all.push(of(&format!("overlays/{folder}"), &bases, &parts.concat()));
+    let (server_alone, policies_alone) = (server(plain, &[], &[]), policies(plain, &[], &[]));
+    let mut folders = vec![
+        base("controller", &[], &controllers),
+        with_controllers("standalone", server_alone.clone()),
+        with_controllers("kubewarden", policies_alone.clone()),
+        component("rollouts", &server_alone, &server(plain, &[], &ROLLOUTS)),
+        component("cert-manager", &server_alone, &server(plain, &CERT_MANAGER, &[])),
+        component("standalone-identities", &server_alone, &server(identities, &[], &[])),
+        component("kubewarden-identities", &policies_alone, &policies(identities, &[], &[])),
+    ];
+    folders.extend(
+        NAMESPACES.map(|(name, namespace)| {
+            component(name, &policies_alone, &policies(plain, &["--namespace", namespace], &[]))
+        }),
+    );
+    folders
+}
+
+/// Returns the bases with each component, and with those that can be combined.
+pub fn builds() -> Vec<Build> {
+    let (plain, identities) = (&settings(), &with_identities());
+    let build = |base, components, documents: Vec<Document>| Build {
+        base,
+        components,
+        objects: documents.into_iter().map(|document| document.object).collect(),
     };
-    let server = ["base/standalone", "base/controller"];
-    overlay("standalone", server, [standalone(plain, &[]), beside(plain, &[])]);
-    let cert_manager = ["--certificates", "cert-manager", "--exclude-namespaces", "cert-manager"];
-    overlay("standalone-cert-manager", server, [standalone(plain, &cert_manager), beside(plain, &[])]);
-    overlay("standalone-identities", server, [standalone(identities, &[]), beside(identities, &[])]);
-    let rollouts = ["--controllers", "*,sidecarset-rollout"];
-    overlay("standalone-rollouts", server, [standalone(plain, &[]), beside(plain, &rollouts)]);
-    let policies = ["base/kubewarden", "base/controller"];
-    overlay("kubewarden", policies, [kubewarden(plain, &[]), controller(plain, &[])]);
-    overlay("kubewarden-identities", policies, [kubewarden(identities, &[]), controller(identities, &[])]);
-    overlay("kubewarden-rollouts", policies, [kubewarden(plain, &[]), controller(plain, &rollouts)]);
-    for (name, namespace) in [("rancher", "cattle-kubewarden-system"), ("suse", "suse-sec-adm-controller")] {
-        let of_namespace = kubewarden(plain, &["--namespace", namespace]);
-        overlay(&format!("kubewarden-{name}"), policies, [of_namespace, controller(plain, &[])]);
-    }
-    all
+    let [rancher, suse] = NAMESPACES.map(|(_, namespace)| ["--namespace", namespace]);
+    vec![
+        build("standalone", &[], server(plain, &[], &[])),
+        build("standalone", &["rollouts"], server(plain, &[], &ROLLOUTS)),
+        build("standalone", &["cert-manager"], server(plain, &CERT_MANAGER, &[])),
+        build("standalone", &["cert-manager", "rollouts"], server(plain, &CERT_MANAGER, &ROLLOUTS)),
+        build("standalone", &["standalone-identities"], server(identities, &[], &[])),
+        build("kubewarden", &[], policies(plain, &[], &[])),
+        build("kubewarden", &["rollouts"], policies(plain, &[], &ROLLOUTS)),
+        build("kubewarden", &["kubewarden-identities"], policies(identities, &[], &[])),
+        build("kubewarden", &["kubewarden-rancher"], policies(plain, &rancher, &[])),
+        build("kubewarden", &["kubewarden-rancher", "rollouts"], policies(plain, &rancher, &ROLLOUTS)),
+        build("kubewarden", &["kubewarden-rancher", "kubewarden-identities"], policies(identities, &rancher, &[])),
+        build("kubewarden", &["kubewarden-suse"], policies(plain, &suse, &[])),
+        build("kubewarden", &["kubewarden-suse", "rollouts"], policies(plain, &suse, &ROLLOUTS)),
+        build("kubewarden", &["kubewarden-suse", "kubewarden-identities"], policies(identities, &suse, &[])),
+    ]
 }
 
 /// Kind, namespace and name of an object.
@@ -102,62 +164,62 @@ pub fn identity(object: &Value) -> [String; 3] {
         .map(|pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// Returns a kustomization that makes these objects from those of its bases.
-fn of(folder: &str, bases: &[(String, Vec<Document>)], documents: &[Document]) -> Kustomization {
-    let before: BTreeMap<[String; 3], &Value> = bases
-        .iter()
-        .flat_map(|(_, documents)| documents)
-        .map(|document| (identity(&document.object), &document.object))
-        .collect();
-    let mut resources: Vec<String> = bases.iter().map(|(folder, _)| format!("../../{folder}")).collect();
-    let (mut files, mut patches, mut new) = (BTreeMap::new(), Vec::new(), Vec::new());
-    for document in documents {
-        match before.get(&identity(&document.object)) {
+fn contains(documents: &[Document], object: &Value) -> bool {
+    documents.iter().any(|document| identity(&document.object) == identity(object))
+}
+
+/// Returns a base with these objects, and with other bases.
+fn base(path: &str, bases: &[&str], documents: &[Document]) -> Folder {
+    let resources = [&[OBJECTS], bases].concat();
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources,
+    });
+    folder(path.to_owned(), &kustomization, documents)
+}
+
+/// Returns a component that makes the objects `after` from those `before`.
+fn component(name: &str, before: &[Document], after: &[Document]) -> Folder {
+    let known: BTreeMap<[String; 3], &Value> =
+        before.iter().map(|document| (identity(&document.object), &document.object)).collect();
+    let (mut patches, mut new) = (Vec::new(), Vec::new());
+    for document in after {
+        match known.get(&identity(&document.object)) {
             None => new.push(document.clone()),
             Some(object) if **object != document.object => {
-                let operations = json_patch::diff(object, &document.object);
-                let file = patch_file(&document.object);
-                files.insert(file.clone(), written(&serde_json::to_value(operations).unwrap()));
-                patches.push(json!({"path": file, "target": target(&document.object)}));
+                let operations = serde_json::to_value(json_patch::diff(object, &document.object)).unwrap();
+                let last = operations.as_array().and_then(|all| all.last()).and_then(|last| last["value"].as_str());
+                let ends_in_text = last.is_some_and(|text| text.ends_with('\n'));
+                // Kustomize trims a patch. The comment keeps the line feed at the end of a text.
+                let patch = written(&operations) + if ends_in_text { "# the end of the text\n" } else { "" };
+                patches.push(json!({"patch": patch, "target": target(&document.object)}));
             }
             Some(_) => {}
         }
     }
-    for group in new.chunk_by(|one, other| one.file == other.file) {
-        let file = format!("{}.yaml", group[0].file);
-        resources.push(file.clone());
-        let earlier: Option<String> = files.remove(&file);
-        assert!(earlier.is_none(), "{folder}: {file} is written twice");
-        files.insert(file, to_yaml(group).unwrap());
+    for object in before.iter().map(|document| &document.object).filter(|object| !contains(after, object)) {
+        let mut deleted = json!({
+            "$patch": "delete", "apiVersion": object["apiVersion"], "kind": object["kind"],
+            "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"]},
+        });
+        deleted["metadata"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        patches.push(json!({"patch": written(&deleted)}));
     }
-    for (removed, object) in before {
-        if documents.iter().all(|document| identity(&document.object) != removed) {
-            let file = patch_file(object);
-            let metadata = json!({"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"]});
-            let mut deleted = json!({
-                "$patch": "delete", "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata,
-            });
-            deleted["metadata"].as_object_mut().unwrap().retain(|_, value| !value.is_null());
-            files.insert(file.clone(), written(&deleted));
-            patches.push(json!({"path": file}));
-        }
-    }
-    let mut kustomization = json!({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources,
-    });
+    let mut kustomization = json!({"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"});
     if !patches.is_empty() {
         kustomization["patches"] = patches.into();
     }
-    files.insert("kustomization.yaml".to_owned(), written(&kustomization));
-    let objects = documents.iter().map(|document| document.object.clone()).collect();
-    Kustomization { folder: folder.to_owned(), objects, files }
+    if !new.is_empty() {
+        kustomization["resources"] = json!([OBJECTS]);
+    }
+    folder(format!("components/{name}"), &kustomization, &new)
 }
 
-fn patch_file(object: &Value) -> String {
-    let [kind, namespace, name] = identity(object);
-    let place =
-        if namespace.is_empty() || namespace == "pillion-system" { String::new() } else { format!("{namespace}-") };
-    format!("patch-{}-{place}{name}.yaml", kind.to_lowercase())
+fn folder(path: String, kustomization: &Value, documents: &[Document]) -> Folder {
+    let mut files = BTreeMap::from([("kustomization.yaml".to_owned(), written(kustomization))]);
+    if !documents.is_empty() {
+        files.insert(OBJECTS.to_owned(), to_yaml(documents).unwrap());
+    }
+    Folder { path, files }
 }
 
 /// Returns the selector of a JSON patch.
