@@ -26,16 +26,7 @@ fn command(finding: &Finding) -> String {
     if !finding.path.is_empty() {
         properties.push(format!("title={}", property(&finding.path)));
     }
-    let mut message = String::new();
-    if !finding.sidecar_set.is_empty() {
-        message = format!("SidecarSet {:?}: ", finding.sidecar_set);
-    }
-    message.push_str(&finding.message);
-    if !finding.remedy.is_empty() {
-        message.push_str("; ");
-        message.push_str(&finding.remedy);
-    }
-    format!("::{} {}::{}", finding.severity.as_str(), properties.join(","), data(&message))
+    format!("::{} {}::{}", finding.severity.as_str(), properties.join(","), data(&finding.sentence("")))
 }
 
 /// Escapes characters that end a command in GitHub's runner.

@@ -55,6 +55,17 @@ pub struct Finding {
     pub sidecar_set: String,
 }
 
+impl Finding {
+    /// Returns the message with the name of the SidecarSet, this path and the remedy, as far as there are any.
+    fn sentence(&self, path: &str) -> String {
+        let Self { message, remedy, sidecar_set, .. } = self;
+        let set = if sidecar_set.is_empty() { String::new() } else { format!("SidecarSet {sidecar_set:?}: ") };
+        let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
+        let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+        format!("{set}{path}{message}{remedy}")
+    }
+}
+
 /// How findings are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum FindingFormat {

@@ -67,28 +67,10 @@ fn result<'a>(finding: &'a Finding, rules: &[Rule], lines: &mut Lines<'a>) -> Va
         "ruleId": rule.id,
         "ruleIndex": rules.iter().position(|known| *known == rule),
         "level": finding.severity.as_str(),
-        "message": {"text": message(finding)},
+        "message": {"text": finding.sentence(&finding.path)},
         "locations": [location],
         "partialFingerprints": {"primaryLocationLineHash": lines.fingerprint(finding)},
     })
-}
-
-/// Returns everything that a reader of the message alone needs.
-fn message(finding: &Finding) -> String {
-    let mut message = String::new();
-    if !finding.sidecar_set.is_empty() {
-        message = format!("SidecarSet {:?}: ", finding.sidecar_set);
-    }
-    if !finding.path.is_empty() {
-        message.push_str(&finding.path);
-        message.push_str(": ");
-    }
-    message.push_str(&finding.message);
-    if !finding.remedy.is_empty() {
-        message.push_str("; ");
-        message.push_str(&finding.remedy);
-    }
-    message
 }
 
 /// Returns where a file is: relative to the root of the repository if it is below the current folder.
