@@ -1,5 +1,7 @@
 //! An object to apply, with comments.
 
+use std::fmt::Write as _;
+
 use anyhow::Context as _;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
@@ -107,10 +109,8 @@ fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
         {
             let indent = line.len() - line.trim_start_matches(' ').len();
             for line in wrapped(comment, COLUMNS.saturating_sub(indent + COMMENT.len())) {
-                out.extend(std::iter::repeat_n(' ', indent));
-                out.push_str(COMMENT);
-                out.push_str(&line);
-                out.push('\n');
+                // Writing to a String cannot fail.
+                let _ = writeln!(out, "{:indent$}{COMMENT}{line}", "");
             }
             left = rest;
         }

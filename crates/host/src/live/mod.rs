@@ -6,8 +6,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
-use std::fmt::Write as _;
 use std::future::Future;
+use std::iter;
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{self as authorization, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -278,24 +278,15 @@ fn failed(error: &kube::Error) -> ClusterError {
 
 /// Returns the text of an error and its causes in the policy server's format: several causes are numbered.
 pub(crate) fn with_causes(error: &dyn StdError) -> String {
-    let mut causes = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        causes.push(cause.to_string());
-        next = cause.source();
-    }
-    let mut text = error.to_string();
+    let causes: Vec<String> =
+        iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string).collect();
     match causes.as_slice() {
-        [] => {}
-        [cause] => {
-            let _ = write!(text, "\n\nCaused by:\n    {cause}");
-        }
+        [] => error.to_string(),
+        [cause] => format!("{error}\n\nCaused by:\n    {cause}"),
         causes => {
-            text.push_str("\n\nCaused by:");
-            for (number, cause) in causes.iter().enumerate() {
-                let _ = write!(text, "\n{number:>5}: {cause}");
-            }
+            let lines: Vec<String> =
+                causes.iter().enumerate().map(|(number, cause)| format!("\n{number:>5}: {cause}")).collect();
+            format!("{error}\n\nCaused by:{}", lines.concat())
         }
     }
-    text
 }

@@ -41,8 +41,7 @@ impl Readiness {
                 }
             };
         }
-        text.push_str(if is_ready { "ready\n" } else { "not ready\n" });
-        (is_ready, text)
+        (is_ready, text + if is_ready { "ready\n" } else { "not ready\n" })
     }
 }
 

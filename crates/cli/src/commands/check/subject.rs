@@ -224,8 +224,7 @@ fn split(error: &FieldError, sidecar_set: &str) -> (String, String) {
         }
     };
     if !problem.is_empty() {
-        message.push_str(": ");
-        message.push_str(problem);
+        let _ = write!(message, ": {problem}");
     }
     (message, remedy)
 }
