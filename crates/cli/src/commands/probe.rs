@@ -6,12 +6,11 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use pillion_kubernetes::json;
 use pillion_kubernetes::name_validation;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use self::reason::{Facts, Lack};
+use self::reason::{Facts, Lack, containers, has};
 use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -93,7 +92,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
                 return Ok(Status::Done);
             }
             Ok(admitted) => {
-                let names = names(&admitted).join(", ");
+                let names = containers(&admitted).collect::<Vec<_>>().join(", ");
                 let Args { namespace, container, .. } = args;
                 (
                     format!("a Pod in namespace {namespace} does not get the container {container}; it has {names}"),
@@ -173,15 +172,4 @@ fn pod(args: &Args) -> Value {
             "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         },
     })
-}
-
-/// Returns the names of all containers.
-fn names(pod: &Value) -> Vec<&str> {
-    let lists = ["initContainers", "containers"];
-    let containers = lists.into_iter().flat_map(|list| json::items(pod, &["spec", list]));
-    containers.map(|container| json::text(container, &["name"])).collect()
-}
-
-fn has(pod: &Value, container: &str) -> bool {
-    names(pod).contains(&container)
 }

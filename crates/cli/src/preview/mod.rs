@@ -105,7 +105,7 @@ impl Preview {
     /// the Pod.
     pub fn heed(&self, pod: &Value, namespace: &str, is_changed: bool) -> Heed {
         let policy = self.policy.as_ref();
-        policy.map(|policy| policy::heed(policy, (pod, namespace), &self.cluster, is_changed)).unwrap_or_default()
+        policy.map(|policy| policy::heed(policy, pod, namespace, &self.cluster, is_changed)).unwrap_or_default()
     }
 
     /// Whether a policy server would start with the settings. If not, prints every problem with its place, or the

@@ -22,9 +22,9 @@ pub struct Heed {
 
 /// Returns how Kubewarden treats a Pod of `namespace` under this policy, given as its manifest. `is_changed` says
 /// whether the module changes the Pod.
-pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifests, is_changed: bool) -> Heed {
+pub fn heed(policy: &Value, pod: &Value, namespace: &str, cluster: &Manifests, is_changed: bool) -> Heed {
     let labels = cluster.namespace_labels(namespace, selects_by_labels(policy));
-    let ignored = blockers(policy, pod, (namespace, labels.as_ref()));
+    let ignored = blockers(policy, pod, namespace, labels.as_ref());
     let forbidden = forbids_changes(policy).filter(|_| is_changed && ignored.is_empty());
     Heed { ignored, forbidden }
 }
@@ -42,14 +42,14 @@ pub(super) fn uses_labels(selector: &Value) -> bool {
     keys.any(|key| key != names::NAMESPACE_NAME_LABEL)
 }
 
-/// Returns every reason why a policy, given as its manifest, has no effect on a Pod in `namespace`, a name with labels.
+/// Returns every reason why a policy, given as its manifest, has no effect on a Pod in a namespace with these labels.
 /// Returns nothing if the module's answer takes effect.
-fn blockers(policy: &Value, pod: &Value, namespace: (&str, Option<&Object>)) -> Vec<Finding> {
+fn blockers(policy: &Value, pod: &Value, namespace: &str, labels: Option<&Object>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(own_namespace(policy, namespace.0));
+    findings.extend(own_namespace(policy, namespace));
     findings.extend(rules(policy));
-    let name = format!("Namespace \"{}\"", namespace.0);
-    let labelled = Labelled { name: &name, labels: namespace.1, kind: Kind::Policy };
+    let name = format!("Namespace \"{namespace}\"");
+    let labelled = Labelled { name: &name, labels, kind: Kind::Policy };
     findings.extend(failing(kept_selector(policy).as_ref(), "namespaceSelector", labelled));
     let labelled = Labelled { name: POD, labels: json::object(pod, &["metadata", "labels"]), kind: Kind::Policy };
     findings.extend(failing(json::at(policy, &["spec", "objectSelector"]), "objectSelector", labelled));
@@ -176,7 +176,7 @@ mod tests {
     fn said(policy: &Value, namespace: &str) -> Vec<String> {
         let labels = json!({"kubernetes.io/metadata.name": namespace});
         let pod = json!({"metadata": {"labels": {"app": "web"}}});
-        blockers(policy, &pod, (namespace, labels.as_object())).iter().map(ToString::to_string).collect()
+        blockers(policy, &pod, namespace, labels.as_object()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -247,10 +247,10 @@ mod tests {
         let cluster = Manifests::new([], "default", BTreeMap::new());
         let pod = json!({"metadata": {"name": "p"}});
         let mut policy = policy();
-        assert_eq!(heed(&policy, (&pod, "kube-system"), &cluster, true).ignored.len(), 1);
+        assert_eq!(heed(&policy, &pod, "kube-system", &cluster, true).ignored.len(), 1);
         assert_eq!(cluster.assumed(), [] as [&str; 0]);
         policy["spec"]["namespaceSelector"]["matchExpressions"][0]["key"] = json!("team");
-        assert_eq!(heed(&policy, (&pod, "shop"), &cluster, true).ignored.len(), 0);
+        assert_eq!(heed(&policy, &pod, "shop", &cluster, true).ignored.len(), 0);
         assert_eq!(cluster.assumed(), ["shop"]);
     }
 }

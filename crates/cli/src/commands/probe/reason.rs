@@ -193,13 +193,15 @@ fn selects(selector: &Value, labels: Option<&json::Object>) -> bool {
     selector.is_null() || Selector::parse(selector).map_or(true, |selector| selector.matches_labels(labels))
 }
 
-fn containers(set: &Value) -> impl Iterator<Item = &str> {
+/// Returns the names of all containers of a Pod or a SidecarSet.
+pub fn containers(object: &Value) -> impl Iterator<Item = &str> {
     let lists = ["initContainers", "containers"].into_iter();
-    lists.flat_map(|list| json::items(set, &["spec", list])).map(|container| json::text(container, &["name"]))
+    lists.flat_map(|list| json::items(object, &["spec", list])).map(|container| json::text(container, &["name"]))
 }
 
-fn has(set: &Value, container: &str) -> bool {
-    containers(set).any(|name| name == container)
+/// Whether a Pod or a SidecarSet has a container of this name.
+pub fn has(object: &Value, container: &str) -> bool {
+    containers(object).any(|name| name == container)
 }
 
 #[cfg(test)]

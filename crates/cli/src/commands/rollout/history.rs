@@ -106,7 +106,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         one(&set, find(&revisions, number, &system_namespace)?, args.output, terminal.out())?;
     } else if let [before, after] = args.diff.as_slice() {
         let [before, after] = [before, after].map(|number| find(&revisions, *number, &system_namespace));
-        difference(&set, (before?, after?), args.output, terminal.out())?;
+        let pair = RevisionPair { before: before?, after: after? };
+        difference(&set, pair, args.output, terminal.out())?;
     } else {
         let rows = rows(&set, &revisions, &reader, terminal)?;
         match args.output {
@@ -224,9 +225,16 @@ fn one(set: &SidecarSet, revision: &Revision, format: Option<DataFormat>, out: &
     Ok(write!(out, "{}", format.unwrap_or_default().print(&manifest(set, revision)?)?)?)
 }
 
+/// Two revisions that are compared.
+#[derive(Clone, Copy)]
+struct RevisionPair<'a> {
+    before: &'a Revision,
+    after: &'a Revision,
+}
+
 fn difference(
     set: &SidecarSet,
-    (before, after): (&Revision, &Revision),
+    RevisionPair { before, after }: RevisionPair<'_>,
     format: Option<DataFormat>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {

@@ -81,7 +81,8 @@ fn undo(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             decode(set.clone()).map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?;
         let now = of_set.into_sidecar_set();
         let uid = json::text(&set, &["metadata", "uid"]);
-        let chosen = match chosen(args, (uid, &now), (&system_namespace, &stored))? {
+        let present = Present { uid, set: &now, system_namespace: &system_namespace };
+        let chosen = match chosen(args, &present, &stored)? {
             Choice::Revision(chosen) => chosen,
             Choice::Same(number) => {
                 let done = format!("skipped rollback (current spec already matches revision {number})");
@@ -122,12 +123,17 @@ enum Choice<'a> {
     Same(i64),
 }
 
-/// Chooses the revision. `now` is the SidecarSet as it is, with its uid; the revisions are those of the system namespace.
-fn chosen<'a>(
-    args: &Args,
-    (uid, now): (&str, &SidecarSet),
-    (system_namespace, stored): (&str, &'a [Revision]),
-) -> Result<Choice<'a>, Refusal> {
+/// The SidecarSet as it is.
+struct Present<'a> {
+    uid: &'a str,
+    set: &'a SidecarSet,
+    /// The namespace of its revisions.
+    system_namespace: &'a str,
+}
+
+/// Chooses one of the revisions of the system namespace.
+fn chosen<'a>(args: &Args, present: &Present<'_>, stored: &'a [Revision]) -> Result<Choice<'a>, Refusal> {
+    let Present { uid, set: now, system_namespace } = *present;
     let SetName(name) = &args.sidecar_set;
     let own = history::ascending(uid, stored);
     if own.is_empty() {

@@ -18,8 +18,8 @@ const TIMEOUT: u32 = 10;
 pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to inject sidecars, and to default and check SidecarSets. To remove Pillion, delete the \
                  webhook configurations first.";
-    let kind = ("10-mutating-webhooks", "MutatingWebhookConfiguration", about);
-    needs.has_mutating().then(|| configuration(kind, options, needs, annotations, true))
+    let form = Form { file: "10-mutating-webhooks", kind: "MutatingWebhookConfiguration", about, mutates: true };
+    needs.has_mutating().then(|| configuration(&form, options, needs, annotations))
 }
 
 /// Returns the configuration of the validating webhooks, if there are any. The API server calls them after all mutating
@@ -27,17 +27,20 @@ pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Opt
 pub fn validating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to refuse what would steal or undo an identity. To remove Pillion, delete the webhook \
                  configurations first.";
-    let kind = ("11-validating-webhooks", "ValidatingWebhookConfiguration", about);
-    needs.has_validating().then(|| configuration(kind, options, needs, annotations, false))
+    let form = Form { file: "11-validating-webhooks", kind: "ValidatingWebhookConfiguration", about, mutates: false };
+    needs.has_validating().then(|| configuration(&form, options, needs, annotations))
 }
 
-fn configuration(
-    (file, kind, about): (&'static str, &str, &str),
-    options: &Standalone,
-    needs: &Needs,
-    annotations: &Value,
+/// One of the two kinds of configurations.
+struct Form {
+    file: &'static str,
+    kind: &'static str,
+    about: &'static str,
     mutates: bool,
-) -> Document {
+}
+
+fn configuration(form: &Form, options: &Standalone, needs: &Needs, annotations: &Value) -> Document {
+    let Form { file, kind, about, mutates } = *form;
     let name = &options.common.name;
     let parts: Vec<Part> = needs.parts.keys().copied().filter(|part| part.mutates() == mutates).collect();
     let webhooks: Vec<Value> = parts.iter().map(|part| webhook(*part, options, needs)).collect();

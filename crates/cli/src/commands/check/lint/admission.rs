@@ -22,7 +22,7 @@ pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
 
 /// Returns warnings about the values of a `SidecarSet` of settings. It is never updated nor rolled out there.
 pub(super) fn in_settings<'a>(judged: &'a Judged<'_>) -> impl Iterator<Item = Finding> + 'a {
-    judged.subjects.iter().flat_map(|subject| values(subject, (None, &[]), std::slice::from_ref(judged)))
+    judged.subjects.iter().flat_map(|subject| values(subject, None, &[], std::slice::from_ref(judged)))
 }
 
 /// Returns warnings about the values of a `SidecarSet` in a file of its own, as an update of the one in `before`.
@@ -31,12 +31,13 @@ pub(super) fn of_cluster(subject: &Subject<'_>, before: &[Manifest], settings: &
     if rollouts.is_empty() {
         rollouts.push(RolloutSettings::default());
     }
-    values(subject, (earlier(subject, before).as_ref(), &rollouts), settings)
+    values(subject, earlier(subject, before).as_ref(), &rollouts, settings)
 }
 
 fn values(
     subject: &Subject<'_>,
-    (old, rollouts): (Option<&SidecarSet>, &[RolloutSettings]),
+    old: Option<&SidecarSet>,
+    rollouts: &[RolloutSettings],
     settings: &[Judged<'_>],
 ) -> Vec<Finding> {
     let written = Written { object: subject.written.object(), version: subject.written.version(), old, rollouts };

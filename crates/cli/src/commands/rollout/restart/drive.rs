@@ -71,7 +71,8 @@ impl<'a> Drive<'a> {
         writer: &'a Writer,
         scope: &'a Scope<'a>,
         restart: Restart,
-        (time, is_of_outdated): (Timestamp, bool),
+        time: Timestamp,
+        is_of_outdated: bool,
         progress: Progress,
     ) -> Self {
         Self {

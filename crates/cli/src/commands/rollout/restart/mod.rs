@@ -114,7 +114,7 @@ fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         let set = decoded
             .map_err(|errors| anyhow!("SidecarSet {}: {}", args.sidecar_set.0, joined(&errors)))?
             .into_sidecar_set();
-        let scope = Scope::read(args, &writer, (&set, &object), system_namespace.as_deref()).await?;
+        let scope = Scope::read(args, &writer, &set, &object, system_namespace.as_deref()).await?;
         let earlier = json::text(&object, &["metadata", "annotations", RESTARTED_AT]);
         let earlier = Timestamp::parse(earlier).filter(|_| !args.anew);
         let left = match earlier {
@@ -157,7 +157,7 @@ fn restart(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
         let object = if is_new { begin(object, &writer, time, args).await? } else { object };
         let progress = Progress::new(due, args.writing.output.is_none());
-        let mut drive = Drive::new(&writer, &scope, restart, (time, args.outdated), progress);
+        let mut drive = Drive::new(&writer, &scope, restart, time, args.outdated, progress);
         let ended = tokio::select! {
             ended = drive.run(scene, args.timeout, terminal) => ended,
             signal = tokio::signal::ctrl_c() => signal.context("Ctrl-C").map(|()| Ended::Interrupted),

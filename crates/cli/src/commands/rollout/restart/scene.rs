@@ -107,7 +107,8 @@ impl<'a> Scope<'a> {
     pub async fn read(
         args: &Args,
         writer: &Writer,
-        (set, object): (&'a SidecarSet, &Value),
+        set: &'a SidecarSet,
+        object: &Value,
         system_namespace: Option<&str>,
     ) -> anyhow::Result<Self> {
         let none = Value::Null;
