@@ -58,7 +58,7 @@ pub(super) fn decode<T>(
         match decode(manifest) {
             Ok(manifest) => decoded.push(manifest),
             Err(wrong) => {
-                errors.extend(wrong.into_iter().map(|error| naming(error, &at, &ManifestName { kind, name: &name })))
+                errors.extend(wrong.into_iter().map(|error| naming(error, &at, &ManifestName { kind, name: &name })));
             }
         }
         // Validation reports a missing name, but two missing names are a duplicate.
