@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kubewarden_policy_sdk::protocol_version_guest;
 use pillion_admission as admission;
-use pillion_admission::request::Target;
+use pillion_admission::request::RequestTarget;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
@@ -39,15 +39,15 @@ fn validate_settings(payload: &[u8]) -> CallResult {
 }
 
 fn decide(bytes: &[u8]) -> Result<Outcome, Refusal> {
-    let shortened = Shortened::of(bytes);
+    let shortened = Shortened::new(bytes);
     let mut payload = Payload::read(bytes, &shortened)?;
     let mut request = payload.request()?;
     let target = request.target();
-    if target == Target::Other {
+    if target == RequestTarget::Other {
         return Ok(Verdict::Unchanged.into());
     }
     request.old_object = payload.part("oldObject")?;
-    let is_new_pod = target == Target::PodCreate;
+    let is_new_pod = target == RequestTarget::PodCreate;
     // No rule reads the creator of a Pod, which is usually a controller.
     if !is_new_pod {
         request.user_info = payload.part("userInfo")?;

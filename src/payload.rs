@@ -45,14 +45,14 @@ impl<'a> Payload<'a> {
     /// Code 400 if the payload is not JSON.
     pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>) -> Result<Self, Refusal> {
         if let Some(bundle) = shortened.bundle
-            && let Ok(mut payload) = Self::parse(&shortened.text, Budget::of(whole))
+            && let Ok(mut payload) = Self::parse(&shortened.text, Budget::for_text(whole))
             && let Some(Partial::Text(rest)) = payload.settings.take("bundle")
             && rest.get().trim_matches('"') == PREFIX
         {
             payload.bundle = Some(bundle);
             return Ok(payload);
         }
-        Self::parse(whole, Budget::of(whole))
+        Self::parse(whole, Budget::for_text(whole))
     }
 
     fn parse(text: &'a [u8], budget: Budget) -> Result<Self, Refusal> {

@@ -21,7 +21,7 @@ impl<'a> Shortened<'a> {
     ///
     /// The text may be in any place of the payload. It belongs to the settings only if their bundle is exactly
     /// [`PREFIX`] afterwards, without escapes.
-    pub fn of(payload: &'a [u8]) -> Self {
+    pub fn new(payload: &'a [u8]) -> Self {
         cut(payload).unwrap_or(Self { text: payload.into(), bundle: None })
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     #[case::within_a_text(r#"["a\"pillion-bundle-3:a"]"#, Some(("pillion-bundle-3:a", r#"["a\"pillion-bundle-3:"]"#)))]
     #[case::without_an_end(r#"["pillion-bundle-3:a"#, None)]
     fn one_text_without_escapes_is_cut_out(#[case] payload: &str, #[case] expected: Option<(&str, &str)>) {
-        let shortened = Shortened::of(payload.as_bytes());
+        let shortened = Shortened::new(payload.as_bytes());
         let (bundle, text) = expected.map_or((None, payload), |(bundle, text)| (Some(bundle.as_bytes()), text));
         assert_eq!((shortened.bundle, &*shortened.text), (bundle, text.as_bytes()));
     }

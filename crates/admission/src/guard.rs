@@ -15,7 +15,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 
 use super::bundle_ref::{self, Asker, Notice};
-use crate::request::{Request, Target};
+use crate::request::{Request, RequestTarget};
 use crate::settings::BorrowedSettings;
 
 /// Answers a request that one of the guards covers.
@@ -24,7 +24,7 @@ use crate::settings::BorrowedSettings;
 /// The refusal, if the SidecarSets that use an account are unavailable.
 pub fn admit(
     request: &Request,
-    target: Target,
+    target: RequestTarget,
     settings: &BorrowedSettings<'_>,
     world: World<'_>,
 ) -> Result<Outcome, Outcome> {
@@ -43,9 +43,9 @@ pub fn admit(
     let mut changed = None;
     let mut notice = Notice::default();
     let findings = match target {
-        Target::EphemeralContainers => ephemeral::judge(object, old_object, rules),
-        Target::WorkloadWrite => template::judge(object, old_object),
-        Target::AccountChange => {
+        RequestTarget::EphemeralContainers => ephemeral::judge(object, old_object, rules),
+        RequestTarget::WorkloadWrite => template::judge(object, old_object),
+        RequestTarget::AccountChange => {
             // Only the deletion of an account depends on its users. Opening a whole bundle takes time.
             let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
             let is_asked = is_deletion
@@ -64,13 +64,13 @@ pub fn admit(
             let users = Users { namespace: &request.namespace, sets: &sets, lookup };
             managed::judge(change, rules, lookup, |account| users.find(account))
         }
-        Target::SecretWrite => {
+        RequestTarget::SecretWrite => {
             let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
             changed = secret::with_uid(object, old_object, &request.namespace, lookup);
             findings
         }
         // Without the gate, no sidecar has a token of its own.
-        Target::TrustAnchorChange if settings.gates.service_account_injection => {
+        RequestTarget::TrustAnchorChange if settings.gates.service_account_injection => {
             trust_anchor::judge(change, rules, lookup)
         }
         _ => Objections::default(),
@@ -96,7 +96,7 @@ impl Users<'_> {
     fn find(&self, account: &str) -> Vec<String> {
         let is_user = |set: &&SidecarSet| {
             Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account))
-                && matching::can_be_in(&CompiledSet::of_manifest(set), self.namespace, self.lookup).unwrap_or(true)
+                && matching::can_be_in(&CompiledSet::new(set), self.namespace, self.lookup).unwrap_or(true)
         };
         let users: BTreeSet<_> = self.sets.iter().filter(is_user).map(|set| set.name().to_owned()).collect();
         users.into_iter().collect()

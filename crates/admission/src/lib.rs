@@ -20,7 +20,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 
 use self::bundle_ref::Asker;
-use crate::request::{Request, Target};
+use crate::request::{Request, RequestTarget};
 use crate::settings::{BorrowedSettings, Role};
 
 /// Answers a request. Accepts objects without a rule as they are. With [`Role::Assert`], only judges Pods.
@@ -42,17 +42,17 @@ pub fn admit(request: &mut Request, settings: &BorrowedSettings<'_>, world: Worl
 /// Like [`admit`]; the error is an answer, too, to a request that was refused before it was judged.
 fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Result<Outcome, Outcome> {
     let target = request.target();
-    if settings.role == Role::Assert && target != Target::PodCreate {
+    if settings.role == Role::Assert && target != RequestTarget::PodCreate {
         return Ok(Verdict::Unchanged.into());
     }
     // The API server would refuse the object after the webhooks. Nothing parses its annotations before this check (E18).
-    if target != Target::Other
+    if target != RequestTarget::Other
         && let Some(error) = annotations::too_long(&request.object)
     {
         return Err(Refusal::from(Reason::of_field(Code::Invalid, error)).into());
     }
     Ok(match target {
-        Target::PodCreate => {
+        RequestTarget::PodCreate => {
             let pod = request.pod();
             let namespace = pod.namespace();
             // A mirror Pod stays as it is, so no bundle is read for it.
@@ -64,7 +64,7 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             let Request { uid, namespace, object, .. } = request;
             notice.add_to(pod::admit_in_place(pod::PodCreation { uid, namespace, object }, context), settings)
         }
-        Target::SidecarSetWrite => {
+        RequestTarget::SidecarSetWrite => {
             // Compare with the other sets of its namespace. If the set has several or all namespaces, the controller
             // compares it with sets in other shards. An object that is being deleted is exempt: its finalizers must be
             // removable.
@@ -83,12 +83,12 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             let outcome = sidecar_set::admit(sent, &sidecar_set::Context { settings, others: &others, world });
             notice.add_to(outcome, settings)
         }
-        Target::EphemeralContainers
-        | Target::WorkloadWrite
-        | Target::AccountChange
-        | Target::SecretWrite
-        | Target::TrustAnchorChange => guard::admit(request, target, settings, world)?,
-        Target::ShootWrite => shoot::admit(request, &settings.shoots),
-        Target::Other => Verdict::Unchanged.into(),
+        RequestTarget::EphemeralContainers
+        | RequestTarget::WorkloadWrite
+        | RequestTarget::AccountChange
+        | RequestTarget::SecretWrite
+        | RequestTarget::TrustAnchorChange => guard::admit(request, target, settings, world)?,
+        RequestTarget::ShootWrite => shoot::admit(request, &settings.shoots),
+        RequestTarget::Other => Verdict::Unchanged.into(),
     })
 }

@@ -129,10 +129,10 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     // Accounts belong to the request's namespace, in which the Pod will be, whatever the object says (SAP-6).
     let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
-    let compiled: Vec<CompiledSet<'_>> = sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = sidecar_sets.iter().map(CompiledSet::new).collect();
     let rules = &settings.service_accounts;
     let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, context.sources());
-    let identities = Identities::of(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
+    let identities = Identities::collect(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
     let identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()

@@ -49,7 +49,7 @@ impl Identities {
     ///
     /// # Errors
     /// Sets with invalid identity fields, which were stored without validation or under an older policy.
-    pub fn of(sets: &[SidecarSet], gate: bool) -> Result<Self, Vec<Reason>> {
+    pub fn collect(sets: &[SidecarSet], gate: bool) -> Result<Self, Vec<Reason>> {
         let mut identities = Self::default();
         let mut reasons = Vec::new();
         for set in sets {

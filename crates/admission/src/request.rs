@@ -29,7 +29,7 @@ pub struct GroupVersionKind {
 
 /// The kinds of requests for which this policy has rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RequestTarget {
     /// A Pod is created.
     PodCreate,
     /// A `SidecarSet` is created or changed, in any version.
@@ -111,15 +111,15 @@ impl Request {
         })
     }
 
-    /// Returns the rules that apply to this request. That needs no settings, and for [`Target::Other`] they are not
+    /// Returns the rules that apply to this request. That needs no settings, and for [`RequestTarget::Other`] they are not
     /// read.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> RequestTarget {
         use Operation::{Create, Delete, Update};
         let kind = (self.kind.group.as_str(), self.kind.kind.as_str());
         match (kind, self.sub_resource.as_str(), self.operation) {
-            (("", "Pod"), "ephemeralcontainers", Update) => Target::EphemeralContainers,
-            (("", "Pod"), "", Create) if self.kind.version == "v1" => Target::PodCreate,
-            (("apps.kruise.io", "SidecarSet"), "", Create | Update) => Target::SidecarSetWrite,
+            (("", "Pod"), "ephemeralcontainers", Update) => RequestTarget::EphemeralContainers,
+            (("", "Pod"), "", Create) if self.kind.version == "v1" => RequestTarget::PodCreate,
+            (("apps.kruise.io", "SidecarSet"), "", Create | Update) => RequestTarget::SidecarSetWrite,
             (
                 ("", "ReplicationController" | "PodTemplate")
                 | ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
@@ -130,15 +130,15 @@ impl Request {
                 ),
                 "",
                 Create | Update,
-            ) => Target::WorkloadWrite,
+            ) => RequestTarget::WorkloadWrite,
             (
                 ("", "ServiceAccount") | ("rbac.authorization.k8s.io", "Role" | "RoleBinding"),
                 "",
                 Create | Update | Delete,
-            ) => Target::AccountChange,
-            (("", "Secret"), "", Create | Update) => Target::SecretWrite,
+            ) => RequestTarget::AccountChange,
+            (("", "Secret"), "", Create | Update) => RequestTarget::SecretWrite,
             (("", "ConfigMap"), "", Create | Update | Delete) | (("", "Service"), "", Create | Update) => {
-                Target::TrustAnchorChange
+                RequestTarget::TrustAnchorChange
             }
             (
                 ("core.gardener.cloud", "Shoot")
@@ -146,12 +146,12 @@ impl Request {
                 | ("seedmanagement.gardener.cloud", "ManagedSeedSet"),
                 "",
                 Create | Update,
-            ) => Target::ShootWrite,
-            _ => Target::Other,
+            ) => RequestTarget::ShootWrite,
+            _ => RequestTarget::Other,
         }
     }
 
-    /// Returns the request as one to create a Pod, if that is what it is about ([`Target::PodCreate`]).
+    /// Returns the request as one to create a Pod, if that is what it is about ([`RequestTarget::PodCreate`]).
     pub fn pod(&self) -> PodRequest<'_> {
         PodRequest { uid: &self.uid, namespace: &self.namespace, object: &self.object }
     }
@@ -181,6 +181,10 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    use super::RequestTarget::{
+        AccountChange, EphemeralContainers, Other, PodCreate, SecretWrite, ShootWrite, SidecarSetWrite,
+        TrustAnchorChange, WorkloadWrite,
+    };
     use super::*;
 
     fn request() -> Value {
@@ -207,74 +211,67 @@ mod tests {
     }
 
     #[rstest]
-    #[case::pod_create("", "v1", "Pod", "CREATE", "", Target::PodCreate)]
-    #[case::pod_update("", "v1", "Pod", "UPDATE", "", Target::Other)]
-    #[case::pod_delete("", "v1", "Pod", "DELETE", "", Target::Other)]
-    #[case::pod_status("", "v1", "Pod", "UPDATE", "status", Target::Other)]
-    #[case::pod_binding("", "v1", "Pod", "CREATE", "binding", Target::Other)]
-    #[case::exec("", "v1", "PodExecOptions", "CONNECT", "exec", Target::Other)]
-    #[case::another_groups_pod("example.com", "v1", "Pod", "CREATE", "", Target::Other)]
-    #[case::set_create("apps.kruise.io", "v1beta1", "SidecarSet", "CREATE", "", Target::SidecarSetWrite)]
-    #[case::set_update("apps.kruise.io", "v1alpha1", "SidecarSet", "UPDATE", "", Target::SidecarSetWrite)]
-    #[case::set_of_a_future_version("apps.kruise.io", "v9", "SidecarSet", "CREATE", "", Target::SidecarSetWrite)]
-    #[case::set_status("apps.kruise.io", "v1beta1", "SidecarSet", "UPDATE", "status", Target::Other)]
-    #[case::set_delete("apps.kruise.io", "v1beta1", "SidecarSet", "DELETE", "", Target::Other)]
-    #[case::another_groups_set("example.com", "v1beta1", "SidecarSet", "CREATE", "", Target::Other)]
-    #[case::e6_deployment("apps", "v1", "Deployment", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_stateful_set("apps", "v1", "StatefulSet", "UPDATE", "", Target::WorkloadWrite)]
-    #[case::e6_daemon_set("apps", "v1", "DaemonSet", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_replica_set("apps", "v1", "ReplicaSet", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_job("batch", "v1", "Job", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_cron_job("batch", "v1", "CronJob", "UPDATE", "", Target::WorkloadWrite)]
-    #[case::e6_clone_set("apps.kruise.io", "v1beta1", "CloneSet", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_replication_controller("", "v1", "ReplicationController", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_pod_template("", "v1", "PodTemplate", "UPDATE", "", Target::WorkloadWrite)]
-    #[case::e6_advanced_stateful_set("apps.kruise.io", "v1beta1", "StatefulSet", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_advanced_daemon_set("apps.kruise.io", "v1alpha1", "DaemonSet", "UPDATE", "", Target::WorkloadWrite)]
-    #[case::e6_broadcast_job("apps.kruise.io", "v1alpha1", "BroadcastJob", "CREATE", "", Target::WorkloadWrite)]
-    #[case::e6_advanced_cron_job("apps.kruise.io", "v1alpha1", "AdvancedCronJob", "UPDATE", "", Target::WorkloadWrite)]
-    #[case::e6_united_deployment("apps.kruise.io", "v1alpha1", "UnitedDeployment", "CREATE", "", Target::WorkloadWrite)]
-    #[case::another_groups_united_deployment("example.com", "v1", "UnitedDeployment", "CREATE", "", Target::Other)]
-    #[case::replication_controller_scale("", "v1", "ReplicationController", "UPDATE", "scale", Target::Other)]
-    #[case::deployment_scale("apps", "v1", "Deployment", "UPDATE", "scale", Target::Other)]
-    #[case::deployment_delete("apps", "v1", "Deployment", "DELETE", "", Target::Other)]
-    #[case::e7_ephemeral("", "v1", "Pod", "UPDATE", "ephemeralcontainers", Target::EphemeralContainers)]
-    #[case::mrg8_account_delete("", "v1", "ServiceAccount", "DELETE", "", Target::AccountChange)]
-    #[case::mrg8_account_update("", "v1", "ServiceAccount", "UPDATE", "", Target::AccountChange)]
-    #[case::e22_account_create("", "v1", "ServiceAccount", "CREATE", "", Target::AccountChange)]
-    #[case::e22_role_create("rbac.authorization.k8s.io", "v1", "Role", "CREATE", "", Target::AccountChange)]
-    #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Target::Other)]
-    #[case::mrg8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", Target::AccountChange)]
-    #[case::mrg8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", Target::AccountChange)]
-    #[case::cluster_role("rbac.authorization.k8s.io", "v1", "ClusterRole", "UPDATE", "", Target::Other)]
-    #[case::run3_secret_create("", "v1", "Secret", "CREATE", "", Target::SecretWrite)]
-    #[case::run3_secret_update("", "v1", "Secret", "UPDATE", "", Target::SecretWrite)]
-    #[case::secret_delete("", "v1", "Secret", "DELETE", "", Target::Other)]
-    #[case::e25_config_map_create("", "v1", "ConfigMap", "CREATE", "", Target::TrustAnchorChange)]
-    #[case::e25_config_map_update("", "v1", "ConfigMap", "UPDATE", "", Target::TrustAnchorChange)]
-    #[case::e25_config_map_delete("", "v1", "ConfigMap", "DELETE", "", Target::TrustAnchorChange)]
-    #[case::e25_service_create("", "v1", "Service", "CREATE", "", Target::TrustAnchorChange)]
-    #[case::e25_service_update("", "v1", "Service", "UPDATE", "", Target::TrustAnchorChange)]
-    #[case::service_delete("", "v1", "Service", "DELETE", "", Target::Other)]
-    #[case::service_status("", "v1", "Service", "UPDATE", "status", Target::Other)]
-    #[case::another_groups_service("serving.knative.dev", "v1", "Service", "CREATE", "", Target::Other)]
-    #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", Target::ShootWrite)]
-    #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", Target::ShootWrite)]
-    #[case::shoot_delete("core.gardener.cloud", "v1beta1", "Shoot", "DELETE", "", Target::Other)]
-    #[case::shoot_status("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "status", Target::Other)]
-    #[case::shoot_binding("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "binding", Target::Other)]
-    #[case::garden("operator.gardener.cloud", "v1alpha1", "Garden", "UPDATE", "", Target::ShootWrite)]
-    #[case::managed_seed_set(
-        "seedmanagement.gardener.cloud",
-        "v1alpha1",
-        "ManagedSeedSet",
-        "CREATE",
-        "",
-        Target::ShootWrite
-    )]
-    #[case::another_groups_shoot("example.com", "v1beta1", "Shoot", "CREATE", "", Target::Other)]
-    #[case::seed("core.gardener.cloud", "v1beta1", "Seed", "CREATE", "", Target::Other)]
-    #[case::garden_of_another_group("core.gardener.cloud", "v1beta1", "Garden", "CREATE", "", Target::Other)]
+    #[case::pod_create("", "v1", "Pod", "CREATE", "", PodCreate)]
+    #[case::pod_update("", "v1", "Pod", "UPDATE", "", Other)]
+    #[case::pod_delete("", "v1", "Pod", "DELETE", "", Other)]
+    #[case::pod_status("", "v1", "Pod", "UPDATE", "status", Other)]
+    #[case::pod_binding("", "v1", "Pod", "CREATE", "binding", Other)]
+    #[case::exec("", "v1", "PodExecOptions", "CONNECT", "exec", Other)]
+    #[case::another_groups_pod("example.com", "v1", "Pod", "CREATE", "", Other)]
+    #[case::set_create("apps.kruise.io", "v1beta1", "SidecarSet", "CREATE", "", SidecarSetWrite)]
+    #[case::set_update("apps.kruise.io", "v1alpha1", "SidecarSet", "UPDATE", "", SidecarSetWrite)]
+    #[case::set_of_a_future_version("apps.kruise.io", "v9", "SidecarSet", "CREATE", "", SidecarSetWrite)]
+    #[case::set_status("apps.kruise.io", "v1beta1", "SidecarSet", "UPDATE", "status", Other)]
+    #[case::set_delete("apps.kruise.io", "v1beta1", "SidecarSet", "DELETE", "", Other)]
+    #[case::another_groups_set("example.com", "v1beta1", "SidecarSet", "CREATE", "", Other)]
+    #[case::e6_deployment("apps", "v1", "Deployment", "CREATE", "", WorkloadWrite)]
+    #[case::e6_stateful_set("apps", "v1", "StatefulSet", "UPDATE", "", WorkloadWrite)]
+    #[case::e6_daemon_set("apps", "v1", "DaemonSet", "CREATE", "", WorkloadWrite)]
+    #[case::e6_replica_set("apps", "v1", "ReplicaSet", "CREATE", "", WorkloadWrite)]
+    #[case::e6_job("batch", "v1", "Job", "CREATE", "", WorkloadWrite)]
+    #[case::e6_cron_job("batch", "v1", "CronJob", "UPDATE", "", WorkloadWrite)]
+    #[case::e6_clone_set("apps.kruise.io", "v1beta1", "CloneSet", "CREATE", "", WorkloadWrite)]
+    #[case::e6_replication_controller("", "v1", "ReplicationController", "CREATE", "", WorkloadWrite)]
+    #[case::e6_pod_template("", "v1", "PodTemplate", "UPDATE", "", WorkloadWrite)]
+    #[case::e6_advanced_stateful_set("apps.kruise.io", "v1beta1", "StatefulSet", "CREATE", "", WorkloadWrite)]
+    #[case::e6_advanced_daemon_set("apps.kruise.io", "v1alpha1", "DaemonSet", "UPDATE", "", WorkloadWrite)]
+    #[case::e6_broadcast_job("apps.kruise.io", "v1alpha1", "BroadcastJob", "CREATE", "", WorkloadWrite)]
+    #[case::e6_advanced_cron_job("apps.kruise.io", "v1alpha1", "AdvancedCronJob", "UPDATE", "", WorkloadWrite)]
+    #[case::e6_united_deployment("apps.kruise.io", "v1alpha1", "UnitedDeployment", "CREATE", "", WorkloadWrite)]
+    #[case::another_groups_united_deployment("example.com", "v1", "UnitedDeployment", "CREATE", "", Other)]
+    #[case::replication_controller_scale("", "v1", "ReplicationController", "UPDATE", "scale", Other)]
+    #[case::deployment_scale("apps", "v1", "Deployment", "UPDATE", "scale", Other)]
+    #[case::deployment_delete("apps", "v1", "Deployment", "DELETE", "", Other)]
+    #[case::e7_ephemeral("", "v1", "Pod", "UPDATE", "ephemeralcontainers", EphemeralContainers)]
+    #[case::mrg8_account_delete("", "v1", "ServiceAccount", "DELETE", "", AccountChange)]
+    #[case::mrg8_account_update("", "v1", "ServiceAccount", "UPDATE", "", AccountChange)]
+    #[case::e22_account_create("", "v1", "ServiceAccount", "CREATE", "", AccountChange)]
+    #[case::e22_role_create("rbac.authorization.k8s.io", "v1", "Role", "CREATE", "", AccountChange)]
+    #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Other)]
+    #[case::mrg8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", AccountChange)]
+    #[case::mrg8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", AccountChange)]
+    #[case::cluster_role("rbac.authorization.k8s.io", "v1", "ClusterRole", "UPDATE", "", Other)]
+    #[case::run3_secret_create("", "v1", "Secret", "CREATE", "", SecretWrite)]
+    #[case::run3_secret_update("", "v1", "Secret", "UPDATE", "", SecretWrite)]
+    #[case::secret_delete("", "v1", "Secret", "DELETE", "", Other)]
+    #[case::e25_config_map_create("", "v1", "ConfigMap", "CREATE", "", TrustAnchorChange)]
+    #[case::e25_config_map_update("", "v1", "ConfigMap", "UPDATE", "", TrustAnchorChange)]
+    #[case::e25_config_map_delete("", "v1", "ConfigMap", "DELETE", "", TrustAnchorChange)]
+    #[case::e25_service_create("", "v1", "Service", "CREATE", "", TrustAnchorChange)]
+    #[case::e25_service_update("", "v1", "Service", "UPDATE", "", TrustAnchorChange)]
+    #[case::service_delete("", "v1", "Service", "DELETE", "", Other)]
+    #[case::service_status("", "v1", "Service", "UPDATE", "status", Other)]
+    #[case::another_groups_service("serving.knative.dev", "v1", "Service", "CREATE", "", Other)]
+    #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", ShootWrite)]
+    #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", ShootWrite)]
+    #[case::shoot_delete("core.gardener.cloud", "v1beta1", "Shoot", "DELETE", "", Other)]
+    #[case::shoot_status("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "status", Other)]
+    #[case::shoot_binding("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "binding", Other)]
+    #[case::garden("operator.gardener.cloud", "v1alpha1", "Garden", "UPDATE", "", ShootWrite)]
+    #[case::managed_seed_set("seedmanagement.gardener.cloud", "v1alpha1", "ManagedSeedSet", "CREATE", "", ShootWrite)]
+    #[case::another_groups_shoot("example.com", "v1beta1", "Shoot", "CREATE", "", Other)]
+    #[case::seed("core.gardener.cloud", "v1beta1", "Seed", "CREATE", "", Other)]
+    #[case::garden_of_another_group("core.gardener.cloud", "v1beta1", "Garden", "CREATE", "", Other)]
     // INJ-8, MATCH-1: Pods are injected only at creation.
     fn ans1_match2_e8_the_target_is_told_by_group_kind_operation_and_subresource(
         #[case] group: &str,
@@ -282,7 +279,7 @@ mod tests {
         #[case] kind: &str,
         #[case] operation: &str,
         #[case] sub_resource: &str,
-        #[case] target: Target,
+        #[case] target: RequestTarget,
     ) {
         let request = json!({
             "uid": "u", "operation": operation, "subResource": sub_resource,

@@ -185,7 +185,7 @@ pub(crate) fn only_namespace(object: &Value) -> Option<&str> {
     if !namespace.is_empty() {
         return Some(namespace);
     }
-    match json::at(object, &["spec", "namespaceSelector"]).map(Scope::of)? {
+    match json::at(object, &["spec", "namespaceSelector"]).map(Scope::from_selector)? {
         Scope::Namespaces(names) => names.first().copied().filter(|_| names.len() == 1),
         Scope::Cluster => None,
     }

@@ -48,7 +48,7 @@ pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Resu
     let anchors = parts.anchors()?;
     let (anchors, _) = anchors.as_chunks::<ANCHOR>();
     let mut found = BTreeSet::new();
-    for anchor in of(namespace, labels) {
+    for anchor in of_pod(namespace, labels) {
         add(anchors, anchor.hash(), &mut found)?;
     }
     Ok(found.into_iter().collect())
@@ -65,7 +65,7 @@ pub fn all(parts: &Parts<'_>) -> Result<Vec<(u32, usize)>, BundleError> {
 }
 
 /// Returns the anchors of a Pod.
-pub fn of<'a>(namespace: &'a str, labels: Option<&'a Object>) -> impl Iterator<Item = Anchor<'a>> {
+pub fn of_pod<'a>(namespace: &'a str, labels: Option<&'a Object>) -> impl Iterator<Item = Anchor<'a>> {
     let labels = labels.into_iter().flatten();
     let labels = labels.map(|(key, value)| Anchor::Label(key, value.as_str().unwrap_or_default()));
     [Anchor::Always, Anchor::Namespace(namespace)].into_iter().chain(labels)

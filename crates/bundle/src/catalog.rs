@@ -59,11 +59,11 @@ impl Catalog {
 
     /// Returns the indices of the sets that [`Bundle::sets_for`] returns, ascending.
     pub fn matching(&self, namespace: &str, labels: Option<&Object>) -> Vec<usize> {
-        let anchors = anchors::of(namespace, labels).filter_map(|anchor| self.sets.get(&anchor.hash()));
+        let anchors = anchors::of_pod(namespace, labels).filter_map(|anchor| self.sets.get(&anchor.hash()));
         let mut found: Vec<usize> = anchors.flatten().copied().collect();
         found.sort_unstable();
         found.dedup();
-        let matches = |head| CompiledSet::of_manifest(head).may_match(namespace, labels);
+        let matches = |head| CompiledSet::new(head).may_match(namespace, labels);
         found.retain(|index| self.heads.get(*index).is_some_and(matches));
         found
     }

@@ -170,7 +170,7 @@ impl<'a> Bundle<'a> {
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
         let candidates = anchors::find(&self.parts, namespace, labels)?;
-        self.sets_among(candidates, |head| CompiledSet::of_manifest(head).may_match(namespace, labels))
+        self.sets_among(candidates, |head| CompiledSet::new(head).may_match(namespace, labels))
     }
 
     /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same

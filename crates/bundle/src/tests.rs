@@ -337,7 +337,7 @@ proptest! {
         let bundle = Bundle::read(text.as_bytes()).unwrap();
         let found = bundle.sets_for(namespace, labels.as_object()).unwrap();
         for set in &sets {
-            let compiled = CompiledSet::of_manifest(set);
+            let compiled = CompiledSet::new(set);
             let matches = compiled.is_candidate(namespace)
                 && compiled.selector.as_ref().is_ok_and(|selector| selector.selects(labels.as_object()));
             prop_assert_eq!(matches, found.iter().any(|found| found.name() == set.name()), "{}", set.as_value());

@@ -150,7 +150,7 @@ fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
 
 /// Returns the anchors of all sets: for each set, those of the condition whose anchors occur least often.
 fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
-    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
     let choices: Vec<Vec<Vec<Anchor<'_>>>> = compiled.iter().map(choices).collect();
     let mut uses: BTreeMap<Anchor<'_>, usize> = BTreeMap::new();
     for anchor in choices.iter().flatten().flatten() {

@@ -88,7 +88,7 @@ enum Requested {
 }
 
 fn requested(set: &SidecarSet, settings: &Settings) -> Requested {
-    let Some(selection) = RequestedRevision::of(set) else { return Requested::Nothing };
+    let Some(selection) = RequestedRevision::from_sidecar_set(set) else { return Requested::Nothing };
     let found = requested_revision::find(
         set,
         selection,

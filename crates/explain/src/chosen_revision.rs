@@ -98,7 +98,7 @@ pub fn choice(latest: &SidecarSet, effective: &SidecarSet, query: Query<'_>) -> 
 
 /// Whether the Pod would get the version before the latest one for this reason.
 fn is_for_an_earlier_version(why: &Why, latest: &SidecarSet, query: Query<'_>) -> bool {
-    RequestedRevision::of(latest) == Some(RequestedRevision::Previous)
+    RequestedRevision::from_sidecar_set(latest) == Some(RequestedRevision::Previous)
         && match why {
             Why::UpdatesPaused | Why::NotSelected(_) => true,
             Why::Standing => standing([latest, latest], query.pod).is_none(),
@@ -107,7 +107,7 @@ fn is_for_an_earlier_version(why: &Why, latest: &SidecarSet, query: Query<'_>) -
 }
 
 fn why(latest: &SidecarSet, effective: &SidecarSet, query: Query<'_>, is_latest: bool) -> Why {
-    if RequestedRevision::of(latest).is_none() {
+    if RequestedRevision::from_sidecar_set(latest).is_none() {
         return Why::NotAsked;
     }
     let text = |path: &[&str]| latest.spec(path).and_then(Value::as_str);

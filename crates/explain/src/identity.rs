@@ -149,7 +149,7 @@ pub(super) type Explained = (Option<PodIdentity>, BTreeMap<String, Identity>);
 pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
     let Asked { query, accounts_in } = asked;
     // Invalid fields are a reason to refuse the Pod, and are reported as such.
-    let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
+    let Identities { asking, .. } = Identities::collect(sets, true).unwrap_or_default();
     let each = |decision: Option<&Decision>, result: &dyn Fn(&Asking) -> Given| {
         let mut identities = BTreeMap::new();
         for set in &asking {
@@ -215,7 +215,7 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
         return None;
     }
     let Asked { query, accounts_in } = asked;
-    let identities = Identities::of(sets, true).ok()?;
+    let identities = Identities::collect(sets, true).ok()?;
     let Context { settings, lookup, now, .. } = context;
     let rules = &settings.service_accounts;
     let sort_by_name = settings.gates.sort_sidecar_containers_by_name;
@@ -320,10 +320,10 @@ pub struct Merging {
 pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging> {
     let pod = Pod::decode(request.object).ok()?;
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
-    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::new).collect();
     let sets = matching::select(&compiled, query, context.sources()).sets;
     let Context { settings, lookup, .. } = context;
-    let Identities { asking, .. } = Identities::of(&sets, settings.gates.service_account_injection).ok()?;
+    let Identities { asking, .. } = Identities::collect(&sets, settings.gates.service_account_injection).ok()?;
     merging_of(&asking, Asked::new(request, query).accounts_in, lookup, &settings.service_accounts)
 }
 

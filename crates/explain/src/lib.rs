@@ -135,7 +135,7 @@ fn sets(
     context: Context<'_>,
     outcome: &Outcome,
 ) -> (Vec<Explained>, Option<PodIdentity>) {
-    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::new).collect();
     let sources = context.sources();
     let Selection { sets: effective, left_out, .. } = pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::explain(asked, context, &effective, outcome);

@@ -94,7 +94,7 @@ fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[Controlle
     if !pod.is_injectable() {
         return Vec::new();
     }
-    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
     pillion_inject::matching::select(&compiled, query, sources).sets.iter().map(|set| set.name().to_owned()).collect()

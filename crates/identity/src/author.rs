@@ -80,7 +80,7 @@ impl<'a> Inquiry<'a> {
 
 /// Returns the namespaces that a set names literally if it cannot match any other (SET-4).
 pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
-    match CompiledSet::of_manifest(set).scope {
+    match CompiledSet::new(set).scope {
         Scope::Namespaces(names) => Some(names),
         Scope::Cluster => None,
     }

@@ -27,7 +27,7 @@ pub fn check(set: &SidecarSet, trusted: &Drivers) -> Vec<FieldError> {
 pub fn check_revision(set: &SidecarSet, revision: &ControllerRevision, trusted: &Drivers) -> Vec<FieldError> {
     let Some(version) = version(set, revision) else { return Vec::new() };
     let path = FieldPath::new("spec.injectionStrategy.revision");
-    let (path, value) = match RequestedRevision::of(set) {
+    let (path, value) = match RequestedRevision::from_sidecar_set(set) {
         Some(requested) => (path.child(requested.field()).to_string(), requested.value()),
         None => (path.to_string(), revision.name()),
     };

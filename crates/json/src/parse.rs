@@ -32,7 +32,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    const fn of(&self, bytes: usize) -> usize {
+    const fn for_length(&self, bytes: usize) -> usize {
         self.free + bytes / self.bytes_each
     }
 }
@@ -63,7 +63,7 @@ impl ParseError {
 /// deep, has more values than 16,384 plus one for each 9 bytes, or has more objects that are not empty than 2,048 plus
 /// one for each 36 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
-    let budget = Budget::of(text);
+    let budget = Budget::for_text(text);
     from_text(text, budget.seed(), &budget)
 }
 
@@ -92,13 +92,13 @@ pub struct Budget {
 
 impl Budget {
     /// Returns the budget of a text.
-    pub const fn of(text: &[u8]) -> Self {
-        Self::of_bytes(text.len())
+    pub const fn for_text(text: &[u8]) -> Self {
+        Self::for_length(text.len())
     }
 
     /// Returns the budget of a text of this length.
-    pub const fn of_bytes(bytes: usize) -> Self {
-        let (values, objects) = (Cell::new(VALUES.of(bytes)), Cell::new(OBJECTS.of(bytes)));
+    pub const fn for_length(bytes: usize) -> Self {
+        let (values, objects) = (Cell::new(VALUES.for_length(bytes)), Cell::new(OBJECTS.for_length(bytes)));
         Self { values, objects, is_spent: Cell::new(false) }
     }
 
@@ -236,7 +236,7 @@ pub struct Bounded(pub Value);
 
 impl<'de> Deserialize<'de> for Bounded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Budget::of_bytes(1024 * 1024).seed().deserialize(deserializer).map(Self).map_err(D::Error::custom)
+        Budget::for_length(1024 * 1024).seed().deserialize(deserializer).map(Self).map_err(D::Error::custom)
     }
 }
 

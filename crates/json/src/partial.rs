@@ -191,7 +191,7 @@ mod tests {
     #[case::a_list_for_an_item("[true]", json!([true]))]
     fn a_part_is_parsed_and_the_whole_is_what_parse_reads(#[case] item: &str, #[case] parsed: Value) {
         let text = format!("[{item}, {item}]");
-        let budget = Budget::of(text.as_bytes());
+        let budget = Budget::for_text(text.as_bytes());
         let partial = Partial::read(text.as_bytes(), PART, &budget).unwrap();
         assert_eq!(partial.parsed(), Some(json!([parsed, parsed])));
         assert_eq!(partial.complete(&budget).unwrap(), parse(text.as_bytes()).unwrap());
@@ -200,14 +200,14 @@ mod tests {
     #[test]
     fn an_object_for_a_list_is_parsed_whole() {
         let text = r#"{"spec": {"c": 1}}"#;
-        let partial = Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).unwrap();
+        let partial = Partial::read(text.as_bytes(), PART, &Budget::for_length(0)).unwrap();
         assert_eq!(partial.parsed().unwrap(), parse(text.as_bytes()).unwrap());
     }
 
     #[test]
     fn members_are_taken_once() {
         let part = Part::Members(&[("a", Part::Whole)]);
-        let mut partial = Partial::read(br#"{"b": {}, "a": 1, "b": 2}"#, part, &Budget::of_bytes(0)).unwrap();
+        let mut partial = Partial::read(br#"{"b": {}, "a": 1, "b": 2}"#, part, &Budget::for_length(0)).unwrap();
         assert!(matches!(partial.take("a"), Some(Partial::Value(_))));
         assert!(matches!(partial.take("b"), Some(Partial::Text(_))));
         assert!(partial.take("a").is_none() && partial.parsed() == Some(json!({})));
@@ -218,16 +218,16 @@ mod tests {
     #[case::more_than_one_value("[] []")]
     #[case::the_librarys_own_key(r#"[{"$serde_json::private::Number": "1"}]"#)]
     fn what_is_no_json_is_an_error(#[case] text: &str) {
-        assert!(Partial::read(text.as_bytes(), PART, &Budget::of(text.as_bytes())).is_err());
+        assert!(Partial::read(text.as_bytes(), PART, &Budget::for_text(text.as_bytes())).is_err());
     }
 
     #[test]
     fn parsed_values_and_members_are_counted_and_texts_are_not() {
         let dense = format!("[{}]", vec!["0"; 20_000].join(","));
-        let read = |text: &str| Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).map(drop);
+        let read = |text: &str| Partial::read(text.as_bytes(), PART, &Budget::for_length(0)).map(drop);
         let text = format!("[{{\"x\":{dense}}}]");
-        let partial = Partial::read(text.as_bytes(), PART, &Budget::of_bytes(0)).unwrap();
-        assert!(partial.complete(&Budget::of_bytes(0)).unwrap_err().is_too_dense());
+        let partial = Partial::read(text.as_bytes(), PART, &Budget::for_length(0)).unwrap();
+        assert!(partial.complete(&Budget::for_length(0)).unwrap_err().is_too_dense());
         assert!(read(&format!("[{{\"name\":{dense}}}]")).unwrap_err().is_too_dense());
         let members = |count| format!("[{{{}}}]", vec![r#""":0"#; count].join(","));
         assert!(read(&members(16 * 1024 - 2)).is_ok());

@@ -47,7 +47,7 @@ impl Prepared {
     /// Prepares those of `sets` that can affect the identity of any Pod.
     pub fn from_sets(sets: &[SidecarSet]) -> Vec<Self> {
         let prepared = sets.iter().map(|set| {
-            let identity = Identities::of(std::slice::from_ref(set), true).ok();
+            let identity = Identities::collect(std::slice::from_ref(set), true).ok();
             Self { set: set.clone(), identity, owners: pod_identity::owners(std::slice::from_ref(set)) }
         });
         prepared.filter(|prepared| !prepared.is_idle()).collect()
@@ -73,7 +73,7 @@ impl Prepared {
     /// replaces its base.
     fn is_idle(&self) -> bool {
         let asks = self.identity.as_ref().is_none_or(|of| !of.asking.is_empty());
-        !asks && CompiledSet::of_manifest(&self.set).canary_of.is_none()
+        !asks && CompiledSet::new(&self.set).canary_of.is_none()
     }
 }
 
@@ -125,7 +125,7 @@ impl<'a> Demands<'a> {
         let mut candidates = Vec::new();
         if settings.gates.service_account_injection && !rules.protects(name) {
             for prepared in sets {
-                let set = CompiledSet::of_manifest(&prepared.set);
+                let set = CompiledSet::new(&prepared.set);
                 if matching::can_be_in(&set, name, &cluster).unwrap_or_default() {
                     candidates.push(Candidate { set, prepared });
                 }

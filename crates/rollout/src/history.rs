@@ -267,7 +267,7 @@ impl<'a> History<'a> {
         let is_new = !self.revisions.iter().any(|revision| revision.name() == latest);
         let count = self.revisions.len() + usize::from(is_new);
         let surplus = count.saturating_sub(limit);
-        let wanted = match RequestedRevision::of(resource) {
+        let wanted = match RequestedRevision::from_sidecar_set(resource) {
             Some(RequestedRevision::Name(name)) => Some(name),
             Some(RequestedRevision::CustomVersion(version)) => {
                 let has_it = |revision: &&&Revision| revision.head.label(names::CUSTOM_VERSION_LABEL) == Some(version);

@@ -32,7 +32,7 @@ pub enum RequestedRevision<'a> {
 
 impl<'a> RequestedRevision<'a> {
     /// Returns the revision that `set` requests; `None` if it requests its latest version for every Pod (INJ-1).
-    pub fn of(set: &'a SidecarSet) -> Option<Self> {
+    pub fn from_sidecar_set(set: &'a SidecarSet) -> Option<Self> {
         let revision = set.spec(&["injectionStrategy", "revision"])?;
         let text = |key: &str| json::at(revision, &[key]).and_then(Value::as_str);
         let named = text("revisionName").map(Self::Name).or_else(|| text("customVersion").map(Self::CustomVersion));
@@ -131,22 +131,22 @@ pub fn find(
     system_namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<Option<ControllerRevision>, FindError> {
-    Known::of(revisions, system_namespace).find(set, selection, lookup)
+    RevisionIndex::new(revisions, system_namespace).find(set, selection, lookup)
 }
 
 /// The revisions of the settings in the order in which they are searched. A Pod may get hundreds of SidecarSets, and the
 /// settings may have thousands of revisions (E18).
 #[derive(Clone, Debug)]
-pub struct Known<'a> {
+pub struct RevisionIndex<'a> {
     system_namespace: &'a str,
     /// The first of each name.
     by_name: BTreeMap<&'a str, &'a ControllerRevision>,
     by_set: BTreeMap<&'a str, Vec<&'a ControllerRevision>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> RevisionIndex<'a> {
     /// Collects the revisions of this namespace.
-    pub fn of(revisions: &'a [ControllerRevision], system_namespace: &'a str) -> Self {
+    pub fn new(revisions: &'a [ControllerRevision], system_namespace: &'a str) -> Self {
         let (mut by_name, mut by_set) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
         for revision in revisions {
             // A revision in the settings may omit its namespace. One in another namespace is not the requested one.
@@ -314,7 +314,7 @@ mod tests {
     #[case::empty_is_not_absent(json!({"revision": {"revisionName": ""}}), Some(RequestedRevision::Name("")))]
     fn inj1_what_is_asked_for(#[case] strategy: Value, #[case] expected: Option<RequestedRevision<'_>>) {
         let set = SidecarSet::from_decoded(json!({"spec": {"injectionStrategy": strategy}}));
-        assert_eq!(RequestedRevision::of(&set), expected);
+        assert_eq!(RequestedRevision::from_sidecar_set(&set), expected);
     }
 
     #[test]

@@ -61,7 +61,7 @@ mod tests {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
         let request = create(&pod, "shop", &template);
         let read = pillion_admission::request::Request::decode(request.clone()).unwrap();
-        assert_eq!(read.target(), pillion_admission::request::Target::PodCreate);
+        assert_eq!(read.target(), pillion_admission::request::RequestTarget::PodCreate);
         assert_eq!((read.namespace.as_str(), &request["name"]), ("shop", &json!("p")));
         assert_eq!(request, create(&pod, "shop", &template), "the same every time");
     }

@@ -113,7 +113,7 @@ fn idv1_without_the_gate_a_warning_says_so(#[case] fields: Value, #[case] warns:
     "403 SidecarSet \"logs\": spec.serviceAccountMode: Unsupported value: supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\"; correct the SidecarSet"
 )]
 fn sets_that_cannot_be_understood_are_refused(#[case] fields: Value, #[case] message: &str) {
-    let reasons = Identities::of(&[set(fields)], true).unwrap_err();
+    let reasons = Identities::collect(&[set(fields)], true).unwrap_err();
     assert_eq!(messages(reasons), [message]);
 }
 
@@ -123,7 +123,7 @@ fn m_holds_the_sets_that_name_an_account() {
     other["metadata"]["name"] = json!("other");
     let sets =
         [SidecarSet::from_decoded(other), set(json!({"serviceAccountName": "x", "serviceAccountMode": "Isolate"}))];
-    let identities = Identities::of(&sets, true).unwrap();
+    let identities = Identities::collect(&sets, true).unwrap();
     assert_eq!(identities.warnings, [""; 0]);
     let asking: Vec<_> = identities.asking.iter().map(|set| (set.sidecar_set.as_str(), set.account.as_str())).collect();
     assert_eq!(asking, [("logs", "x")]);
@@ -171,7 +171,7 @@ fn idc9_aud1_a_revision_is_injected_with_the_tokens_that_the_set_has_now() {
         }));
         let (sets, reasons) = selected(&set, std::slice::from_ref(&revision));
         assert_eq!(messages(reasons), [""; 0]);
-        let identities = Identities::of(&sets, true).unwrap();
+        let identities = Identities::collect(&sets, true).unwrap();
         assert_eq!(sets[0].containers()[0]["image"], "agent:0");
         identities.asking[0].declared.tokens.iter().map(|token| token.audience.clone()).collect::<Vec<_>>()
     };
@@ -184,7 +184,7 @@ fn selected(set: &SidecarSet, revisions: &[ControllerRevision]) -> (Vec<SidecarS
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
     let object = pod(json!({}));
     let query = Query { pod: pod::Pod::decode(&object).unwrap(), namespace: "web", uid: "u" };
-    let Selection { sets, reasons, .. } = matching::select(&[CompiledSet::of_manifest(set)], query, sources);
+    let Selection { sets, reasons, .. } = matching::select(&[CompiledSet::new(set)], query, sources);
     (sets, reasons)
 }
 

@@ -58,7 +58,8 @@ pub(super) fn decode<T>(
         match decode(manifest) {
             Ok(manifest) => decoded.push(manifest),
             Err(wrong) => {
-                errors.extend(wrong.into_iter().map(|error| naming(error, &at, &ManifestName { kind, name: &name })));
+                let owner = ManifestName { kind, name: &name };
+                errors.extend(wrong.into_iter().map(|error| naming(error, &at, &owner)));
             }
         }
         // Validation reports a missing name, but two missing names are a duplicate.

@@ -25,7 +25,7 @@ pub fn matching(
     let mut chosen = Vec::new();
     for manifest in manifests {
         let head = decode(manifest.parsed()?).ok()?.into_sidecar_set();
-        if CompiledSet::of_manifest(&head).may_match(namespace, labels) {
+        if CompiledSet::new(&head).may_match(namespace, labels) {
             chosen.push(manifests::sidecar_set(manifest.clone().complete(budget).ok()?).ok()?);
         }
         if !names.insert(head.name().to_owned()) {

@@ -28,7 +28,12 @@ impl<'a> Rivals<'a> {
     ///
     /// # Errors
     /// The limit is exceeded.
-    pub(super) fn of(&self, claims: &Claims<'_>, found: &mut BTreeSet<usize>, left: &mut usize) -> Result<(), TooMany> {
+    pub(super) fn find(
+        &self,
+        claims: &Claims<'_>,
+        found: &mut BTreeSet<usize>,
+        left: &mut usize,
+    ) -> Result<(), TooMany> {
         let mut add = |indices: &[usize]| {
             *left = left.checked_sub(indices.len() + 1).ok_or(TooMany)?;
             found.extend(indices);

@@ -10,7 +10,7 @@ use pillion_identity::validation as identity;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::lookup::NoObjects;
 use pillion_kubernetes::node::Node;
-use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
+use pillion_sidecarset::requested_revision::{RequestedRevision, RevisionIndex};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
@@ -30,7 +30,7 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let own = settings.sidecar_sets.len();
     let named: BTreeMap<_, _> = sets.iter().rev().map(|set| (set.name(), set)).collect();
     let claims: Vec<Claims<'_>> = sets.iter().map(Claims::from_sidecar_set).collect();
-    let revisions = Known::of(&settings.controller_revisions, &settings.system_namespace);
+    let revisions = RevisionIndex::new(&settings.controller_revisions, &settings.system_namespace);
     let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
     for (index, (set, claims_of)) in sets.iter().zip(&claims).enumerate() {
         let mut wrong = validate_manifest(set);
@@ -40,7 +40,7 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
             let (declared, findings) = identity::check(set, &settings.service_accounts);
             wrong.append(&mut findings.into_errors());
             if declared.service_account.is_some()
-                && let Some(requested) = RequestedRevision::of(set)
+                && let Some(requested) = RequestedRevision::from_sidecar_set(set)
                 // Nothing is looked up, and a bundle has the versions of its sets (IDC-9).
                 && let Ok(Some(revision)) = revisions.find(set, requested, &NoObjects)
             {
@@ -118,7 +118,7 @@ impl<'c, 'a> Compared<'c, 'a> {
                 }
                 Entry::Occupied(mut entry) => {
                     let sharers = entry.get_mut().rivals(all);
-                    sharers.of(claims, &mut earlier, &mut self.left)?;
+                    sharers.find(claims, &mut earlier, &mut self.left)?;
                     sharers.add(index, claims);
                 }
             }
@@ -133,7 +133,7 @@ impl<'c, 'a> Compared<'c, 'a> {
         if let Some(declared) = declared.filter(|declared| is_fine && declared.service_account.is_some()) {
             let mut findings = identity::Findings::default();
             let mut earlier = BTreeSet::new();
-            self.identities.of(claims, &mut earlier, &mut self.left)?;
+            self.identities.find(claims, &mut earlier, &mut self.left)?;
             for (other, theirs) in earlier.iter().filter_map(|index| all.get(*index).zip(self.declared.get(index))) {
                 let rules = &settings.service_accounts;
                 pillion_identity::conflicts::check_claims((claims, &declared), (other, theirs), rules, &mut findings);

@@ -370,7 +370,7 @@ proptest! {
         prop_assert_eq!(names(&whole, Some(namespace)).unwrap(), names(&parted, Some(namespace)).unwrap());
         let expected: Vec<String> = some
             .iter()
-            .filter(|set| pillion_sidecarset::sidecar_set::compiled::CompiledSet::of_manifest(set).is_candidate(namespace))
+            .filter(|set| pillion_sidecarset::sidecar_set::compiled::CompiledSet::new(set).is_candidate(namespace))
             .map(|set| set.name().to_owned())
             .collect();
         prop_assert_eq!(names(&parted, Some(namespace)).unwrap(), expected);

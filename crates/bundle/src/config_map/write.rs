@@ -55,7 +55,7 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
     }
     let mut count = wanted.unwrap_or(2);
     loop {
-        let parts = Parts::of(sets, &scopes, count);
+        let parts = Parts::new(sets, &scopes, count);
         let everywhere_fits = is_readable(&parts.index, max);
         let fit = everywhere_fits && parts.shards.iter().flatten().all(|text| is_readable(text, max));
         if fit {
@@ -71,7 +71,7 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
 
 /// Returns the namespaces in whose shards a set is; `None` if it is in the index.
 fn namespaces_of(set: &SidecarSet) -> Option<Vec<&str>> {
-    match CompiledSet::of_manifest(set).scope {
+    match CompiledSet::new(set).scope {
         Scope::Namespaces(names) if !names.is_empty() => Some(names),
         _ => None,
     }
@@ -112,7 +112,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(sets: &[SidecarSet], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
+    fn new(sets: &[SidecarSet], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
         let mut index = Vec::new();
         let mut shards = vec![Vec::new(); count];
         for (set, scope) in sets.iter().zip(scopes) {

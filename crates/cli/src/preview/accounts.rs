@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pillion_admission::request::{Request, Target};
+use pillion_admission::request::{Request, RequestTarget};
 use pillion_admission::settings::Settings;
 use pillion_explain::identity::{Merging, merging};
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
@@ -88,7 +88,7 @@ impl Accounts {
         }
         // The policy refuses a request that cannot be decoded.
         let Ok(request) = Request::decode(request.clone()) else { return };
-        if request.target() != Target::PodCreate {
+        if request.target() != RequestTarget::PodCreate {
             return;
         }
         let aside = Aside { accounts: self, rest };

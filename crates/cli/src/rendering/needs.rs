@@ -169,7 +169,7 @@ impl Sets<'_> {
         if set.revision().is_some() {
             return false;
         }
-        match RequestedRevision::of(set) {
+        match RequestedRevision::from_sidecar_set(set) {
             Some(RequestedRevision::Name(name)) => {
                 !self.settings.controller_revisions.iter().any(|revision| revision.name() == name)
             }

@@ -14,7 +14,7 @@ use pillion_sidecarset::hash;
 use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::requested_revision::{Known, RequestedRevision};
+use pillion_sidecarset::requested_revision::{RequestedRevision, RevisionIndex};
 use pillion_sidecarset::sidecar::{List, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
@@ -31,10 +31,10 @@ use crate::records::Records;
 pub(crate) fn suitable(
     set: SidecarSet,
     query: Query<'_>,
-    (known, lookup): (&Known<'_>, &dyn Lookup),
+    (known, lookup): (&RevisionIndex<'_>, &dyn Lookup),
     there: &There<'_>,
 ) -> Result<SidecarSet, Reason> {
-    let Some(selection) = RequestedRevision::of(&set) else { return Ok(set) };
+    let Some(selection) = RequestedRevision::from_sidecar_set(&set) else { return Ok(set) };
     let stored = match set.revision() {
         Some(revision) => Some(revision),
         None => stored(&set, selection, known, lookup)?,
@@ -54,7 +54,7 @@ pub(crate) fn suitable(
 fn stored(
     set: &SidecarSet,
     selection: RequestedRevision<'_>,
-    known: &Known<'_>,
+    known: &RevisionIndex<'_>,
     lookup: &dyn Lookup,
 ) -> Result<Option<ControllerRevision>, Reason> {
     known.find(set, selection, lookup).map_err(|error| {

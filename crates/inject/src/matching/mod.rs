@@ -14,7 +14,7 @@ use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::Pod;
-use pillion_sidecarset::requested_revision::Known;
+use pillion_sidecarset::requested_revision::RevisionIndex;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use pillion_sidecarset::sidecar_set::weight::{self, SIDECARS_MAX};
@@ -90,7 +90,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         return selection;
     }
     bases.extend(matched.iter().filter_map(|set| set.canary_of));
-    let known = Known::of(sources.revisions, sources.system_namespace);
+    let known = RevisionIndex::new(sources.revisions, sources.system_namespace);
     let there = There::from_pod(query.pod);
     let mut sidecars = 0_usize;
     for set in matched {

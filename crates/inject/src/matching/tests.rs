@@ -51,7 +51,7 @@ fn selected_from(
     revisions: &[ControllerRevision],
     uid: &str,
 ) -> Result<Vec<SidecarSet>, String> {
-    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
+    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
     let query = Query { pod: Pod::decode(pod).unwrap(), namespace, uid };
     let sources = Sources { revisions, system_namespace: "kruise-system", lookup: cluster };
     let Selection { sets, reasons, .. } = select(&compiled, query, sources);
@@ -157,14 +157,14 @@ fn match6_matching(#[case] edit: Value, #[case] matches: bool) {
 #[case::gone(json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}), "gone", false)]
 fn mrg8_where_a_set_can_be(#[case] edit: Value, #[case] namespace: &str, #[case] can: bool) {
     let set = set("s", &edit);
-    let set = CompiledSet::of_manifest(&set);
+    let set = CompiledSet::new(&set);
     assert_eq!(can_be_in(&set, namespace, &cluster()), Ok(can));
 }
 
 #[test]
 fn mrg8_a_namespace_is_looked_up_only_for_its_labels() {
     let silent = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
-    let asked = |edit: &Value| can_be_in(&CompiledSet::of_manifest(&set("s", edit)), "prod", &silent);
+    let asked = |edit: &Value| can_be_in(&CompiledSet::new(&set("s", edit)), "prod", &silent);
     assert_eq!(asked(&json!({})), Ok(true));
     assert_eq!(
         asked(&json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}})),

@@ -67,7 +67,7 @@ fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput
         }
         Ok((Some(InForce { set, failed, text }), _)) => {
             // A draw between two versions must not choose the one that has failed.
-            let is_previous = RequestedRevision::of(&set) == Some(RequestedRevision::Previous);
+            let is_previous = RequestedRevision::from_sidecar_set(&set) == Some(RequestedRevision::Previous);
             let is_left = |revision: &&ControllerRevision| !is_previous || revision.name() != failed;
             let revisions: Vec<ControllerRevision> = revisions.iter().filter(is_left).cloned().collect();
             let (set, errors) = with_revision(set, &revisions, seen);
@@ -134,7 +134,7 @@ fn with_revision(
     let inline = seen.settings.patch_pod_metadata_whitelist.as_ref();
     whitelist::check(&set, seen.settings.gates, inline, system, &lookup, &mut findings);
     let find = |selection| find(&set, selection, revisions, system, &lookup).ok().flatten();
-    let found = RequestedRevision::of(&set).and_then(find);
+    let found = RequestedRevision::from_sidecar_set(&set).and_then(find);
     let mut errors = findings.invalid;
     errors.append(&mut findings.unavailable);
     (if let Some(found) = found { set.with_revision(&found) } else { set }, errors)
@@ -157,7 +157,7 @@ pub fn wanted_revisions(
         .filter(asks)
         .filter_map(|object| {
             let set = decode(Value::clone(object)).ok()?.into_sidecar_set();
-            Some(match RequestedRevision::of(&set)? {
+            Some(match RequestedRevision::from_sidecar_set(&set)? {
                 // Which of them has other data than the SidecarSet is known when they are read.
                 RequestedRevision::Previous => {
                     newest_two(&set, &all.iter().collect::<Vec<_>>()).into_iter().flatten().cloned().collect()

@@ -67,7 +67,7 @@ pub struct CompiledSet<'a> {
 
 impl<'a> CompiledSet<'a> {
     /// Compiles a manifest from the settings.
-    pub fn of_manifest(set: &'a SidecarSet) -> Self {
+    pub fn new(set: &'a SidecarSet) -> Self {
         let namespaces = match set.spec(&["namespaceSelector"]) {
             None => Namespaces::All,
             Some(selector) => Selector::parse_or_nothing(selector).map_or(Namespaces::None, Namespaces::Matching),
@@ -75,7 +75,7 @@ impl<'a> CompiledSet<'a> {
         let selector = set.spec(&["selector"]).map_or_else(|| Ok(Selector::default()), Selector::parse);
         Self {
             name: set.name(),
-            scope: set.spec(&["namespaceSelector"]).map_or(Scope::Cluster, Scope::of),
+            scope: set.spec(&["namespaceSelector"]).map_or(Scope::Cluster, Scope::from_selector),
             namespaces,
             selector,
             paused: json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]),
@@ -117,7 +117,7 @@ impl<'a> Scope<'a> {
     /// Returns the value of `kubernetes.io/metadata.name` in `matchLabels`, else the values of the first `In`
     /// expression on that key, else the whole cluster (MATCH-4). Reads the JSON instead of the parsed selector, because
     /// the reference's index does not validate.
-    pub fn of(selector: &'a Value) -> Self {
+    pub fn from_selector(selector: &'a Value) -> Self {
         if let Some(name) = json::at(selector, &["matchLabels", names::NAMESPACE_NAME_LABEL]).and_then(Value::as_str) {
             return Self::Namespaces(vec![name]);
         }

@@ -19,7 +19,7 @@ const POLICIES: [&str; 2] = ["Always", "Partial"];
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let strategy = spec.part("injectionStrategy");
     let Some(revision) = &strategy.get("revision") else { return };
-    if RequestedRevision::of(set).is_none() {
+    if RequestedRevision::from_sidecar_set(set).is_none() {
         let remedy = "set revisionName or customVersion, or the policy Partial, or remove revision";
         errors.required(&revision.place, remedy);
     }
@@ -58,8 +58,8 @@ pub fn check_written(
     findings: &mut LookupErrors,
 ) -> Option<String> {
     let Sources { revisions, sets, is_watched, system_namespace, lookup } = sources;
-    let selection = RequestedRevision::of(set)?;
-    if old.and_then(RequestedRevision::of) == Some(selection) {
+    let selection = RequestedRevision::from_sidecar_set(set)?;
+    if old.and_then(RequestedRevision::from_sidecar_set) == Some(selection) {
         return None;
     }
     if let Some(bundled) = bundled(set, selection, sets) {
@@ -81,7 +81,9 @@ pub fn check_written(
 
 /// Returns the revision that a bundle has for the same request of a `SidecarSet`.
 fn bundled(set: &SidecarSet, selection: RequestedRevision<'_>, sets: &[SidecarSet]) -> Option<ControllerRevision> {
-    let is_same = |other: &&SidecarSet| other.name() == set.name() && RequestedRevision::of(other) == Some(selection);
+    let is_same = |other: &&SidecarSet| {
+        other.name() == set.name() && RequestedRevision::from_sidecar_set(other) == Some(selection)
+    };
     sets.iter().find(is_same).and_then(SidecarSet::revision)
 }
 
@@ -92,7 +94,7 @@ fn bundled(set: &SidecarSet, selection: RequestedRevision<'_>, sets: &[SidecarSe
 /// The cluster did not answer.
 pub fn requested(set: &SidecarSet, sources: Sources<'_>) -> Result<Option<ControllerRevision>, FieldError> {
     let Sources { revisions, sets, system_namespace, lookup, .. } = sources;
-    let Some(selection) = RequestedRevision::of(set) else { return Ok(None) };
+    let Some(selection) = RequestedRevision::from_sidecar_set(set) else { return Ok(None) };
     if let Some(bundled) = bundled(set, selection, sets) {
         return Ok(Some(bundled));
     }
@@ -113,7 +115,7 @@ pub fn check_revision(
     lookup: &dyn Lookup,
     findings: &mut LookupErrors,
 ) {
-    let Some(selection) = RequestedRevision::of(set) else { return };
+    let Some(selection) = RequestedRevision::from_sidecar_set(set) else { return };
     let found = match requested_revision::find(set, selection, revisions, system_namespace, lookup) {
         Ok(Some(found)) => found,
         Ok(None) => return,

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use pillion_admission::request::{Request, Target};
+use pillion_admission::request::{Request, RequestTarget};
 use pillion_admission::settings::Settings;
 use pillion_documents::kinds;
 use pillion_documents::manifest::{Manifest, request_in};
@@ -168,7 +168,7 @@ impl Subject {
                 return Ok(explained("", findings, Vec::new(), Some(refusal.into())));
             }
         };
-        if request.target() != Target::PodCreate {
+        if request.target() != RequestTarget::PodCreate {
             let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
             return Ok(explained(&request.namespace, findings, Vec::new(), None));
         }

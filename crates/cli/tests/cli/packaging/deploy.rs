@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use assert_cmd::Command;
-use pillion_admission::request::{Request, Target};
+use pillion_admission::request::{Request, RequestTarget};
 use pillion_admission::settings::{Role, Settings};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn the_artifacts_list_what_the_module_answers() {
                 "uid": "u", "operation": operation, "subResource": sub_resource,
                 "kind": {"group": group, "version": "v1", "kind": kind}
             });
-            let answers = Request::decode(request).unwrap().target() != Target::Other;
+            let answers = Request::decode(request).unwrap().target() != RequestTarget::Other;
             let asks = listed.contains(&(group.to_owned(), resource.to_owned(), operation.to_owned()));
             let is_extra = matches!(kind, "Garden" | "ManagedSeedSet");
             assert_eq!(asks, answers && !is_extra, "{operation} {resource}.{group}");

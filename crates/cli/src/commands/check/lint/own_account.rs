@@ -112,8 +112,7 @@ impl OwnAccounts {
         if yielding.is_empty() {
             return;
         }
-        let compiled: Vec<CompiledSet<'_>> =
-            group.iter().map(|subject| CompiledSet::of_manifest(&subject.prepared)).collect();
+        let compiled: Vec<CompiledSet<'_>> = group.iter().map(|subject| CompiledSet::new(&subject.prepared)).collect();
         let mut selected: BTreeMap<&str, Vec<&Created>> = BTreeMap::new();
         for created in pods {
             let Ok(pod) = Pod::decode(&created.pod) else { continue };

@@ -27,7 +27,7 @@ pub(super) fn of_settings(judged: &Judged<'_>) -> Vec<Finding> {
     let subjects = judged.subjects.iter().filter(|subject| {
         let set = &subject.set;
         set.hash().is_empty()
-            && RequestedRevision::of(set).is_none()
+            && RequestedRevision::from_sidecar_set(set).is_none()
             && set.spec(&["updateStrategy"]).is_some_and(|strategy| !is_idle(strategy))
     });
     let warn = |subject: &Subject<'_>| {

@@ -54,7 +54,8 @@ fn without_earlier_version(
     files: &Files<'_>,
 ) -> Option<Finding> {
     let set = &subject.prepared;
-    let selection = RequestedRevision::of(set).filter(|selection| *selection == RequestedRevision::Previous)?;
+    let selection =
+        RequestedRevision::from_sidecar_set(set).filter(|selection| *selection == RequestedRevision::Previous)?;
     let is_missing =
         requested_revision::find(set, selection, revisions, namespace, files).is_ok_and(|found| found.is_none());
     is_missing.then(|| {

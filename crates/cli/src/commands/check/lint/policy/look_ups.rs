@@ -70,7 +70,7 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
         needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
     }
     let revisions = &policy.settings().controller_revisions;
-    let is_elsewhere = |subject: &&Subject<'_>| match RequestedRevision::of(&subject.set) {
+    let is_elsewhere = |subject: &&Subject<'_>| match RequestedRevision::from_sidecar_set(&subject.set) {
         Some(RequestedRevision::Name(name)) => !revisions.iter().any(|revision| revision.name() == name),
         _ => false,
     };
