@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use pillion_host::metadata::{self, Metadata};
 use pillion_host::wasm;
 use rstest::rstest;
+
+use crate::support::{self, Run};
 
 const METADATA: &str = "\
 rules:
@@ -18,11 +19,6 @@ mutating: true
 hostCapabilities: [kubernetes/can_i, kubernetes/get_resource]
 ";
 
-struct Run {
-    code: i32,
-    err: String,
-}
-
 /// Returns a folder with the module and its metadata.
 fn folder(metadata: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -33,10 +29,9 @@ fn folder(metadata: &str) -> tempfile::TempDir {
 }
 
 fn pillion(folder: &Path, args: &[&str]) -> Run {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_pillion")).arg("annotate").args(args).current_dir(folder).output().unwrap();
-    assert_eq!(output.stdout, b"", "there is no data to print");
-    Run { code: output.status.code().unwrap(), err: String::from_utf8(output.stderr).unwrap() }
+    let run = support::pillion(folder, &[&["annotate"], args].concat(), "");
+    assert_eq!(run.out, "", "there is no data to print");
+    run
 }
 
 fn annotate(folder: &Path) -> Run {
