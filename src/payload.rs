@@ -57,6 +57,10 @@ impl<'a> Payload<'a> {
 
     fn parse(text: &'a [u8], budget: Budget) -> Result<Self, Refusal> {
         let mut payload = Partial::read(text, PARSED, &budget).map_err(|error| unreadable(&error))?;
+        if !matches!(payload, Partial::Members(_)) {
+            let problem = "the payload cannot be read: it must be an object with request and settings";
+            return Err(undecodable(String::new(), problem.to_owned()));
+        }
         let mut part = |name| payload.take(name).unwrap_or(Partial::Value(Value::Null));
         Ok(Self { request: part("request"), settings: part("settings"), bundle: None, budget })
     }
