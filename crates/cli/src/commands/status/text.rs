@@ -134,7 +134,7 @@ fn head(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         line("Pods:", &numbers)?;
     }
     let style = style(summary.state);
-    line("RolloutState:", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
+    line("State:", &format!("{style}{:?}{style:#}, {}", summary.state, summary.waits_for.reason))?;
     line("", &summary.waits_for.message)
 }
 
