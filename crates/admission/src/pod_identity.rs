@@ -200,10 +200,8 @@ pub fn assert(
 pub fn owners(sets: &[SidecarSet]) -> Owners {
     let mut owners = Owners::new();
     for set in sets {
-        let mut containers = BTreeSet::new();
-        for (list, _, sidecar) in made::sidecars(set) {
-            containers.extend(names_in_pod(sidecar, list));
-        }
+        let containers: BTreeSet<_> =
+            made::sidecars(set).flat_map(|(list, _, sidecar)| names_in_pod(sidecar, list)).collect();
         owners.insert(set.name().to_owned(), containers.into_iter().collect());
     }
     owners

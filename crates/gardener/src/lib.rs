@@ -131,7 +131,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
         judgement.warn(migration::TRUST);
     }
     if is_shoot {
-        let state = managed::State { managed, was_managed, updating: old.is_some(), issuer_is_set };
+        let state = managed::ManagedIssuerState { managed, was_managed, updating: old.is_some(), issuer_is_set };
         managed::judge(&state, annotations, settings.managed_issuer, &mut judgement);
     }
     judgement

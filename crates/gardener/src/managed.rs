@@ -22,7 +22,7 @@ const NO_RECONCILE: &str = "the annotation starts no reconciliation: the managed
 
 /// The facts that decide about the managed issuer.
 #[allow(clippy::struct_excessive_bools)] // The facts are independent.
-pub(super) struct State {
+pub(super) struct ManagedIssuerState {
     /// Whether the managed issuer is enabled in the new object.
     pub managed: bool,
     /// Whether the managed issuer was enabled in the old object.
@@ -39,8 +39,13 @@ pub(super) fn is_on(annotations: &Value) -> bool {
 }
 
 /// Reports the first rule that is broken, as Gardener does, and then all warnings.
-pub(super) fn judge(state: &State, annotations: &Value, support: ManagedIssuer, judgement: &mut Judgement) {
-    let State { managed, was_managed, .. } = *state;
+pub(super) fn judge(
+    state: &ManagedIssuerState,
+    annotations: &Value,
+    support: ManagedIssuer,
+    judgement: &mut Judgement,
+) {
+    let ManagedIssuerState { managed, was_managed, .. } = *state;
     let unsupported = support == ManagedIssuer::Unsupported;
     let broken = if unsupported && managed {
         UNSUPPORTED

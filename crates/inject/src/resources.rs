@@ -127,12 +127,11 @@ impl<'a> Targets<'a> {
             Reason::forbidden(place, problem, remedy).about(set)
         };
         let policy = ResourcesPolicy::from_json(policy).map_err(|errors| {
-            let mut reasons = Vec::new();
-            for mut error in errors {
+            let of_set = |mut error: FieldError| {
                 let field = std::mem::take(&mut error.path);
-                reasons.push(reason(&field, error.to_string(), "correct the SidecarSet"));
-            }
-            reasons
+                reason(&field, error.to_string(), "correct the SidecarSet")
+            };
+            errors.into_iter().map(of_set).collect::<Vec<_>>()
         })?;
         let of_pattern = |problem: String, remedy: &str| vec![reason("targetContainersNameRegex", problem, remedy)];
         let found = self.found(&policy).map_err(|Unmatched { problem, remedy }| of_pattern(problem, remedy))?;
@@ -141,19 +140,13 @@ impl<'a> Targets<'a> {
             return Err(of_pattern(problem, "match a container that the Pod brings itself"));
         }
         let aggregate = found.aggregate.as_ref().map_err(|errors| {
-            let mut reasons = Vec::new();
-            for error in errors {
-                reasons.push(reason("", format!("of the Pod, {error}"), "correct the Pod"));
-            }
-            reasons
+            let of_pod = |error| reason("", format!("of the Pod, {error}"), "correct the Pod");
+            errors.iter().map(of_pod).collect::<Vec<_>>()
         })?;
-        policy.evaluate(aggregate).map(Some).map_err(|errors| {
-            let mut reasons = Vec::new();
-            for (field, error) in errors {
-                reasons.push(reason(&field, error.to_string(), ""));
-            }
-            reasons
-        })
+        policy
+            .evaluate(aggregate)
+            .map(Some)
+            .map_err(|errors| errors.into_iter().map(|(field, error)| reason(&field, error.to_string(), "")).collect())
     }
 }
 

@@ -144,10 +144,9 @@ impl<'a> Own<'a> {
     /// `volumes` are those that the sets bring. An app may mount them by name, and what they hold counts now: when the
     /// Pod is admitted again, they are among its own (ORDER-3).
     pub fn new(pod: Pod<'a>, sets: &'a [SidecarSet], volumes: &[(&str, &Value)], hidden: Option<Hidden<'a>>) -> Self {
-        let mut sidecars = BTreeSet::new();
-        for sidecar in sets.iter().flat_map(SidecarSet::containers) {
-            sidecars.extend(sidecar::names_in_pod(sidecar, List::Containers));
-        }
+        let containers = sets.iter().flat_map(SidecarSet::containers);
+        let sidecars: BTreeSet<_> =
+            containers.flat_map(|sidecar| sidecar::names_in_pod(sidecar, List::Containers)).collect();
         // Of several volumes with one name, the first counts, which is the Pod's own (INJ-26).
         let all = || pod.volumes().iter().chain(volumes.iter().map(|(_, volume)| *volume));
         let volumes = hidden.map(|hidden| Volumes::among(all(), hidden.trusted));

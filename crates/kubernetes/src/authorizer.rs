@@ -36,10 +36,7 @@ pub struct Author {
 impl Author {
     /// Reads the author from the `userInfo` of an AdmissionRequest.
     pub fn from_user_info(user_info: &Value) -> Self {
-        let mut groups = Vec::new();
-        for group in json::texts(user_info, &["groups"]) {
-            groups.push(group.to_owned());
-        }
+        let groups = json::texts(user_info, &["groups"]).into_iter().map(str::to_owned).collect();
         Self { user: json::text(user_info, &["username"]).to_owned(), groups }
     }
 

@@ -84,11 +84,7 @@ fn deletion(
     if users.is_empty() {
         return None;
     }
-    let mut names = Vec::new();
-    for user in &users {
-        names.push(user.as_str());
-    }
-    let names = names.join("\", \"");
+    let names = users.join("\", \"");
     let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{names}\"");
     Some((problem, "name another account there first".to_owned()))
 }

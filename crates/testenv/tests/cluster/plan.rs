@@ -13,7 +13,7 @@ use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, Place, REPLICAS, prepare};
+use crate::rollout::{NEW, REPLICAS, RolloutNamespace, prepare};
 use crate::support::controllers::{Controllers, NAMESPACE};
 use crate::support::sidecar_sets::{merging, set};
 use crate::support::{SOON, create, program};
@@ -171,7 +171,7 @@ async fn the_plan_of_a_rollout_follows_the_bundle_that_a_new_manifest_changes() 
         format!("--settings={}", file.display()),
         format!("--health-listen=127.0.0.1:{}", free_port().unwrap()),
     ];
-    let place = Place::of(cluster).await;
+    let place = RolloutNamespace::in_cluster(cluster).await;
     let set = place.set("agent", &json!({}));
     place.fill(std::slice::from_ref(&set), 3, |_, _| {}).await;
     cluster.start_program("controller", Path::new("/usr/bin/env"), &arguments).await.unwrap();

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::rollout::audit::Upgrade;
-use crate::rollout::{NEW, OLD, Place, REPLICAS};
+use crate::rollout::{NEW, OLD, REPLICAS, RolloutNamespace};
 use crate::support::controllers::{Controllers, NAMESPACE};
 use crate::support::{SOON, dynamic, get, program};
 
@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// Kills the leader, and starts it again when the other replica leads.
-    async fn change_leader(&self, place: &Place) {
+    async fn change_leader(&self, place: &RolloutNamespace) {
         let holder = place.holder().await;
         place.kill(&holder).await;
         let changed = async || (place.holder().await != holder).then_some(());
@@ -81,14 +81,14 @@ impl Stage {
 }
 
 /// Returns a SidecarSet with these annotations, besides a deadline of three seconds.
-fn set(place: &Place, annotations: &Value, strategy: &Value) -> Value {
+fn set(place: &RolloutNamespace, annotations: &Value, strategy: &Value) -> Value {
     let mut set = place.set("agent", &json!({"updateStrategy": strategy}));
     set["metadata"]["annotations"] = json!({"pillion.dev/progress-deadline": "3s"});
     json_patch::merge(&mut set["metadata"]["annotations"], annotations);
     set
 }
 
-async fn annotate(place: &Place, key: &str, value: &str) {
+async fn annotate(place: &RolloutNamespace, key: &str, value: &str) {
     let sets: Api<DynamicObject> = dynamic(&place.client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
     let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
     sets.patch(&place.set_name("agent"), &PatchParams::default(), &patch).await.unwrap();
@@ -100,7 +100,7 @@ fn condition<'a>(stored: &'a Value, type_: &str) -> &'a Value {
 }
 
 /// Returns the revisions of the SidecarSet, ascending.
-async fn revisions(place: &Place) -> Vec<ControllerRevision> {
+async fn revisions(place: &RolloutNamespace) -> Vec<ControllerRevision> {
     let revisions: Api<ControllerRevision> = Api::namespaced(place.client.clone(), "kruise-system");
     let of = ListParams::default().labels(&format!("kruise.io/sidecarset-name={}", place.set_name("agent")));
     let mut found = revisions.list(&of).await.unwrap().items;
@@ -118,7 +118,7 @@ fn image(revision: &ControllerRevision) -> Value {
 }
 
 /// Waits until the rollout of the newest revision has failed, at another time than `before`.
-async fn failed(place: &Place, before: Option<&str>) -> Failed {
+async fn failed(place: &RolloutNamespace, before: Option<&str>) -> Failed {
     let failed = async || {
         let found = record(revisions(place).await.last()?)?;
         (Some(found.at.as_str()) != before).then_some(found)
@@ -129,7 +129,7 @@ async fn failed(place: &Place, before: Option<&str>) -> Failed {
     }
 }
 
-async fn events(place: &Place, reason: &str) -> usize {
+async fn events(place: &RolloutNamespace, reason: &str) -> usize {
     let events: Api<Event> = Api::namespaced(place.client.clone(), "default");
     let name = place.set_name("agent");
     let is_it = |event: &&Event| {
@@ -147,7 +147,7 @@ fn most_unavailable(upgrades: &[Upgrade]) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll61_a_rollout_without_progress_stops_for_every_leader_until_an_edit() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     place.fill(&[set(&place, &json!({}), &json!({"maxUnavailable": 2}))], 6, unedited).await;
     let complete = place.ended("agent", "Complete").await;
     assert_eq!(condition(&complete, "Progressing")["reason"], "Satisfied");
@@ -199,7 +199,7 @@ async fn roll61_a_rollout_without_progress_stops_for_every_leader_until_an_edit(
 #[tokio::test(flavor = "multi_thread")]
 async fn roll61_an_edit_of_the_strategy_starts_it_again() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     place.fill(&[set(&place, &json!({}), &json!({}))], 3, unedited).await;
     place.release("agent", "agent:silent").await;
     let first = failed(&place, None).await;
@@ -212,7 +212,7 @@ async fn roll61_an_edit_of_the_strategy_starts_it_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll61_containers_that_cannot_be_pulled_stop_a_rollout() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     let patient = json!({"pillion.dev/progress-deadline": "10m"});
     place.fill(&[set(&place, &patient, &json!({"maxUnavailable": 2}))], 5, unedited).await;
     place.release("agent", "agent:missing").await;
@@ -234,7 +234,7 @@ async fn roll61_containers_that_cannot_be_pulled_stop_a_rollout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll61_a_rollout_that_rests_by_its_strategy_does_not_fail() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     place.fill(&[set(&place, &json!({}), &json!({"partition": 2, "maxUnavailable": 2}))], 4, unedited).await;
     let containers = json!([{"name": "agent", "image": NEW}]);
     place.change("agent", &json!({"updateStrategy": {"paused": true}, "containers": containers})).await;
@@ -255,7 +255,7 @@ async fn roll61_a_rollout_that_rests_by_its_strategy_does_not_fail() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll62_pods_go_back_within_their_budget_until_the_hash_changes() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     let rollback = json!({"pillion.dev/rollback": "true"});
     // The partition does not keep Pods on the failed version.
     place.fill(&[set(&place, &rollback, &json!({"maxUnavailable": 2, "partition": 1}))], 6, unedited).await;
@@ -297,7 +297,7 @@ async fn roll62_pods_go_back_within_their_budget_until_the_hash_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll62_if_the_version_before_fails_as_well_nothing_more_happens() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     let rollback = json!({"pillion.dev/rollback": "true"});
     place.fill(&[set(&place, &rollback, &json!({"maxUnavailable": 2}))], 4, unedited).await;
     place.ended("agent", "Complete").await;
@@ -319,7 +319,7 @@ async fn roll62_if_the_version_before_fails_as_well_nothing_more_happens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll62_without_an_earlier_revision_the_rollout_just_stops() {
     let stage = Stage::shared().await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     let rollback = json!({"pillion.dev/rollback": "true"});
     // The first version that the controller sees is not the one of the Pods.
     let old = set(&place, &rollback, &json!({}));
@@ -335,7 +335,7 @@ async fn roll62_without_an_earlier_revision_the_rollout_just_stops() {
 }
 
 /// Returns the image of the SidecarSet in the bundle.
-async fn bundled(place: &Place, at: &ConfigMapName) -> Option<Value> {
+async fn bundled(place: &RolloutNamespace, at: &ConfigMapName) -> Option<Value> {
     let maps: Api<ConfigMap> = Api::namespaced(place.client.clone(), &at.namespace);
     let maps = maps.list(&ListParams::default()).await.unwrap().items;
     let maps: Vec<Arc<Value>> = maps.into_iter().map(|map| Arc::new(serde_json::to_value(map).unwrap())).collect();
@@ -359,7 +359,7 @@ async fn roll61_roll62_new_pods_get_the_version_in_force_also_where_conditions_a
         }
     })
     .await;
-    let place = Place::of(stage.cluster).await;
+    let place = RolloutNamespace::in_cluster(stage.cluster).await;
     let (_sender, receiver) = tokio::sync::watch::channel(Arc::new(Settings::decode(settings).unwrap()));
     let keeper =
         tokio::spawn(run::<BundleKeeper>(Context::new(place.client.clone(), receiver), BundleOptions::default()));

@@ -8,7 +8,7 @@ use pillion_testenv::until;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, OLD, Place, audit};
+use crate::rollout::{NEW, OLD, RolloutNamespace, audit};
 use crate::support::SOON;
 
 /// The annotation that marks a Pod whose resize has begun.
@@ -21,7 +21,7 @@ fn cpu(limit: &str) -> Value {
 }
 
 /// Returns a SidecarSet with a container `agent` with this much cpu, and these annotations.
-fn resizing(place: &Place, strategy: &Value) -> Value {
+fn resizing(place: &RolloutNamespace, strategy: &Value) -> Value {
     let container = json!({"name": "agent", "image": OLD, "resources": cpu("1")});
     let mut set = place.set("agent", &json!({"containers": [container], "updateStrategy": strategy}));
     set["metadata"]["annotations"] = json!({"pillion.dev/upgrade-policy": "Resize"});
@@ -38,7 +38,7 @@ fn slow(_: usize, pod: &mut Value) {
 
 fn unedited(_: usize, _: &mut Value) {}
 
-async fn pods(place: &Place) -> Vec<Value> {
+async fn pods(place: &RolloutNamespace) -> Vec<Value> {
     place.pods().list(&ListParams::default()).await.unwrap().items.iter().map(|pod| json!(pod)).collect()
 }
 
@@ -51,7 +51,7 @@ fn is_marked(pod: &Value) -> bool {
 }
 
 /// Returns the cpu limit of the sidecar of each Pod, in the spec and as the kubelet reports it.
-async fn limits(place: &Place) -> Vec<(String, String)> {
+async fn limits(place: &RolloutNamespace) -> Vec<(String, String)> {
     let text = |value: &Value| value["limits"]["cpu"].as_str().unwrap_or_default().to_owned();
     let of = |pod: &Value| {
         let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
@@ -61,7 +61,7 @@ async fn limits(place: &Place) -> Vec<(String, String)> {
     pods(place).await.iter().map(of).collect()
 }
 
-async fn until_pods(place: &Place, what: &str, holds: impl Fn(&[Value]) -> bool) {
+async fn until_pods(place: &RolloutNamespace, what: &str, holds: impl Fn(&[Value]) -> bool) {
     let seen = async || holds(&pods(place).await).then_some(());
     if let Err(error) = until(what, SOON, seen).await {
         panic!("{error}: {:#}\n{}", json!(pods(place).await), place.logs());
@@ -94,7 +94,7 @@ async fn roll65_cpu_and_images_reach_each_pod_within_the_budget(
     #[case] count: usize,
     #[case] most: usize,
 ) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[resizing(&place, &strategy)], count, unedited).await;
     place.ended("agent", "Complete").await;
     let before = place.writes().len();
@@ -113,7 +113,7 @@ async fn roll65_cpu_and_images_reach_each_pod_within_the_budget(
 }
 
 /// Returns a SidecarSet with a native sidecar `proxy` beside the container `agent`.
-fn with_native(place: &Place, policy: &str) -> Value {
+fn with_native(place: &RolloutNamespace, policy: &str) -> Value {
     let proxy = json!({"name": "proxy", "image": "proxy:v1", "restartPolicy": "Always", "resources": cpu("1")});
     let mut set = resizing(place, &json!({"maxUnavailable": 2}));
     set["spec"]["initContainers"] = json!([proxy]);
@@ -127,7 +127,7 @@ fn with_native(place: &Place, policy: &str) -> Value {
 #[case::roll65_images_and_cpu("Resize", "2")]
 #[tokio::test(flavor = "multi_thread")]
 async fn roll63_roll65_native_sidecars_are_upgraded_within_the_budget(#[case] policy: &str, #[case] limit: &str) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let set = with_native(&place, policy);
     place.fill(&[set], 4, unedited).await;
     place.ended("agent", "Complete").await;
@@ -152,7 +152,7 @@ async fn roll63_roll65_native_sidecars_are_upgraded_within_the_budget(#[case] po
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_a_deferred_resize_is_waited_for() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let defer = |number: usize, pod: &mut Value| {
         if number == 0 {
             pod["metadata"]["annotations"] = json!({KUBELET: "Deferred"});
@@ -177,7 +177,7 @@ async fn roll65_a_deferred_resize_is_waited_for() {
 }
 
 /// Returns the texts of the Events with a reason about the SidecarSet.
-async fn events(place: &Place, reason: &str) -> Vec<String> {
+async fn events(place: &RolloutNamespace, reason: &str) -> Vec<String> {
     let events = Api::<Event>::all(place.client.clone()).list(&ListParams::default()).await.unwrap();
     let name = place.set_name("agent");
     let about = events.items.into_iter().filter(|event| {
@@ -188,7 +188,7 @@ async fn events(place: &Place, reason: &str) -> Vec<String> {
 }
 
 /// Returns the value of the SidecarSet in the condition `SidecarSetUpgradable` of each Pod.
-async fn upgradable(place: &Place) -> Vec<Option<bool>> {
+async fn upgradable(place: &RolloutNamespace) -> Vec<Option<bool>> {
     let name = place.set_name("agent");
     let of = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().unwrap();
@@ -201,7 +201,7 @@ async fn upgradable(place: &Place) -> Vec<Option<bool>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_an_infeasible_resize_is_reported_and_holds_up_no_other_pod() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let infeasible = |number: usize, pod: &mut Value| {
         if number == 1 {
             pod["metadata"]["annotations"] = json!({KUBELET: "Infeasible"});
@@ -228,7 +228,7 @@ async fn roll65_an_infeasible_resize_is_reported_and_holds_up_no_other_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_a_resize_that_the_api_server_refuses_is_reported_once() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let mut set = resizing(&place, &json!({}));
     set["spec"]["containers"] = json!([{"name": "agent", "image": OLD}]);
     place.fill(&[set], 2, unedited).await;
@@ -252,7 +252,7 @@ async fn roll65_a_resize_that_the_api_server_refuses_is_reported_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_an_image_that_fails_after_a_resize_stops_within_the_budget() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[resizing(&place, &json!({}))], 3, unedited).await;
     place.ended("agent", "Complete").await;
 
@@ -270,7 +270,7 @@ async fn roll65_an_image_that_fails_after_a_resize_stops_within_the_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_a_pause_holds_in_the_middle_and_an_edit_is_followed() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[resizing(&place, &json!({}))], 3, slow).await;
     place.ended("agent", "Complete").await;
 
@@ -293,7 +293,7 @@ async fn roll65_a_pause_holds_in_the_middle_and_an_edit_is_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll65_another_replica_completes_what_was_begun() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[resizing(&place, &json!({}))], 3, slow).await;
     place.ended("agent", "Complete").await;
     let before = place.writes().len();

@@ -8,7 +8,7 @@ use kube::Api;
 use pillion_testenv::until;
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, OLD, Place, cluster};
+use crate::rollout::{NEW, OLD, RolloutNamespace, cluster};
 use crate::support::{SOON, create, program};
 
 fn unedited(_: usize, _: &mut Value) {}
@@ -59,7 +59,7 @@ async fn json_of(args: &[&str]) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_is_followed_to_its_end() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let name = place.set_name("agent");
     place.fill(&[place.set("agent", &json!({}))], 5, unedited).await;
     place.complete("agent", 5).await;
@@ -103,7 +103,7 @@ async fn a_rollout_is_followed_to_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll64_pods_that_cannot_be_upgraded_are_shown_with_the_fields_and_the_budgets() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let name = place.set_name("agent");
     let container = |level: &str| json!([{"name": "agent", "image": OLD, "env": [{"name": "LEVEL", "value": level}]}]);
     place.fill(&[place.set("agent", &json!({"containers": container("1")}))], 2, unedited).await;
@@ -133,7 +133,7 @@ async fn roll64_pods_that_cannot_be_upgraded_are_shown_with_the_fields_and_the_b
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_ends_with_the_sidecar_set() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let name = place.set_name("agent");
     place.fill(&[place.set("agent", &json!({"updateStrategy": {"paused": true}}))], 1, unedited).await;
     place.ended("agent", "Complete").await;
@@ -154,7 +154,7 @@ async fn waiting_ends_with_the_sidecar_set() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_follow_the_changes_and_names_are_completed() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let name = place.set_name("agent");
     let mut set = place.set("agent", &json!({}));
     set["metadata"]["labels"] = json!({"of": place.name});

@@ -13,7 +13,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use pillion_testenv::until;
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, OLD, Place, audit, cluster};
+use crate::rollout::{NEW, OLD, RolloutNamespace, audit, cluster};
 use crate::support::{SOON, create, program};
 
 fn unedited(_: usize, _: &mut Value) {}
@@ -38,7 +38,7 @@ fn said(output: Output) -> (i32, String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_is_undone_and_done_again() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 2, unedited).await;
     place.ended("agent", "Complete").await;
     place.release("agent", NEW).await;
@@ -86,7 +86,7 @@ async fn a_rollout_is_undone_and_done_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_is_paused_and_resumed() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 6, unedited).await;
     place.ended("agent", "Complete").await;
     let name = place.set_name("agent");
@@ -108,7 +108,7 @@ async fn a_rollout_is_paused_and_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limits_of_a_rollout_are_set() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"partition": "100%"});
     place.fill(&[place.set("agent", &json!({"updateStrategy": strategy}))], 4, unedited).await;
     let name = place.set_name("agent");
@@ -129,13 +129,13 @@ async fn the_limits_of_a_rollout_are_set() {
 
 /// A Deployment with Pods that have the sidecar, and what happened to these Pods.
 struct Shop {
-    place: Place,
+    place: RolloutNamespace,
     replicas: usize,
 }
 
 impl Shop {
     async fn open(replicas: usize) -> Self {
-        let place = Place::new().await;
+        let place = RolloutNamespace::new().await;
         let set = place.set("agent", &json!({}));
         place.fill(std::slice::from_ref(&set), 0, unedited).await;
         let deployment = json!({

@@ -70,19 +70,19 @@ fn sidecar_sets(client: &Client) -> Api<DynamicObject> {
 }
 
 /// A namespace for one test, with its own SidecarSets.
-pub struct Place {
+pub struct RolloutNamespace {
     pub name: String,
     pub client: Client,
     cluster: &'static Cluster,
 }
 
-impl Place {
+impl RolloutNamespace {
     pub async fn new() -> Self {
-        Self::of(cluster().await).await
+        Self::in_cluster(cluster().await).await
     }
 
     /// The same in another cluster.
-    pub async fn of(cluster: &'static Cluster) -> Self {
+    pub async fn in_cluster(cluster: &'static Cluster) -> Self {
         let name = cluster.namespace("rollout").await.unwrap();
         Self { name, client: cluster.admin().await.unwrap(), cluster }
     }

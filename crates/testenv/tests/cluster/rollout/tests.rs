@@ -12,7 +12,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::audit::Upgrade;
-use super::{NEW, OLD, Place, REPLICAS};
+use super::{NEW, OLD, REPLICAS, RolloutNamespace};
 use crate::support::SOON;
 
 fn unedited(_: usize, _: &mut Value) {}
@@ -46,7 +46,7 @@ async fn roll35_a_cold_rollout_reaches_each_pod_within_its_budget(
     #[case] pods: usize,
     #[case] most: usize,
 ) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({"updateStrategy": strategy}))], pods, unedited).await;
     place.ended("agent", "Complete").await;
 
@@ -65,7 +65,7 @@ async fn roll35_a_cold_rollout_reaches_each_pod_within_its_budget(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll34_the_partition_keeps_pods_until_it_is_lowered() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"maxUnavailable": 2, "partition": "50%"});
     place.fill(&[place.set("agent", &json!({"updateStrategy": strategy}))], 5, unedited).await;
     place.release("agent", NEW).await;
@@ -95,7 +95,7 @@ async fn roll12_nothing_is_upgraded_until_the_strategy_allows_it(
     #[case] reason: &str,
     #[case] then: Value,
 ) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 2, unedited).await;
     let containers = json!([{"name": "agent", "image": NEW}]);
     place.change("agent", &json!({"updateStrategy": strategy, "containers": containers})).await;
@@ -110,7 +110,7 @@ async fn roll12_nothing_is_upgraded_until_the_strategy_allows_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll30_the_selector_of_the_strategy_limits_the_rollout() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"maxUnavailable": 5, "selector": {"matchLabels": {"canary": "yes"}}});
     let canary = |number: usize, pod: &mut Value| {
         if number == 1 {
@@ -150,7 +150,7 @@ async fn roll32_roll33_pods_are_upgraded_in_the_order_of_the_strategy(
     #[case] strategy: Value,
     #[case] expected: [Option<&str>; 4],
 ) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let labels = |number: usize, pod: &mut Value| {
         let labels = &mut pod["metadata"]["labels"];
         labels["number"] = number.to_string().into();
@@ -169,7 +169,7 @@ async fn roll32_roll33_pods_are_upgraded_in_the_order_of_the_strategy(
 /// A hot upgrade takes two rounds: the idle half gets the new image, and then the other half gets the empty one.
 #[tokio::test(flavor = "multi_thread")]
 async fn roll45_roll47_a_hot_rollout_swaps_the_halves_of_each_pod() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let empty = "empty:1";
     let container = json!({
         "name": "agent", "image": OLD,
@@ -194,7 +194,7 @@ async fn roll45_roll47_a_hot_rollout_swaps_the_halves_of_each_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_sidecar_sets_in_one_pod_are_rolled_out_side_by_side() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"updateStrategy": {"maxUnavailable": 2}});
     place.fill(&[place.set("agent", &strategy), place.set("proxy", &strategy)], 6, unedited).await;
     place.release("agent", NEW).await;
@@ -217,7 +217,7 @@ async fn two_sidecar_sets_in_one_pod_are_rolled_out_side_by_side() {
 #[case::does_not_exist("agent:missing")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_does_not_work_stops_at_the_budget(#[case] image: &str) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"updateStrategy": {"maxUnavailable": 2}});
     place.fill(&[place.set("agent", &strategy)], 5, unedited).await;
     place.release("agent", image).await;
@@ -243,7 +243,7 @@ async fn an_image_that_does_not_work_stops_at_the_budget(#[case] image: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kubelet_that_never_reports_counts_as_unavailable() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"updateStrategy": {"maxUnavailable": 1}});
     place.fill(&[place.set("agent", &strategy)], 3, unedited).await;
     place.release("agent", "agent:silent").await;
@@ -260,7 +260,7 @@ async fn a_kubelet_that_never_reports_counts_as_unavailable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_others_edit_and_delete_do_not_stop_a_rollout() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     let strategy = json!({"updateStrategy": {"maxUnavailable": 2}});
     place.fill(&[place.set("agent", &strategy)], 8, unedited).await;
     place.release("agent", NEW).await;
@@ -289,7 +289,7 @@ async fn pods_that_others_edit_and_delete_do_not_stop_a_rollout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sidecar_set_that_is_deleted_ends_its_rollout() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 6, unedited).await;
     place.release("agent", NEW).await;
     place.upgraded(2).await;
@@ -307,7 +307,7 @@ async fn a_sidecar_set_that_is_deleted_ends_its_rollout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_goes_does_not_stop_the_rollout_of_others() {
-    let (going, staying) = (Place::new().await, Place::new().await);
+    let (going, staying) = (RolloutNamespace::new().await, RolloutNamespace::new().await);
     let both = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": [going.name, staying.name]});
     let fields = json!({
         "namespaceSelector": {"matchLabels": null, "matchExpressions": [both]},
@@ -334,7 +334,7 @@ async fn a_namespace_that_goes_does_not_stop_the_rollout_of_others() {
 /// Other tests run at the same time, so the leader changes during their rollouts, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_replica_goes_on_where_the_leader_stopped() {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 6, unedited).await;
     place.release("agent", NEW).await;
     place.upgraded(2).await;
@@ -358,7 +358,7 @@ async fn another_replica_goes_on_where_the_leader_stopped() {
 )]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_selector_that_cannot_be_read_stops_the_rollout_and_says_where(#[case] fields: Value, #[case] reason: &str) {
-    let place = Place::new().await;
+    let place = RolloutNamespace::new().await;
     place.fill(&[place.set("agent", &json!({}))], 2, unedited).await;
     let mut fields = fields;
     json_patch::merge(&mut fields, &json!({"containers": [{"name": "agent", "image": NEW}]}));

@@ -54,13 +54,13 @@ pub async fn start(nodes: u8) -> Cluster {
 }
 
 /// A namespace for one test, with its own SidecarSet.
-pub struct Place<'a> {
+pub struct RolloutNamespace<'a> {
     pub name: String,
     pub client: Client,
     pub cluster: &'a Cluster,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RolloutNamespace<'a> {
     pub async fn new(cluster: &'a Cluster) -> Self {
         let name = cluster.namespace("recreate").await.unwrap();
         Self { name, client: cluster.admin().await.unwrap(), cluster }

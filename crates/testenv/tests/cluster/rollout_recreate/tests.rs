@@ -14,7 +14,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{EXCLUDED, PROTECTED, Place, start};
+use super::{EXCLUDED, PROTECTED, RolloutNamespace, start};
 use crate::support::SOON;
 use crate::support::controllers::NAMESPACE;
 
@@ -26,7 +26,7 @@ async fn cluster() -> &'static Cluster {
     CLUSTER.get_or_init(async || start(1).await).await
 }
 
-fn budget(place: &Place<'_>, name: &str, max_unavailable: usize) -> Value {
+fn budget(place: &RolloutNamespace<'_>, name: &str, max_unavailable: usize) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": place.name},
         "spec": {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": place.name}}},
@@ -34,7 +34,7 @@ fn budget(place: &Place<'_>, name: &str, max_unavailable: usize) -> Value {
 }
 
 /// Waits until the disruption controller has counted the Pods of a budget.
-async fn counted(place: &Place<'_>, name: &str, pods: i32) {
+async fn counted(place: &RolloutNamespace<'_>, name: &str, pods: i32) {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(place.client.clone(), &place.name);
     let counted = async || {
         let budget = budgets.get(name).await.ok()?;
@@ -45,7 +45,7 @@ async fn counted(place: &Place<'_>, name: &str, pods: i32) {
 }
 
 /// Checks that each Pod was evicted once, and that no eviction left more Pods unavailable than allowed.
-fn assert_within(place: &Place<'_>, pods: usize, most: usize) -> usize {
+fn assert_within(place: &RolloutNamespace<'_>, pods: usize, most: usize) -> usize {
     let evictions = place.evictions(pods);
     let names: BTreeSet<&String> = evictions.iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), evictions.len(), "{evictions:?}");
@@ -64,7 +64,7 @@ async fn roll66_pods_are_recreated_within_max_unavailable(
     #[case] pods: usize,
     #[case] most: usize,
 ) {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&strategy).await;
     place.run(&[place.workload(kind, &place.name, pods)], pods).await;
     place.ended("Complete").await;
@@ -81,7 +81,7 @@ async fn roll66_pods_are_recreated_within_max_unavailable(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_a_budget_of_zero_is_waited_for_and_then_it_goes_on() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({"maxUnavailable": 2})).await;
     place.run(&[place.workload("Deployment", &place.name, 3), budget(&place, "web", 0)], 3).await;
     counted(&place, "web", 3).await;
@@ -102,7 +102,7 @@ async fn roll66_a_budget_of_zero_is_waited_for_and_then_it_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_a_pod_with_two_budgets_is_reported() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({})).await;
     let objects = [place.workload("Deployment", &place.name, 2), budget(&place, "one", 1), budget(&place, "two", 1)];
     place.run(&objects, 2).await;
@@ -125,7 +125,7 @@ async fn roll66_a_pod_with_two_budgets_is_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_a_deployment_may_scale_meanwhile() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({})).await;
     place.run(&[place.workload("Deployment", &place.name, 4)], 4).await;
     place.ended("Complete").await;
@@ -141,7 +141,7 @@ async fn roll66_a_deployment_may_scale_meanwhile() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll67_pods_without_the_sidecar_get_it_where_new_pods_get_it() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     let bare = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "bare", "namespace": place.name, "labels": {"app": place.name}},
@@ -174,7 +174,7 @@ async fn roll67_pods_without_the_sidecar_get_it_where_new_pods_get_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll67_nothing_is_evicted_while_injection_is_paused() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({"maxUnavailable": "100%"})).await;
     place.run(&[place.workload("Deployment", &place.name, 2)], 2).await;
     place.ended("Complete").await;
@@ -191,7 +191,7 @@ async fn roll67_nothing_is_evicted_while_injection_is_paused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_a_pause_in_the_middle_holds() {
-    let place = Place::new(cluster().await).await;
+    let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({})).await;
     place.run(&[place.workload("Deployment", &place.name, 4)], 4).await;
     place.ended("Complete").await;
@@ -212,7 +212,7 @@ async fn roll66_a_pause_in_the_middle_holds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_roll68_leader_node_and_webhook_may_go() {
     let cluster = start(2).await;
-    let place = Place::new(&cluster).await;
+    let place = RolloutNamespace::new(&cluster).await;
     place.create_set(&json!({"maxUnavailable": 2})).await;
     place.run(&[place.workload("Deployment", &place.name, 6)], 6).await;
     place.ended("Complete").await;
