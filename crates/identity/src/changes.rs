@@ -39,21 +39,21 @@ pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<String> {
         .into_iter()
         .any(|set| set.spec(&["injectionStrategy", "revision", "policy"]).and_then(Value::as_str) == Some("Partial"));
     let mut paths = Vec::new();
-    let annotations = differing((&new, &old), &["metadata", "annotations"]);
+    let annotations = differing(&new, &old, &["metadata", "annotations"]);
     let counts = |key: &&str| key.starts_with(OWN_PREFIX) || CANARY_ANNOTATIONS.contains(key);
     let path = FieldPath::new("metadata.annotations");
     paths.extend(annotations.into_iter().filter(counts).map(|key| path.key(key).to_string()));
-    let labels = differing((&new, &old), &["metadata", "labels"]);
+    let labels = differing(&new, &old, &["metadata", "labels"]);
     let path = FieldPath::new("metadata.labels");
     paths.extend(
         labels.into_iter().filter(|key| *key == names::CUSTOM_VERSION_LABEL).map(|key| path.key(key).to_string()),
     );
     let path = FieldPath::new("spec");
-    for key in differing((&new, &old), &["spec"]) {
+    for key in differing(&new, &old, &["spec"]) {
         match key {
             "revisionHistoryLimit" => {}
             "updateStrategy" => {
-                let within = differing((&new, &old), &["spec", key]);
+                let within = differing(&new, &old, &["spec", key]);
                 let decides = within.into_iter().filter(|key| is_partial && DECIDES_REVISION.contains(key));
                 paths.extend(decides.map(|field| path.child(key).child(field).to_string()));
             }
@@ -95,7 +95,7 @@ fn names_account(set: &SidecarSet) -> bool {
 }
 
 /// Returns the keys at `path` whose values differ between the sets, ascending. An absent key equals `null`.
-fn differing<'a>((new, old): (&'a SidecarSet, &'a SidecarSet), path: &[&str]) -> BTreeSet<&'a str> {
+fn differing<'a>(new: &'a SidecarSet, old: &'a SidecarSet, path: &[&str]) -> BTreeSet<&'a str> {
     fn at<'a>(set: &'a SidecarSet, path: &[&str]) -> Option<&'a Object> {
         json::at(set.as_value(), path)?.as_object()
     }

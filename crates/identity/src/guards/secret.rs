@@ -45,7 +45,7 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
         findings.reasons.push(Reason::forbidden(field, problem, "choose another name"));
         return findings;
     }
-    if let Err(reason) = check_account(&field, (account, uid), namespace, lookup) {
+    if let Err(reason) = check_account(&field, NamedAccount { name: account, uid }, namespace, lookup) {
         findings.reasons.push(reason);
         return findings;
     }
@@ -65,11 +65,19 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     findings
 }
 
+/// The ServiceAccount that a token Secret names in its annotations.
+#[derive(Clone, Copy)]
+struct NamedAccount<'a> {
+    name: &'a str,
+    /// Empty if the Secret names none.
+    uid: &'a str,
+}
+
 /// Checks that the account of a token Secret exists, is not being deleted, and has the UID that the Secret names, if
 /// any.
 fn check_account(
     field: &str,
-    (account, uid): (&str, &str),
+    NamedAccount { name: account, uid }: NamedAccount<'_>,
     namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<(), Reason> {
