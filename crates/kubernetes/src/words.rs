@@ -32,6 +32,7 @@ mod tests {
     #[case::short("nam", Some("name"))]
     #[case::another_word("resources", None)]
     #[case::short_and_different("foo", None)]
+    #[case::counted_in_letters("imäge", Some("image"))]
     #[case::empty("", None)]
     fn near_misses_are_found(#[case] word: &str, #[case] expected: Option<&str>) {
         assert_eq!(nearest(word, ["name", "image", "volumeMounts", "sidecarSets"]), expected);

@@ -74,3 +74,14 @@ fn check_priority(priority: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn is_percent(text: &str) -> bool {
     text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages() {
+        assert!(is_percent("0%") && is_percent("150%"));
+        assert!(!is_percent("%") && !is_percent("1.5%") && !is_percent("-1%") && !is_percent("10"));
+    }
+}
