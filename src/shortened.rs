@@ -27,7 +27,7 @@ impl<'a> Shortened<'a> {
 }
 
 fn cut(payload: &[u8]) -> Option<Shortened<'_>> {
-    let beginning = ["\"", PREFIX].concat();
+    let beginning = format!("\"{PREFIX}");
     let quote = memmem::find(payload, beginning.as_bytes())?;
     let (before, text) = payload.split_at_checked(quote + 1)?;
     let (bundle, after) = text.split_at_checked(memchr2(b'"', b'\\', text)?)?;

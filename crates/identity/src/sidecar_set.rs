@@ -124,8 +124,8 @@ fn check_versions(asked: Asked<'_>, declared: &Declared, rules: &Rules, findings
 fn field_of_another_version(set: &SidecarSet) -> Option<FieldError> {
     let namespace = set.spec(&["namespace"]).filter(|value| !value.is_null() && *value != "")?;
     let detail = format!(
-        "v1beta1 has no such field, and v1alpha1 would take {namespace} for the only namespace; remove it, and name the namespace in \
-         spec.namespaceSelector by its label kubernetes.io/metadata.name"
+        "v1beta1 has no such field, and v1alpha1 would take {namespace} for the only namespace; remove it, and name the \
+         namespace in spec.namespaceSelector by its label kubernetes.io/metadata.name"
     );
     Some(FieldError::forbidden("spec.namespace", detail))
 }

@@ -39,7 +39,7 @@ impl Findings {
     pub fn into_errors(self) -> Vec<FieldError> {
         let mut errors = self.invalid;
         for Reason { field, problem, remedy, .. } in self.refused {
-            errors.push(FieldError::forbidden(&field, format!("{}; {remedy}", problem.as_str())));
+            errors.push(FieldError::forbidden(&field, format!("{problem}; {remedy}")));
         }
         errors
     }

@@ -133,35 +133,32 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn reason(&self, problem: &[&str], remedy: &[&str]) -> Reason {
+    fn reason(&self, problem: String, remedy: &str) -> Reason {
         let spec = FieldPath::new("spec");
         let list = spec.item(self.list.key(), self.index);
-        Reason::forbidden(list.child("name"), problem.concat(), &remedy.concat()).about(self.set)
+        Reason::forbidden(list.child("name"), problem, remedy).about(self.set)
     }
 
     fn against_pod(&self, name: &str, list: List) -> Reason {
         self.reason(
-            &["sidecar \"", name, "\" has the name of ", list.noun(), " of the Pod"],
-            &["rename the Pod's \"", name, "\" or the sidecar"],
+            format!("sidecar \"{name}\" has the name of {} of the Pod", list.noun()),
+            &format!("rename the Pod's \"{name}\" or the sidecar"),
         )
     }
 
     fn against_itself(&self, name: &str) -> Reason {
         self.reason(
-            &["the SidecarSet makes two containers \"", name, "\""],
-            &["rename one of them; HotUpgrade makes \"<name>-1\" and \"<name>-2\""],
+            format!("the SidecarSet makes two containers \"{name}\""),
+            "rename one of them; HotUpgrade makes \"<name>-1\" and \"<name>-2\"",
         )
     }
 
     fn against_set(&self, name: &str, other: &Claim<'_>) -> Reason {
-        let problem = [
-            "container \"",
-            name,
-            "\" is also a container of SidecarSet \"",
-            other.set,
-            "\", which matches the same Pod",
-        ];
-        self.reason(&problem, &[made::REMEDY])
+        let problem = format!(
+            "container \"{name}\" is also a container of SidecarSet \"{}\", which matches the same Pod",
+            other.set
+        );
+        self.reason(problem, made::REMEDY)
     }
 }
 

@@ -46,14 +46,10 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
     let unique: BTreeSet<String> = shadowed
         .iter()
         .map(|Shadowed { set, volume }| {
-            let text = [
-                "SidecarSet ",
-                set,
-                ": volume \"",
-                volume,
-                "\" is already in the Pod with another definition, which is used; rename one of them if that is not meant",
-            ];
-            text.concat()
+            format!(
+                "SidecarSet {set}: volume \"{volume}\" is already in the Pod with another definition, which is used; \
+                 rename one of them if that is not meant"
+            )
         })
         .collect();
     unique.into_iter().collect()
@@ -61,20 +57,18 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
 
 /// Warns of plain sidecars in a Pod of a Job: the Pod does not finish before they do.
 pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if pod.belongs_to_job() {
-        for sidecar in sidecars {
-            let text = [
-                "SidecarSet ",
-                &sidecar.set,
-                ": container \"",
-                sidecar.name(),
-                "\" may keep the Job from finishing; make it an init container with restartPolicy Always",
-            ];
-            warnings.push(text.concat());
-        }
+    if !pod.belongs_to_job() {
+        return Vec::new();
     }
-    warnings
+    let warning = |sidecar: &Sidecar| {
+        format!(
+            "SidecarSet {}: container \"{}\" may keep the Job from finishing; make it an init container with \
+             restartPolicy Always",
+            sidecar.set,
+            sidecar.name()
+        )
+    };
+    sidecars.iter().map(warning).collect()
 }
 
 /// Warns of mounts of volumes that are not among `volumes`, those of the Pod after injection. The API server will
@@ -93,16 +87,11 @@ pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<Str
                 }
             }
             for volume in unknown {
-                let text = [
-                    "SidecarSet ",
-                    set.name(),
-                    ": ",
-                    pod::name(sidecar),
-                    " uses volume \"",
-                    volume,
-                    "\", which neither the SidecarSet nor the Pod has; add it",
-                ];
-                warnings.push(text.concat());
+                let (set, sidecar) = (set.name(), pod::name(sidecar));
+                warnings.push(format!(
+                    "SidecarSet {set}: {sidecar} uses volume \"{volume}\", which neither the SidecarSet nor the Pod has; \
+                     add it"
+                ));
             }
         }
     }

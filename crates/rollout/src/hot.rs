@@ -55,7 +55,7 @@ pub(crate) fn annotations(
 
 /// Returns the annotation of a container.
 pub(crate) fn key(prefix: &str, container: &str) -> String {
-    [prefix, container].concat()
+    format!("{prefix}{container}")
 }
 
 /// The version of a container that is idle.

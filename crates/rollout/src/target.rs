@@ -7,7 +7,7 @@ use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::sidecar::{List, is_native, is_pair};
+use pillion_sidecarset::sidecar::{List, halves, is_native, is_pair};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
 use pillion_sidecarset::{names, pod};
@@ -93,7 +93,7 @@ impl<'a> Sidecar<'a> {
 
     /// Returns the names of both containers of a pair.
     pub fn pair(&self) -> [String; 2] {
-        ["-1", "-2"].map(|half| [self.name, half].concat())
+        halves(self.name)
     }
 }
 

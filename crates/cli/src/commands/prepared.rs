@@ -1,4 +1,4 @@
-//! What `inject` and `explain` begin with: the files of the command line, and the policy that judges them.
+//! `inject` and `explain` first read the files of the command line and the policy that judges them.
 
 use std::sync::Arc;
 

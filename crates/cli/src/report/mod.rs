@@ -56,7 +56,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns the message with the name of the SidecarSet, this path and the remedy, as far as there are any.
+    /// Returns the message, with the name of the SidecarSet and this path before it and the remedy behind it. Leaves out what is
+    /// empty.
     fn sentence(&self, path: &str) -> String {
         let Self { message, remedy, sidecar_set, .. } = self;
         let set = if sidecar_set.is_empty() { String::new() } else { format!("SidecarSet {sidecar_set:?}: ") };

@@ -192,7 +192,7 @@ pub(super) async fn dry_run(client: &Client, object: &Value) -> Result<Value, Wr
             Err(_) => WriteProblem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
         },
     };
-    let name = [target.name.as_str(), json::text(object, &["metadata", "generateName"])].concat();
+    let name = format!("{}{}", target.name, json::text(object, &["metadata", "generateName"]));
     Err(WriteError { verb: "create", kind: target.kind.into(), namespace: target.namespace, name, problem })
 }
 

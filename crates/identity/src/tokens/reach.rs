@@ -177,9 +177,8 @@ pub(super) fn regained(
 ) -> Vec<Reason> {
     let ours: BTreeSet<_> = granted.of_account(account).map(|of| of.volume.as_str()).collect();
     let is_ours = |volume: &&Value| ours.contains(pod::name(volume));
-    let before_ours =
-        volumes.iter().take_while(|volume| counted == Counted::AfterOurs && !is_ours(volume)).map(pod::name);
-    let before_ours: BTreeSet<_> = before_ours.into_iter().collect();
+    let before_ours: BTreeSet<_> =
+        volumes.iter().take_while(|volume| counted == Counted::AfterOurs && !is_ours(volume)).map(pod::name).collect();
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
         let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));

@@ -201,7 +201,7 @@ fn refused(name: &str, uid: &str, kept: Option<&SidecarSet>, (why, wrong): (Why,
         Some(kept) => (BundlePlace::Kept, kept.hash().to_owned(), "Pods are injected with the version before this one"),
         None => (BundlePlace::Out, String::new(), "Pods are not injected with it"),
     };
-    let message = [stays, ": ", wrong].concat();
+    let message = format!("{stays}: {wrong}");
     Verdict { name: name.to_owned(), uid: uid.to_owned(), place, why, hash, message }
 }
 

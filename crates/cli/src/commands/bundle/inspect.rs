@@ -20,7 +20,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         let bundle = find(&source)?;
         match read(&bundle) {
             Ok(sets) => {
-                text.push_str(&described(&source.name, &bundle, &sets));
+                if args.output.data().is_none() {
+                    text.push_str(&described(&source.name, &bundle, &sets));
+                }
                 found.extend(sets.into_iter().map(SidecarSet::into_value));
             }
             Err(error) => {

@@ -18,7 +18,7 @@ use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
-/// Where the manifests go, and how.
+/// The format of the manifests, and the folder into which they are written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Destination {
     /// How to print it. YAML has comments that say what each part is for.

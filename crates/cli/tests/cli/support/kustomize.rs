@@ -23,7 +23,7 @@ pub struct Folder {
     pub files: BTreeMap<String, String>,
 }
 
-/// What a user builds: a base with components.
+/// A base with components, as a kustomization of a user combines them.
 pub struct Build {
     /// The folder of the base, below [`FOLDER`].
     pub base: &'static str,
