@@ -35,7 +35,7 @@ func makeFolder() (string, error) {
 	return folder, os.Rename(fresh, filepath.Join(folder, lock))
 }
 
-// removeAbandoned removes the folders of killed keepers. Another keeper may do the same at the same time, and folders
+// removeAbandoned removes the folders of killed keepers, and the cgroups of their nodes. Another keeper may do the same at the same time, and folders
 // of other users cannot be removed: neither is an error.
 func removeAbandoned() {
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
@@ -45,6 +45,7 @@ func removeAbandoned() {
 			continue
 		}
 		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			removeCgroups(cgroupOf(folder, "*"))
 			_ = os.RemoveAll(folder)
 		}
 		_ = file.Close()

@@ -14,7 +14,7 @@
 //
 // When its standard input closes, which also happens whenever the test's process ends, the keeper kills the servers,
 // removes the folder and ends. It does the same when its parent is gone. If the keeper itself is killed, the servers
-// are killed too, and the next keeper removes the folder.
+// are killed too, and the next keeper removes the folder, and what the nodes of the cluster have left.
 package main
 
 import (
@@ -183,6 +183,8 @@ func (k *keeper) start(wanted request) {
 		}
 		// Kills the processes that the server has started. The group still exists: its number has only just become free.
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		// A node leaves empty cgroups.
+		removeCgroups(cgroupOf(k.folder, name))
 		close(started.gone)
 		k.ends <- end{name, started, reason}
 	}()
