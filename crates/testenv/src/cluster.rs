@@ -20,7 +20,7 @@ use crate::identity::{Credentials, Identity};
 use crate::keeper::Keeper;
 use crate::nodes;
 use crate::ports;
-use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
+use crate::servers::{self, API_SERVER, API_SERVICE, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
 use crate::services::{self, Proxy, Routes};
 
 /// How long the API server may take to start. It needs some seconds on an idle machine.
@@ -76,7 +76,8 @@ impl Cluster {
         let port = ports::free()?;
         let admin = Credentials::Certificate(authority.client("testenv-admin", Some("system:masters"))?);
         let admin = Identity::new(port, &authority.certificate(), &admin);
-        let proxy = options.services.then(|| Proxy::start(keeper.folder())).transpose()?;
+        let has_pods = (options.real_nodes > 0).then(|| admin.clone());
+        let proxy = options.services.then(|| Proxy::start(keeper.folder(), has_pods)).transpose()?;
         let cluster = Self { proxy, keeper, binaries, options, authority, port, admin };
 
         cluster.write_files()?;
@@ -85,16 +86,21 @@ impl Cluster {
         if cluster.options.controller_manager {
             cluster.run(CONTROLLER_MANAGER, &servers::controller_manager(&cluster.options)).await?;
         }
-        if cluster.options.nodes > 0 {
+        if cluster.options.has_nodes() {
             cluster.run(SCHEDULER, &servers::scheduler(&cluster.options)).await?;
+        }
+        if cluster.options.simulated_nodes > 0 {
             cluster.run(KWOK, &servers::kwok(cluster.folder())).await?;
-            nodes::join(cluster.admin().await?, cluster.options.nodes, || cluster.log(KWOK)).await?;
+            nodes::join(cluster.admin().await?, cluster.options.simulated_nodes, || cluster.log(KWOK)).await?;
+        }
+        if cluster.options.real_nodes > 0 {
+            cluster.start_real_nodes().await?;
         }
         Ok(cluster)
     }
 
     fn write_files(&self) -> Result<(), Error> {
-        let server = self.authority.server(&["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
+        let server = self.authority.server(&["127.0.0.1", "localhost", "kubernetes.default.svc", API_SERVICE])?;
         let (private, public) = token_keys()?;
         let component = |user| self.as_user(user, None).map(|identity| identity.kubeconfig());
         let audited = self.options.audit_log.as_ref();
@@ -111,12 +117,14 @@ impl Cluster {
             (file::STAGES, nodes::STAGES.to_owned()),
             (file::EGRESS, services::configuration()),
         ];
-        for (name, text) in files {
-            let path = self.folder().join(name);
-            let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-            file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file(path))?;
-        }
-        Ok(())
+        files.iter().try_for_each(|(name, text)| self.write_file(name, text))
+    }
+
+    /// Writes a new file into the cluster's folder, which only the user can read.
+    pub(crate) fn write_file(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.folder().join(name);
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file(path))
     }
 
     async fn run(&self, server: &'static str, flags: &[String]) -> Result<(), Error> {
@@ -243,6 +251,18 @@ impl Cluster {
 
     pub(crate) fn identity(&self, credentials: &Credentials) -> Identity {
         Identity::new(self.port, &self.authority.certificate(), credentials)
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Whether kube-controller-manager creates the objects of a new namespace.

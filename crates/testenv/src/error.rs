@@ -51,6 +51,14 @@ pub enum Error {
         /// The end of the server's log.
         log: String,
     },
+    /// A real node could not do what it was asked for.
+    #[error("the node \"{node}\": {reason}")]
+    Node {
+        /// The name of the node's process.
+        node: String,
+        /// The problem.
+        reason: String,
+    },
     /// An awaited event did not happen in time.
     #[error("{what} did not happen within {} s", after.as_secs())]
     Timeout {

@@ -1,4 +1,4 @@
-//! Nodes that kwok simulates.
+//! Nodes that kwok simulates, and what simulated and real ones have in common.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,14 +31,19 @@ pub(crate) async fn join(client: Client, count: u8, log: impl Fn() -> String) ->
             .map_err(Error::api(format!("node \"{name}\"")))?;
     }
     for number in 1..=count {
-        let name = format!("node-{number}");
-        let ready = async || nodes.get(&name).await.ok().filter(takes_pods);
-        if let Err(error) = until(&format!("node \"{name}\" becoming ready"), READY, ready).await {
-            let (server, reason) = (KWOK.to_owned(), error.to_string());
-            return Err(Error::NotReady { server, after: READY, reason, log: log() });
-        }
+        wait_for(&nodes.clone().into_client(), KWOK, &format!("node-{number}"), &log).await?;
     }
     Ok(())
+}
+
+/// Waits until a node accepts Pods. `server` is the program that looks after the node, and `log` returns the end of its log.
+pub(crate) async fn wait_for(client: &Client, server: &str, name: &str, log: impl Fn() -> String) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let ready = async || nodes.get(name).await.ok().filter(takes_pods);
+    until(&format!("node \"{name}\" becoming ready"), READY, ready).await.map(drop).map_err(|error| {
+        let (server, reason) = (server.to_owned(), error.to_string());
+        Error::NotReady { server, after: READY, reason, log: log() }
+    })
 }
 
 /// Whether the node is Ready and without the taints that every node has until a controller finds it ready.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::Image;
+
 /// The requests that the audit log contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Audited {
@@ -19,7 +21,10 @@ pub struct Options {
     pub(crate) audit_log: Option<Audited>,
     pub(crate) controller_manager: bool,
     pub(crate) controller_manager_flags: Vec<String>,
-    pub(crate) nodes: u8,
+    pub(crate) simulated_nodes: u8,
+    pub(crate) real_nodes: u8,
+    pub(crate) images: Vec<Image>,
+    pub(crate) is_measured_by_kubelet: bool,
     pub(crate) services: bool,
 }
 
@@ -85,9 +90,45 @@ impl Options {
     /// complete.
     #[must_use]
     pub fn nodes(mut self, nodes: u8) -> Self {
-        self.nodes = nodes;
+        self.simulated_nodes = nodes;
         self.controller_manager |= nodes > 0;
         self
+    }
+
+    /// Adds this many real nodes, each with containerd and kubelet, with kube-scheduler and kube-controller-manager:
+    /// containers run. Needs root and containerd; see [`Node`](crate::Node).
+    #[must_use]
+    pub fn real_nodes(mut self, nodes: u8) -> Self {
+        self.real_nodes = nodes;
+        self.controller_manager |= nodes > 0;
+        self
+    }
+
+    /// Brings an image to every real node. Nodes know no registry, so a container of another image does not start.
+    #[must_use]
+    pub fn image(mut self, image: Image) -> Self {
+        self.images.push(image);
+        self
+    }
+
+    /// Lets kubelet measure the memory of containers itself, instead of asking containerd. containerd 1.6 gives kubelet
+    /// 1.34 no figure for a container that has restarted, so kubelet does not lower the memory limit of such a container.
+    #[must_use]
+    pub fn measured_by_kubelet(mut self) -> Self {
+        self.is_measured_by_kubelet = true;
+        self
+    }
+
+    /// Whether Pods are scheduled.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.simulated_nodes > 0 || self.real_nodes > 0
+    }
+
+    /// Returns feature gates as the value of a flag; `None` without any. A server refuses unknown gates, but all servers
+    /// that get this value share one registry.
+    pub(crate) fn feature_gates(&self) -> Option<String> {
+        let gates: Vec<String> = self.gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
+        (!gates.is_empty()).then(|| gates.join(","))
     }
 
     /// Lets connections of the API server to Services reach ports of this machine: see

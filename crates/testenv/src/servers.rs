@@ -1,6 +1,5 @@
 //! The flags of each server.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
@@ -12,6 +11,8 @@ use crate::options::Audited;
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The addresses that the API server assigns to Services; no server listens there.
 const SERVICES: &str = "10.96.0.0/16";
+/// The first of these, which is the API server's own.
+pub(crate) const API_SERVICE: &str = "10.96.0.1";
 /// etcd's sockets, in the folder in which all servers run. They need no port, and only the user can open them. etcd
 /// accepts only names that look like a host and a port, so the number is part of the socket's name.
 const ETCD: &str = "unix://etcd.sock:1";
@@ -30,8 +31,11 @@ pub(crate) fn needed(options: &Options) -> Vec<&'static str> {
     if options.controller_manager {
         all.push(CONTROLLER_MANAGER);
     }
-    if options.nodes > 0 {
-        all.extend([SCHEDULER, KWOK]);
+    if options.has_nodes() {
+        all.push(SCHEDULER);
+    }
+    if options.simulated_nodes > 0 {
+        all.push(KWOK);
     }
     all
 }
@@ -75,11 +79,9 @@ fn flags<const N: usize>(flags: [(&str, &str); N]) -> Vec<String> {
     flags.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }
 
-/// Returns feature gates as one flag. A server refuses unknown gates, but all servers that get this flag share one
-/// registry.
-fn gates(gates: &BTreeMap<String, bool>) -> Option<String> {
-    let gates: Vec<String> = gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
-    (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
+/// Returns the feature gates as one flag.
+fn gates(options: &Options) -> Option<String> {
+    options.feature_gates().map(|gates| format!("--feature-gates={gates}"))
 }
 
 /// Returns the flags of etcd. Its data lasts only as long as the cluster, so it need not wait for the disk.
@@ -108,13 +110,18 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
         ("tls-cert-file", file::CERTIFICATE),
         ("tls-private-key-file", file::KEY),
         ("client-ca-file", file::AUTHORITY),
-        ("authorization-mode", "RBAC"),
         ("service-account-issuer", ISSUER),
         ("service-account-key-file", file::TOKEN_PUBLIC_KEY),
         ("service-account-signing-key-file", file::TOKEN_KEY),
         ("service-cluster-ip-range", SERVICES),
         ("allow-privileged", "true"),
     ]);
+    // kubelets have the rights of kubelets, and no more.
+    all.extend(if options.real_nodes > 0 {
+        flags([("authorization-mode", "Node,RBAC"), ("enable-admission-plugins", "NodeRestriction")])
+    } else {
+        flags([("authorization-mode", "RBAC")])
+    });
     if options.audit_log.is_some() {
         // A large size limit, so that the log stays in one file.
         all.extend(flags([
@@ -126,7 +133,7 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
     if options.services {
         all.extend(flags([("egress-selector-config-file", file::EGRESS)]));
     }
-    all.extend(gates(&options.gates));
+    all.extend(gates(options));
     all.extend(options.api_server.iter().cloned());
     all
 }
@@ -141,7 +148,7 @@ pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
         ("service-account-private-key-file", file::TOKEN_KEY),
         ("root-ca-file", file::AUTHORITY),
     ]);
-    all.extend(gates(&options.gates));
+    all.extend(gates(options));
     all.extend(options.controller_manager_flags.iter().cloned());
     all
 }
@@ -149,7 +156,7 @@ pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
 /// Returns the flags of kube-scheduler.
 pub(crate) fn scheduler(options: &Options) -> Vec<String> {
     let mut all = flags([("kubeconfig", file::SCHEDULER), ("leader-elect", "false"), ("secure-port", "0")]);
-    all.extend(gates(&options.gates));
+    all.extend(gates(options));
     all
 }
 

@@ -1,6 +1,6 @@
-//! Services without nodes: connections of the API server to a Service reach a port of this machine. A node's proxy does
+//! Connections of the API server to a Service reach a port of this machine, or a Pod of a real node. A node's proxy does
 //! this in a real cluster. The API server sends such connections through an HTTP proxy (its egress selection
-//! `cluster`), which is this module.
+//! `cluster`), which is this module. It sends those to kubelets there, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::Error;
+use crate::identity::Identity;
+use crate::{Error, endpoints};
 
 /// The socket of the proxy, in the folder in which all servers run.
 const SOCKET: &str = "services.sock";
@@ -47,18 +48,19 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the proxy of a cluster in this folder, without any route.
-    pub(crate) fn start(folder: &Path) -> Result<Self, Error> {
+    /// Starts the proxy of a cluster in this folder, without any route. With an administrator's identity, a Service
+    /// without a route leads to its Pods.
+    pub(crate) fn start(folder: &Path, admin: Option<Identity>) -> Result<Self, Error> {
         let socket = folder.join(SOCKET);
         let listener = UnixListener::bind(&socket).map_err(Error::file(&socket))?;
         let (routes, is_over) = (Arc::<Mutex<Routes>>::default(), Arc::<AtomicBool>::default());
-        let (known, over) = (Arc::clone(&routes), Arc::clone(&is_over));
+        let (known, over) = (Destinations { routes: Arc::clone(&routes), admin }, Arc::clone(&is_over));
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                let known = Arc::clone(&known);
+                let known = known.clone();
                 // A connection that breaks is the API server's to repeat.
                 thread::spawn(move || drop(connect(connection, &known)));
             }
@@ -81,11 +83,34 @@ impl Drop for Proxy {
     }
 }
 
+/// What the proxy knows of the addresses that it is asked for.
+#[derive(Clone)]
+struct Destinations {
+    routes: Arc<Mutex<Routes>>,
+    admin: Option<Identity>,
+}
+
+impl Destinations {
+    /// Returns the address of this machine that answers for another one.
+    fn find(&self, address: &str) -> Option<SocketAddr> {
+        if let Some(port) = self.routes.lock().get(address) {
+            return Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
+        }
+        // A kubelet, or a Pod.
+        let itself = address.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback());
+        itself.or_else(|| {
+            let admin = self.admin.as_ref()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(async { endpoints::find(&admin.client().await.ok()?, address).await })
+        })
+    }
+}
+
 /// Answers one request `CONNECT ADDRESS`, and then carries bytes in both directions until both sides have ended.
-fn connect(mut client: UnixStream, routes: &Mutex<Routes>) -> io::Result<()> {
+fn connect(mut client: UnixStream, destinations: &Destinations) -> io::Result<()> {
     let head = head(&mut client)?;
     let address = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
-    let Some(server) = reach(address, routes) else {
+    let Some(server) = reach(address, destinations) else {
         return client.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
     };
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
@@ -112,11 +137,10 @@ fn head(client: &mut UnixStream) -> io::Result<String> {
 }
 
 /// Connects to the program behind an address. It may just be starting.
-fn reach(address: &str, routes: &Mutex<Routes>) -> Option<TcpStream> {
+fn reach(address: &str, destinations: &Destinations) -> Option<TcpStream> {
     let started = Instant::now();
     loop {
-        let port = routes.lock().get(address).copied();
-        let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let local = destinations.find(address);
         if let Some(stream) = local.and_then(|local| TcpStream::connect(local).ok()) {
             return Some(stream);
         }
@@ -148,7 +172,7 @@ mod tests {
     #[test]
     fn a_routed_service_answers_and_another_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let proxy = Proxy::start(folder.path()).unwrap();
+        let proxy = Proxy::start(folder.path(), None).unwrap();
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         proxy.route(Routes::from([("10.96.0.7:443".to_owned(), server.local_addr().unwrap().port())]));
         let echo = thread::spawn(move || {

@@ -18,6 +18,7 @@ mod gitops;
 mod installation;
 mod kustomize;
 mod manifests;
+mod node_basics;
 mod pages;
 mod plan;
 mod preview;

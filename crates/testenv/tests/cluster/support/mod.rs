@@ -8,6 +8,7 @@ pub mod controllers;
 pub mod deployments;
 pub mod kubelet;
 pub mod namespace;
+pub mod node;
 pub mod sidecar_sets;
 pub mod verifier;
 pub mod webhook;

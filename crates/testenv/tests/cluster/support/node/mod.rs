@@ -1,0 +1,54 @@
+//! Clusters whose containers run, and what happens in them.
+
+pub mod shell;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use pillion_testenv::{Image, tool, until};
+use serde_json::Value;
+
+/// How long containers may take to start on a busy machine.
+pub const STARTED: Duration = Duration::from_mins(2);
+/// The image of apps.
+pub const APP: &str = "pillion.test/app:1";
+
+/// Returns an image of busybox with kubectl, for containers that show who they are. It has its own name in `/version`.
+pub fn agent(name: &str) -> Image {
+    Image::busybox(name).program("bin/kubectl", tool("kubectl").unwrap()).file("version", name)
+}
+
+/// Returns the image of apps.
+pub fn app() -> Image {
+    agent(APP)
+}
+
+/// Waits until a Pod is Ready, and returns it.
+pub async fn ready(client: &Client, namespace: &str, name: &str) -> Value {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let ready = async || {
+        let pod = serde_json::to_value(pods.get_opt(name).await.unwrap()?).unwrap();
+        is_ready(&pod).then_some(pod)
+    };
+    match until(&format!("Pod {namespace}/{name} becoming ready"), STARTED, ready).await {
+        Ok(pod) => pod,
+        Err(error) => {
+            let pod = serde_json::to_value(pods.get_opt(name).await.unwrap()).unwrap();
+            panic!("{error}: {:#}", pod["status"])
+        }
+    }
+}
+
+/// Whether a Pod is Ready.
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Returns the status of a container, a native sidecar's too.
+pub fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    let mut all = lists.into_iter().flatten().flatten();
+    all.find(|status| status["name"] == name).unwrap_or(&Value::Null)
+}
