@@ -25,7 +25,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site clean
+.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists. Cargo knows which files the module is
@@ -160,6 +160,12 @@ test:
 TESTS ?=
 test-cluster: policy.wasm servers
 	testenv/run-tests $(TESTS)
+
+# The tests in which containers run, on real nodes: containerd and kubelet on this machine (testenv/README.md). They need
+# Linux and root. Without root: sudo --preserve-env=HOME,PATH make test-node
+test-node: policy.wasm servers
+	@tools/setup node
+	testenv/run-tests --nodes $(TESTS)
 
 # Judges all cases of the tests that judge a sample by default: long properties, and the faults of the controllers. Takes
 # more than an hour.

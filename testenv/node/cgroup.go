@@ -79,3 +79,13 @@ func makeUnified(name string) error {
 	}
 	return nil
 }
+
+// removeCgroup removes a cgroup in which nothing has run.
+func removeCgroup(name string) {
+	for _, hierarchy := range []string{cgroups, filepath.Join(cgroups, "*")} {
+		folders, _ := filepath.Glob(filepath.Join(hierarchy, name))
+		for _, folder := range folders {
+			_ = os.Remove(folder)
+		}
+	}
+}

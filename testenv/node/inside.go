@@ -74,6 +74,22 @@ func insideRun(o options) error {
 	return fmt.Errorf("%s ended with %s, its log says last:\n%s", ended.name, ended.status, tail(node.known[ended.name].log))
 }
 
+// tryRun does what a machine may forbid, and undoes it.
+func tryRun(options) error {
+	folder, err := os.MkdirTemp("", "pillion-node-check-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	name := filepath.Base(folder)
+	// A part of a cgroup may exist, even if it could not be made in every hierarchy.
+	defer removeCgroup(name)
+	if err := makeCgroup(name); err != nil {
+		return err
+	}
+	return mounts(folder)
+}
+
 // mounts covers the places that programs write to with folders of the node.
 func mounts(folder string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

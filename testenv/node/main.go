@@ -49,6 +49,8 @@ type options struct {
 	gates  string
 	// cadvisor lets kubelet measure containers itself, instead of asking containerd.
 	cadvisor bool
+	// check only tells whether this machine can have nodes.
+	check bool
 }
 
 func main() {
@@ -70,9 +72,13 @@ func main() {
 	flag.StringVar(&o.images, "images", "", "")
 	flag.StringVar(&o.gates, "gates", "", "")
 	flag.BoolVar(&o.cadvisor, "cadvisor", false, "")
+	flag.BoolVar(&o.check, "check", false, "")
 	flag.Parse()
 	run := outsideRun
-	if os.Getenv(inside) != "" {
+	switch {
+	case os.Getenv(inside) != "" && o.check:
+		run = tryRun
+	case os.Getenv(inside) != "":
 		run = insideRun
 	}
 	if err := run(o); err != nil {
