@@ -4,9 +4,22 @@
 //! identity that was prepared for another version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use tokio::sync::watch;
+
+/// How long a policy server may have a former bundle: its cache keeps an answer for five seconds (HOST-10), and the answer
+/// may have been on its way.
+const CACHED: Duration = Duration::from_secs(7);
+
+/// Returns how long policy servers may still have the version before, if they may.
+pub(crate) fn unsettled(is_cached: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
+    let passed = Duration::from_secs(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or_default());
+    let left = CACHED.checked_sub(passed).filter(|left| !left.is_zero());
+    left.filter(|_| is_cached)
+}
 
 /// The SidecarSets of the bundle that this process keeps, if it keeps one.
 #[derive(Debug)]
@@ -78,6 +91,7 @@ impl Bundled {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -104,5 +118,20 @@ mod tests {
         assert!(bundled.none() && !bundled.none());
         assert_eq!(bundled.sets(), None);
         assert!(!bundled.is_kept());
+    }
+
+    #[rstest]
+    #[case::just_read(true, 100, Some(7))]
+    #[case::a_moment_ago(true, 104, Some(3))]
+    #[case::long_enough(true, 107, None)]
+    #[case::long_ago(true, 100_000, None)]
+    #[case::a_clock_that_was_put_back(true, 90, Some(7))]
+    #[case::read_for_each_request(false, 100, None)]
+    fn host10_a_version_is_settled_when_every_policy_server_has_it(
+        #[case] is_cached: bool,
+        #[case] now: i64,
+        #[case] left: Option<u64>,
+    ) {
+        assert_eq!(unsettled(is_cached, Timestamp(100), Timestamp(now)), left.map(Duration::from_secs));
     }
 }

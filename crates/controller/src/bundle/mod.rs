@@ -6,6 +6,8 @@
 pub(crate) mod metrics;
 mod report;
 mod sources;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -103,8 +105,10 @@ struct BundleOutcome {
 #[derive(Default)]
 pub struct BundleKeeperState {
     reported: ReportedVerdicts,
-    /// The verdicts of which a condition could not be written.
+    /// The verdicts of which a condition could not be written, or not yet.
     unreported: Vec<Verdict>,
+    /// How long it takes until a verdict can be reported that has to wait.
+    unsettled: Option<Duration>,
     /// The inputs for which the bundle was last correct.
     done: Option<Inputs>,
     /// When the bundle must be checked even if nothing changes.
@@ -222,7 +226,8 @@ impl BundleKeeper {
     /// Returns when to look at the bundle again even if nothing changes.
     fn next(&self, state: &BundleKeeperState) -> Done {
         let left = state.look_again.0.saturating_sub(self.context.clock.now().0);
-        Done::LookAgain(self.options.tick.min(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1))))
+        let left = Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1));
+        Done::LookAgain(self.options.tick.min(left).min(state.unsettled.unwrap_or(left)))
     }
 
     /// Publishes the SidecarSets that the bundle holds now, even if they are not the wanted ones.
@@ -314,9 +319,12 @@ impl BundleKeeper {
         inputs: &Inputs,
         state: &mut BundleKeeperState,
     ) -> Result<(), Failure> {
-        let reported = state.reported.report(&self.context, &verdicts, &inputs.sidecar_sets).await;
-        state.unreported = if reported.is_ok() { Vec::new() } else { verdicts };
-        reported
+        let is_cached = self.context.settings().bundle_source.is_cached;
+        let reported = state.reported.report(&self.context, &verdicts, &inputs.sidecar_sets, is_cached).await;
+        state.unsettled = reported.as_ref().ok().copied().flatten();
+        let is_complete = reported.is_ok() && state.unsettled.is_none();
+        state.unreported = if is_complete { Vec::new() } else { verdicts };
+        reported.map(drop)
     }
 
     /// Reports the result once the bundle is in its wanted state.

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{BundlePlace, CONDITION, Verdict, Why, condition};
 use serde_json::Value;
 
 use super::BundleKeeper;
+use crate::bundled;
 use crate::context::Context;
 use crate::controller::{Controller as _, Failure};
 
@@ -22,6 +25,8 @@ const ACTION: &str = "KeepBundle";
 #[derive(Default)]
 pub(super) struct ReportedVerdicts {
     last: BTreeMap<String, (Value, Verdict)>,
+    /// The hash of the version of each SidecarSet in the bundle, with the time since when it is known to be there.
+    versions: BTreeMap<String, (String, Timestamp)>,
     /// Whether the CustomResourceDefinition drops conditions. That of OpenKruise does.
     has_no_conditions: bool,
 }
@@ -39,7 +44,9 @@ enum Noted {
 }
 
 impl ReportedVerdicts {
-    /// Reports the verdicts that are new.
+    /// Reports the verdicts that are new. While policy servers may have a former bundle (`is_cached`), a SidecarSet is not
+    /// said to be in the bundle: a Pod that somebody creates then must get it. Returns when the first of such verdicts can
+    /// be reported, if there are any.
     ///
     /// # Errors
     /// If a condition could not be written. That verdict is new again the next time.
@@ -48,9 +55,12 @@ impl ReportedVerdicts {
         context: &Context,
         verdicts: &[Verdict],
         sidecar_sets: &[Arc<Value>],
-    ) -> Result<(), Failure> {
+        is_cached: bool,
+    ) -> Result<Option<Duration>, Failure> {
         let mut last = std::mem::take(&mut self.last);
         let mut news = Vec::new();
+        let mut unsettled: Option<Duration> = None;
+        self.look(verdicts, context.clock.now());
         for verdict in verdicts {
             let is_it = |object: &&Arc<Value>| json::text(object, &["metadata", "uid"]) == verdict.uid;
             let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
@@ -58,6 +68,13 @@ impl ReportedVerdicts {
             let before = last.remove(&verdict.name);
             if before.as_ref().is_some_and(|(of, reported)| *of == generation && reported == verdict) {
                 self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
+                continue;
+            }
+            if let Some(left) = self.unsettled(context, object, verdict, is_cached) {
+                unsettled = Some(unsettled.map_or(left, |soonest| soonest.min(left)));
+                if let Some(before) = before {
+                    self.last.insert(verdict.name.clone(), before);
+                }
                 continue;
             }
             news.push(News {
@@ -87,7 +104,31 @@ impl ReportedVerdicts {
             }
             self.last.insert(verdict.name.clone(), (generation, verdict));
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(unsettled), Err)
+    }
+
+    /// Takes note of the versions that the bundle has now.
+    fn look(&mut self, verdicts: &[Verdict], now: Timestamp) {
+        let before = std::mem::take(&mut self.versions);
+        let since = |verdict: &Verdict| {
+            let known = before.get(&verdict.name).filter(|(hash, _)| *hash == verdict.hash);
+            known.map_or(now, |(_, since)| *since)
+        };
+        self.versions = verdicts
+            .iter()
+            .filter(|verdict| verdict.place == BundlePlace::In)
+            .map(|verdict| (verdict.name.clone(), (verdict.hash.clone(), since(verdict))))
+            .collect();
+    }
+
+    /// Returns how long it takes until every policy server has the version of a verdict, if people wait for it.
+    fn unsettled(&self, context: &Context, object: &Value, verdict: &Verdict, is_cached: bool) -> Option<Duration> {
+        // Where there are no conditions, nobody can wait for one. A preview shows what follows when the time has passed.
+        let is_awaited = is_cached && !self.has_no_conditions && context.recorder.is_none();
+        let (_, since) = self.versions.get(&verdict.name)?;
+        let left = bundled::unsettled(is_awaited, *since, context.clock.now())?;
+        // An earlier process may have said it.
+        condition(object, verdict, context.clock.now()).map(|_| left)
     }
 }
 

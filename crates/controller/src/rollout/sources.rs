@@ -22,6 +22,7 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::SidecarSetRollout;
+use crate::bundled;
 use crate::context::{Clock, Context};
 use crate::controller::Controller as _;
 use crate::store::{Facets, Projection, Watch, Watched};
@@ -86,10 +87,6 @@ pub(super) enum Version {
     NotInBundle,
 }
 
-/// How long a policy server may have a former bundle: its cache keeps an answer for five seconds, and the answer may have
-/// been on its way.
-const CACHED: Duration = Duration::from_secs(7);
-
 /// SidecarSets of the bundle by name, each with the time since when it is known.
 type SidecarSets = Arc<BTreeMap<String, (SidecarSet, Timestamp)>>;
 
@@ -148,7 +145,7 @@ impl Sources {
     pub(super) fn version(&self, resource: &SidecarSet) -> Version {
         let Some(bundled) = self.bundled() else { return Version::Known(prepared(resource)) };
         let Some((set, since)) = bundled.get(resource.name()) else { return Version::NotInBundle };
-        let left = unsettled(self.waits_for_caches, *since, self.clock.now());
+        let left = bundled::unsettled(self.waits_for_caches, *since, self.clock.now());
         left.map_or_else(|| Version::Known(set.clone()), Version::Unsettled)
     }
 
@@ -183,37 +180,8 @@ impl Sources {
     }
 }
 
-/// Returns how long policy servers may still have the version before, if they may.
-fn unsettled(is_cached: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
-    let passed = Duration::from_secs(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or_default());
-    let left = CACHED.checked_sub(passed).filter(|left| !left.is_zero());
-    left.filter(|_| is_cached)
-}
-
 /// Returns the names of the SidecarSets of the settings; `None` if they cannot be read.
 pub(super) fn of_settings(settings: &Settings) -> Option<BTreeSet<String>> {
     let sets = settings.all_sidecar_sets().ok()?;
     Some(sets.iter().map(|set| json::text(set.as_value(), &["metadata", "name"]).to_owned()).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::just_read(true, 100, Some(7))]
-    #[case::a_moment_ago(true, 104, Some(3))]
-    #[case::long_enough(true, 107, None)]
-    #[case::long_ago(true, 100_000, None)]
-    #[case::a_clock_that_was_put_back(true, 90, Some(7))]
-    #[case::read_for_each_request(false, 100, None)]
-    fn a_version_is_rolled_out_when_every_policy_server_has_it(
-        #[case] is_cached: bool,
-        #[case] now: i64,
-        #[case] left: Option<u64>,
-    ) {
-        assert_eq!(unsettled(is_cached, Timestamp(100), Timestamp(now)), left.map(Duration::from_secs));
-    }
 }
