@@ -213,6 +213,17 @@ impl Cluster {
         self.authority.certificate()
     }
 
+    /// Creates a certificate of the cluster's authority for a server with these names and addresses. Returns the
+    /// certificate and its key, in PEM.
+    ///
+    /// # Errors
+    ///
+    /// If a name is none.
+    pub fn server_certificate(&self, names: &[&str]) -> Result<(String, String), Error> {
+        let certified = self.authority.server(names)?;
+        Ok((certified.certificate, certified.key))
+    }
+
     /// Returns the folder of the servers' data and logs (`logs/<server>.log`). It is removed with the cluster.
     pub fn folder(&self) -> &Path {
         self.keeper.folder()

@@ -29,6 +29,7 @@ pub struct Image {
     name: String,
     files: BTreeMap<String, Content>,
     has_busybox: bool,
+    entrypoint: Vec<String>,
     command: Vec<String>,
     user: String,
 }
@@ -50,8 +51,14 @@ impl Image {
 
     /// An image without any file.
     pub fn empty(name: impl Into<String>) -> Self {
-        let (files, command, user) = (BTreeMap::new(), Vec::new(), String::new());
-        Self { name: name.into(), files, has_busybox: false, command, user }
+        Self {
+            name: name.into(),
+            files: BTreeMap::new(),
+            has_busybox: false,
+            entrypoint: Vec::new(),
+            command: Vec::new(),
+            user: String::new(),
+        }
     }
 
     /// Adds a file with this text.
@@ -61,10 +68,17 @@ impl Image {
         self
     }
 
-    /// Adds an executable file of this machine. It needs the libraries that it was linked with, unless it has none.
+    /// Adds an executable file of this machine, or a library. A program also needs the libraries that it was linked with.
     #[must_use]
     pub fn program(mut self, path: &str, program: impl Into<PathBuf>) -> Self {
         self.files.insert(path.trim_start_matches('/').to_owned(), Content::Program(program.into()));
+        self
+    }
+
+    /// Sets the program that a container runs with the arguments of its Pod.
+    #[must_use]
+    pub fn entrypoint(mut self, program: &str) -> Self {
+        self.entrypoint = vec![program.to_owned()];
         self
     }
 
@@ -116,7 +130,7 @@ impl Archive {
         let mut manifests = Vec::new();
         for image in images {
             let mut manifest = self.image(image)?;
-            manifest.annotations = Some(BTreeMap::from([("io.containerd.image.name", image.name.clone())]));
+            manifest.annotations = Some(BTreeMap::from([("io.containerd.image.name", full_name(&image.name))]));
             manifests.push(manifest);
         }
         let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
@@ -139,7 +153,9 @@ impl Archive {
         let digests: Vec<&String> = layers.iter().map(|layer| &layer.digest).collect();
         let configuration = json!({
             "architecture": architecture(), "os": "linux",
-            "config": {"Env": ["PATH=/bin"], "Cmd": image.command, "User": image.user},
+            "config": {
+                "Env": ["PATH=/bin"], "Entrypoint": image.entrypoint, "Cmd": image.command, "User": image.user,
+            },
             "rootfs": {"type": "layers", "diff_ids": digests},
         });
         let configuration = self.blob(CONFIGURATION, configuration.to_string().as_bytes())?;
@@ -156,6 +172,15 @@ impl Archive {
             self.written.push(digest.clone());
         }
         Ok(Descriptor { media_type, digest: format!("sha256:{digest}"), size: content.len(), annotations: None })
+    }
+}
+
+/// Returns the name with its registry, as containerd knows an image: without one, it is Docker's.
+fn full_name(name: &str) -> String {
+    match name.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => name.to_owned(),
+        Some(_) => format!("docker.io/{name}"),
+        None => format!("docker.io/library/{name}"),
     }
 }
 
@@ -248,7 +273,8 @@ mod tests {
         let path = folder.path().join("images.tar");
         let image = |name: &str| Image::empty(name).file("/version", "one").command(["/run"]);
 
-        write_archive(&[image("a:1"), image("b:1"), image("c:1").file("/more", "two")], &path).unwrap();
+        write_archive(&[image("a:1"), image("shop/b:1"), image("registry.test/c:1").file("/more", "two")], &path)
+            .unwrap();
 
         let (names, index) = read(&path, "index.json");
         // Two layers, two configurations and two manifests.
@@ -256,7 +282,8 @@ mod tests {
         let index: serde_json::Value = serde_json::from_str(&index).unwrap();
         let images = index["manifests"].as_array().unwrap();
         let names = images.iter().map(|image| image["annotations"]["io.containerd.image.name"].as_str().unwrap());
-        assert_eq!(names.collect::<Vec<_>>(), ["a:1", "b:1", "c:1"]);
+        let full = ["docker.io/library/a:1", "docker.io/shop/b:1", "registry.test/c:1"];
+        assert_eq!(names.collect::<Vec<_>>(), full);
         assert_eq!(images[0]["digest"], images[1]["digest"]);
         assert_ne!(images[0]["digest"], images[2]["digest"]);
     }

@@ -19,6 +19,7 @@ mod installation;
 mod kustomize;
 mod manifests;
 mod node_basics;
+mod node_pages;
 mod pages;
 mod plan;
 mod preview;

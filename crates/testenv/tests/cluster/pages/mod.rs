@@ -3,7 +3,6 @@
 
 mod deploying;
 mod guides;
-mod kubewarden;
 mod node;
 mod quick_starts;
 mod upgrade;
@@ -19,15 +18,16 @@ use tokio::task::spawn_blocking;
 
 use self::node::Node;
 use crate::chart_life::everything;
-use crate::support::program;
+use crate::support::{kubewarden, program};
 
 /// The heading behind which the quick starts remove everything.
 pub const WAY_BACK: &str = "The way back";
 /// The chart in the registry, in place of which the pages install that of the repository.
 const CHART: &str = "oci://ghcr.io/pillion/charts/pillion";
 /// What blocks need and a test cluster does not have. The page says so in the comment before the block.
-const ABSENT: [&str; 9] =
-    ["kind", "k3d", "kubelet", "network", "kubewarden-chart", "registry", "cert-manager", "argocd", "flux"];
+const ABSENT: [&str; 8] = ["kind", "k3d", "network", "kubewarden-chart", "registry", "cert-manager", "argocd", "flux"];
+/// What only real nodes have.
+const KUBELET: &str = "kubelet";
 /// Folders of the repository that pages name.
 const FOLDERS: [&str; 3] = ["charts", "deploy", "examples"];
 /// How long `helm install --wait` may take on a busy machine.
@@ -61,6 +61,17 @@ impl<'a> Reader<'a> {
     /// Runs the part of a page that these options choose, beside the node. Returns what the runner
     /// printed.
     pub async fn read(&self, page: &str, options: &[&str], node: &mut Node<'_>) -> String {
+        let command = self.page(page, &[options, &["--without", KUBELET]].concat());
+        node.beside(self.run(command)).await
+    }
+
+    /// The same in a cluster with real nodes, on which the blocks that need a kubelet run, too.
+    pub async fn read_with_containers(&self, page: &str, options: &[&str]) -> String {
+        self.run(self.page(page, options)).await
+    }
+
+    /// Returns the command that runs the part of a page that these options choose.
+    fn page(&self, page: &str, options: &[&str]) -> Command {
         let root = workspace();
         let mut command = self.command(root.join("tools/run-page"));
         command.arg(root.join(page)).arg("--folder").arg(&self.folder).args(options);
@@ -72,18 +83,18 @@ impl<'a> Reader<'a> {
         if is_named {
             command.args(["--replace", CHART, "./charts/pillion"]);
         }
-        self.run(command, node).await
+        command
     }
 
     /// Runs a command as a reader of a text would.
     pub async fn type_in(&self, line: &str, node: &mut Node<'_>) -> String {
         let mut command = self.command("bash".into());
         command.args(["-euo", "pipefail", "-c", line]).current_dir(&self.folder);
-        self.run(command, node).await
+        node.beside(self.run(command)).await
     }
 
-    async fn run(&self, mut command: Command, node: &mut Node<'_>) -> String {
-        let output = node.beside(spawn_blocking(move || command.output().unwrap())).await.unwrap();
+    async fn run(&self, mut command: Command) -> String {
+        let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
         let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{printed}\n{}", self.logs());
         printed

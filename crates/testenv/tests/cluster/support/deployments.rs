@@ -84,11 +84,16 @@ async fn write_settings(cluster: &Cluster, namespace: &str, deployment: &Value, 
 
 /// Waits until a process is ready, as it says on its port for health checks.
 pub async fn ready(cluster: &Cluster, process: &str, health: u16) {
+    ready_at(cluster, process, health, "/readyz").await;
+}
+
+/// The same for a process with another path.
+pub async fn ready_at(cluster: &Cluster, process: &str, health: u16, path: &str) {
     let ready = async || {
         cluster.still_runs(process).unwrap();
-        get(health, "/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
+        get(health, path).await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
     };
     if let Err(error) = until("the process being ready", SOON, ready).await {
-        panic!("{error}: {:?}\n{}", get(health, "/readyz").await, cluster.log(process));
+        panic!("{error}: {:?}\n{}", get(health, path).await, cluster.log(process));
     }
 }

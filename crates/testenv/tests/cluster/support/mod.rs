@@ -7,6 +7,7 @@ pub mod clock;
 pub mod controllers;
 pub mod deployments;
 pub mod kubelet;
+pub mod kubewarden;
 pub mod namespace;
 pub mod node;
 pub mod sidecar_sets;

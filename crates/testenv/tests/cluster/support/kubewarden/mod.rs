@@ -1,5 +1,8 @@
 //! A stand-in for Kubewarden: the definition of its policies, and what its controller and its policy server do for a
-//! policy. The server is `pillion serve` with the rights of the policy server.
+//! policy. If the search path has a program `policy-server`, that is the server (docs/contributing.md says how to get it),
+//! else `pillion serve`, with the rights of the policy server.
+
+mod policy_server;
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +13,8 @@ use kube::{Api, Client};
 use pillion_testenv::{Cluster, apply, free_port, stand_in};
 use serde_json::{Value, json};
 
-use crate::support::deployments::{kubeconfig, ready};
-use crate::support::{dynamic, program};
+use super::deployments::{kubeconfig, ready};
+use super::{dynamic, program};
 
 const NAMESPACE: &str = "kubewarden";
 const ACCOUNT: &str = "policy-server";
@@ -54,10 +57,14 @@ pub async fn serve(cluster: &Cluster) {
         .into_iter()
         .map(|policy| serde_json::to_value(policy).unwrap())
         .collect();
-    let injecting = list.iter().find(|policy| policy["metadata"]["name"] == "pillion-pods").unwrap();
-    let (url, authority) = start(cluster, &injecting["spec"]["settings"]).await;
+    let server = if let Some(program) = policy_server::find() {
+        policy_server::start(cluster, &program, &list).await
+    } else {
+        let injecting = list.iter().find(|policy| policy["metadata"]["name"] == "pillion-pods").unwrap();
+        start(cluster, &injecting["spec"]["settings"]).await
+    };
     for policy in &list {
-        let webhook = webhook_configuration(policy, &url, &authority);
+        let webhook = webhook_configuration(policy, &server);
         apply(&client, &webhook.to_string(), "kubewarden").await.unwrap();
     }
     for policy in &list {
@@ -74,8 +81,22 @@ pub async fn serve(cluster: &Cluster) {
     }
 }
 
-/// Starts the server with these settings and the rights of the policy server. Returns its URL and its certificate.
-async fn start(cluster: &Cluster, settings: &Value) -> (String, String) {
+/// A running server.
+struct Server {
+    url: String,
+    /// The certificate of its authority.
+    authority: String,
+    /// Returns the path of a policy.
+    path: fn(&Value) -> String,
+}
+
+/// Returns the name that Kubewarden gives to what belongs to a policy.
+fn name_of(policy: &Value) -> String {
+    format!("clusterwide-{}", policy["metadata"]["name"].as_str().unwrap())
+}
+
+/// Starts `pillion serve` with these settings and the rights of the policy server.
+async fn start(cluster: &Cluster, settings: &Value) -> Server {
     let (port, health) = (free_port().unwrap(), free_port().unwrap());
     let file = |name: &str| cluster.folder().join(format!("policy-server.{name}"));
     fs::write(file("settings"), settings.to_string()).unwrap();
@@ -94,25 +115,30 @@ async fn start(cluster: &Cluster, settings: &Value) -> (String, String) {
     ];
     cluster.start_program("server", Path::new("/usr/bin/env"), &arguments).await.unwrap();
     ready(cluster, "server", health).await;
-    (format!("https://127.0.0.1:{port}"), fs::read_to_string(file("ca")).unwrap())
+    let path =
+        |policy: &Value| match (policy["spec"]["mutating"].as_bool(), policy["spec"]["settings"]["role"].as_str()) {
+            (Some(true), _) => "/mutate".to_owned(),
+            (_, Some("Assert")) => "/assert".to_owned(),
+            _ => "/validate".to_owned(),
+        };
+    Server { url: format!("https://127.0.0.1:{port}"), authority: fs::read_to_string(file("ca")).unwrap(), path }
 }
 
 /// Returns the webhook configuration that Kubewarden makes of a policy. It belongs to the policy, so it is deleted with
 /// it.
-fn webhook_configuration(policy: &Value, url: &str, authority: &str) -> Value {
+fn webhook_configuration(policy: &Value, server: &Server) -> Value {
     let spec = &policy["spec"];
-    let name = format!("clusterwide-{}", policy["metadata"]["name"].as_str().unwrap());
-    let (kind, path) = match (spec["mutating"].as_bool().unwrap(), spec["settings"]["role"].as_str()) {
-        (true, _) => ("MutatingWebhookConfiguration", "/mutate"),
-        (false, Some("Assert")) => ("ValidatingWebhookConfiguration", "/assert"),
-        (false, _) => ("ValidatingWebhookConfiguration", "/validate"),
-    };
+    let name = name_of(policy);
+    let changes = if spec["mutating"].as_bool().unwrap() { "Mutating" } else { "Validating" };
+    let (kind, path) = (format!("{changes}WebhookConfiguration"), (server.path)(policy));
     let elsewhere = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [NAMESPACE]});
     let mut namespaces = spec["namespaceSelector"]["matchExpressions"].as_array().cloned().unwrap_or_default();
     namespaces.push(elsewhere);
     let mut webhook = json!({
         "name": format!("{name}.kubewarden.admission"),
-        "clientConfig": {"url": format!("{url}{path}"), "caBundle": ByteString(authority.as_bytes().to_vec())},
+        "clientConfig": {
+            "url": format!("{}{path}", server.url), "caBundle": ByteString(server.authority.as_bytes().to_vec()),
+        },
         "namespaceSelector": {"matchExpressions": namespaces},
         "admissionReviewVersions": ["v1"], "sideEffects": "None",
     });
