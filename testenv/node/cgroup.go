@@ -43,7 +43,7 @@ func makeCgroup(name string) error {
 func makeIn(hierarchy, name string) error {
 	own := filepath.Join(hierarchy, name)
 	if err := os.MkdirAll(own, 0o755); err != nil {
-		return fmt.Errorf("a cgroup cannot be made: %w", err)
+		return fmt.Errorf("a cgroup cannot be made: %w; %s", err, inContainer)
 	}
 	// A new cgroup has no processors and no memory, until it gets some.
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
@@ -64,7 +64,7 @@ func makeIn(hierarchy, name string) error {
 func makeUnified(name string) error {
 	own := filepath.Join(cgroups, name)
 	if err := os.MkdirAll(own, 0o755); err != nil {
-		return fmt.Errorf("a cgroup cannot be made: %w", err)
+		return fmt.Errorf("a cgroup cannot be made: %w; %s", err, inContainer)
 	}
 	for _, parent := range []string{cgroups, own} {
 		known, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))

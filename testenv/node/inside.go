@@ -7,22 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// Places that programs write to, whatever their settings say.
-const (
-	kubeletPlace = "/var/lib/kubelet"
-	logPlace     = "/var/log"
-	shimPlace    = "/run/containerd"
-)
-
-// settings of the kernel that kubelet changes for the whole machine. It changes copies instead.
-var settings = []string{
-	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
-	"kernel/keys/root_maxbytes",
-}
 
 // insideRun runs the node as the first process of its namespaces.
 func insideRun(o options) error {
@@ -88,46 +73,6 @@ func tryRun(options) error {
 		return err
 	}
 	return mounts(folder)
-}
-
-// mounts covers the places that programs write to with folders of the node.
-func mounts(folder string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts cannot be kept private: %w", err)
-	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("/proc: %w", err)
-	}
-	// As after a start of a machine, nothing is left in /run.
-	if err := unix.Mount("run", shimPlace, "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("%s: %w", shimPlace, err)
-	}
-	for name, place := range map[string]string{"var-kubelet": kubeletPlace, "var-log": logPlace} {
-		own := filepath.Join(folder, name)
-		if err := os.MkdirAll(own, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount(own, place, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("%s: %w", place, err)
-		}
-	}
-	for _, setting := range settings {
-		place := filepath.Join("/proc/sys", setting)
-		value, err := os.ReadFile(place)
-		if os.IsNotExist(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		own := filepath.Join(folder, strings.ReplaceAll(setting, "/", "-"))
-		if err := os.WriteFile(own, value, 0o644); err != nil {
-			return err
-		}
-		if err := unix.Mount(own, place, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("%s: %w", place, err)
-		}
-	}
-	return nil
 }
 
 // until repeats an attempt that waits for a program which is starting.

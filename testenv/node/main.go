@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -24,6 +23,9 @@ import (
 
 // inside marks the process in the namespaces.
 const inside = "PILLION_NODE_INSIDE"
+
+// inContainer is the remedy where root may not do what root of a machine may.
+const inContainer = "in a container, a node needs \"--privileged\""
 
 // options are the flags.
 type options struct {
@@ -96,17 +98,6 @@ func outsideRun(o options) error {
 	if err != nil {
 		return err
 	}
-	// kubelet, containerd and the shim write at these places, which the node covers with folders of its own.
-	for _, place := range []string{kubeletPlace, logPlace, shimPlace} {
-		made, err := makeFolders(place)
-		if err != nil {
-			return err
-		}
-		// Not removed if somebody else uses it.
-		for _, folder := range made {
-			defer os.Remove(folder)
-		}
-	}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 	node := exec.Command(self, os.Args[1:]...)
@@ -119,7 +110,7 @@ func outsideRun(o options) error {
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	if err := node.Start(); err != nil {
-		return fmt.Errorf("a process in namespaces of its own cannot be started: %w", err)
+		return fmt.Errorf("a process in namespaces of its own cannot be started: %w; %s", err, inContainer)
 	}
 	go func() {
 		<-ended
@@ -144,16 +135,4 @@ func check() error {
 		return fmt.Errorf("missing: %s; \"tools/setup node\" installs containerd and runc", strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// makeFolders makes a folder and those above it. It returns those that did not exist, the innermost first.
-func makeFolders(path string) ([]string, error) {
-	var made []string
-	for above := path; ; above = filepath.Dir(above) {
-		if _, err := os.Stat(above); err == nil {
-			break
-		}
-		made = append(made, above)
-	}
-	return made, os.MkdirAll(path, 0o755)
 }
