@@ -35,8 +35,9 @@ func makeFolder() (string, error) {
 	return folder, os.Rename(fresh, filepath.Join(folder, lock))
 }
 
-// removeAbandoned removes the folders of killed keepers, and the cgroups of their nodes. Another keeper may do the same at the same time, and folders
-// of other users cannot be removed: neither is an error.
+// removeAbandoned removes the folders of killed keepers, and the cgroups of their nodes. Another keeper may do the same at
+// the same time, and folders of other users cannot be removed: neither is an error. A folder tells the names of the
+// cgroups, so it stays as long as they do.
 func removeAbandoned() {
 	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, folder := range folders {
@@ -45,8 +46,9 @@ func removeAbandoned() {
 			continue
 		}
 		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			removeCgroups(cgroupOf(folder, "*"))
-			_ = os.RemoveAll(folder)
+			if removeCgroups(cgroupOf(folder, "*")) == nil {
+				_ = os.RemoveAll(folder)
+			}
 		}
 		_ = file.Close()
 	}

@@ -89,6 +89,10 @@ func main() {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 
+	if err := adopt(); err != nil {
+		fmt.Fprintln(os.Stderr, "keeper: processes that servers leave cannot be adopted:", err)
+		os.Exit(1)
+	}
 	removeAbandoned()
 	folder, err := makeFolder()
 	if err != nil {
@@ -183,11 +187,25 @@ func (k *keeper) start(wanted request) {
 		}
 		// Kills the processes that the server has started. The group still exists: its number has only just become free.
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		awaitGroup(command.Process.Pid)
 		// A node leaves empty cgroups.
-		removeCgroups(cgroupOf(k.folder, name))
+		if err := removeCgroups(cgroupOf(k.folder, name)); err != nil {
+			fmt.Fprintln(os.Stderr, "keeper:", err)
+		}
 		close(started.gone)
 		k.ends <- end{name, started, reason}
 	}()
+}
+
+// awaitGroup waits until the processes of a group have ended, which a killed server has left to this process. The first
+// process of a node is one of them: its end is that of all processes of the node. Until then they could make cgroups and
+// write files.
+func awaitGroup(group int) {
+	for {
+		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && err != syscall.EINTR {
+			return
+		}
+	}
 }
 
 // stop sends a server SIGTERM, and SIGKILL after the grace period. Its end is reported like any other.
