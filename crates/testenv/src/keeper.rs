@@ -42,6 +42,7 @@ struct Messages {
 /// A running keeper. The servers end with it; dropping it waits for that.
 #[derive(Debug)]
 pub(crate) struct Keeper {
+    program: PathBuf,
     process: Child,
     /// `None` once the keeper was told to end.
     requests: Mutex<Option<ChildStdin>>,
@@ -78,7 +79,7 @@ impl Keeper {
             let messages = Arc::clone(&messages);
             move || listen(lines, &messages)
         });
-        Ok(Self { process, requests: Mutex::new(requests), messages, folder })
+        Ok(Self { program: program.to_owned(), process, requests: Mutex::new(requests), messages, folder })
     }
 
     /// Returns the folder that is removed with the keeper.
@@ -172,14 +173,18 @@ impl Drop for Keeper {
         self.requests.get_mut().take();
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
-            if !matches!(self.process.try_wait(), Ok(None)) {
-                break;
+            match self.process.try_wait() {
+                Ok(None) => thread::sleep(LOOK),
+                Ok(Some(status)) if status.success() => return,
+                _ => break,
             }
-            thread::sleep(LOOK);
         }
         // If the keeper did not end, it is killed, which ends the servers too.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // The next keeper removes what a killed one leaves: the folder, and the cgroups of nodes. This one gets no work.
+        let mut next = Command::new(&self.program);
+        let _ = next.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

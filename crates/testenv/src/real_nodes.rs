@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::image::{PAUSE, write_archive};
 use crate::servers::API_SERVICE;
-use crate::{Cluster, Error, Image, nodes};
+use crate::{Cluster, Error, Image, nodes, until};
 
 /// The program of a node. It comes from `testenv/build`, like the programs below.
 pub(crate) const NODE: &str = "node";
@@ -25,6 +25,8 @@ const IMAGES: &str = "images.tar";
 const GROUP: &str = "system:nodes";
 /// How long a node may take to perform a request. Importing large images on a busy machine takes longest.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// How long the programs of a node may take to start.
+const STARTED: Duration = Duration::from_mins(2);
 /// The pause between two looks at a node that starts.
 const LOOK: Duration = Duration::from_millis(200);
 /// The ports of Pods that this machine reaches: those of Pillion, and those of tests.
@@ -112,6 +114,11 @@ impl Node<'_> {
         self.cluster.folder().join("logs").join(self.process())
     }
 
+    /// Returns the socket at which the node answers requests, from when all its programs are started.
+    fn socket(&self) -> PathBuf {
+        self.folder().join("control.sock")
+    }
+
     fn kubeconfig(&self) -> String {
         format!("{}.kubeconfig", self.process())
     }
@@ -160,14 +167,20 @@ impl Node<'_> {
         cluster.start_program(&name, &cluster.binaries().tool(NODE)?, &flags).await
     }
 
-    /// Waits until the node takes Pods.
+    /// Waits until the programs of the node are started, and the node takes Pods. For a while, the API server goes on saying
+    /// that a node takes Pods which does not any more.
     ///
     /// # Errors
     ///
     /// If it does not within some minutes. The error has the end of its log.
     pub async fn ready(&self) -> Result<(), Error> {
         let (client, process, name) = (self.cluster.admin().await?, self.process(), self.name());
-        let ready = nodes::wait_for(&client, &process, &name, || self.log());
+        let ready = async {
+            // Nobody answers at the socket of an earlier run.
+            let answers = async || UnixStream::connect(self.socket()).await.ok();
+            until("the programs of the node being started", STARTED, answers).await?;
+            nodes::wait_for(&client, &process, &name, || self.log()).await
+        };
         // A node that cannot work at all ends.
         let ended = async {
             loop {
@@ -227,9 +240,8 @@ impl Node<'_> {
 
     /// Sends the node one request (`testenv/node/control.go`).
     async fn ask(&self, request: &Value) -> Result<(), Error> {
-        let socket = self.folder().join("control.sock");
         let asked = async {
-            let mut stream = UnixStream::connect(&socket).await?;
+            let mut stream = UnixStream::connect(self.socket()).await?;
             stream.write_all(request.to_string().as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
