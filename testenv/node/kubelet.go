@@ -51,6 +51,8 @@ func kubeletProgram(o options) (program, error) {
 			"imagefs.inodesFree": "0%",
 		},
 		"configMapAndSecretChangeDetectionStrategy": "Watch",
+		// The node renews its Lease every two seconds, so tests can let a cluster miss it soon.
+		"nodeLeaseDurationSeconds":  8,
 		"syncFrequency":             "10s",
 		"nodeStatusUpdateFrequency": "10s",
 		"registryPullQPS":           0,

@@ -38,7 +38,6 @@ type options struct {
 	// cgroup is the name of the node's cgroup.
 	cgroup     string
 	kubelet    string
-	loopback   string
 	kubeconfig string
 	// api is the address of the API server, as in 127.0.0.1:20000.
 	api string
@@ -66,7 +65,6 @@ func main() {
 	flag.StringVar(&o.name, "name", "", "")
 	flag.StringVar(&o.cgroup, "cgroup", "", "")
 	flag.StringVar(&o.kubelet, "kubelet", "", "")
-	flag.StringVar(&o.loopback, "loopback", "", "")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "")
 	flag.StringVar(&o.api, "api", "", "")
 	flag.StringVar(&o.service, "service", "", "")

@@ -48,13 +48,13 @@ func startNetwork(o options) (*network, error) {
 		return nil, err
 	}
 	socket := filepath.Join(o.folder, "network.sock")
-	// containerd sets up the loopback device with a plugin of this name.
-	for name, program := range map[string]string{"pillion": self, "loopback": o.loopback} {
+	// containerd sets up the loopback device with a plugin of the second name.
+	for _, name := range []string{"pillion", loopbackPlugin} {
 		link := filepath.Join(o.folder, "cni/bin", name)
 		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 			return nil, err
 		}
-		if err := os.Symlink(program, link); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Symlink(self, link); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
 		}
 	}

@@ -30,18 +30,39 @@ type joined struct {
 	Error   string `json:"error,omitempty"`
 }
 
+// loopbackPlugin is the name of the plugin that containerd runs for the loopback device, at the same time as the one of the
+// node's network. The latter sets up that device, too. The usual plugin of this name refuses a device that already has the
+// address of the Service, so there is one that does nothing.
+const loopbackPlugin = "loopback"
+
 // plugin is this program when containerd runs it for a Pod. The node itself does the work.
 func plugin() {
 	does := skel.CNIFuncs{
 		Add:   add,
-		Del:   func(args *skel.CmdArgs) error { _, err := ask(args, joining{ID: args.ContainerID}); return err },
+		Del:   remove,
 		Check: func(*skel.CmdArgs) error { return nil },
 	}
 	skel.PluginMainFuncs(does, version.All, "a network that only loops back")
 }
 
+func remove(args *skel.CmdArgs) error {
+	configuration, err := read(args)
+	if err != nil || configuration.Type == loopbackPlugin {
+		return err
+	}
+	_, err = ask(configuration, joining{ID: args.ContainerID})
+	return err
+}
+
 func add(args *skel.CmdArgs) error {
-	known, err := ask(args, joining{ID: args.ContainerID, Namespace: args.Netns})
+	configuration, err := read(args)
+	if err != nil {
+		return err
+	}
+	if configuration.Type == loopbackPlugin {
+		return types.PrintResult(&current.Result{CNIVersion: current.ImplementedSpecVersion}, configuration.CNIVersion)
+	}
+	known, err := ask(configuration, joining{ID: args.ContainerID, Namespace: args.Netns})
 	if err != nil {
 		return err
 	}
@@ -54,21 +75,19 @@ func add(args *skel.CmdArgs) error {
 		Interfaces: []*current.Interface{{Name: args.IfName, Sandbox: args.Netns}},
 		IPs:        []*current.IPConfig{{Interface: current.Int(0), Address: net.IPNet{IP: address, Mask: net.CIDRMask(8, 32)}}},
 	}
-	var configuration conf
-	if err := json.Unmarshal(args.StdinData, &configuration); err != nil {
-		return err
-	}
 	return types.PrintResult(result, configuration.CNIVersion)
 }
 
+func read(args *skel.CmdArgs) (conf, error) {
+	var configuration conf
+	err := json.Unmarshal(args.StdinData, &configuration)
+	return configuration, err
+}
+
 // ask sends one request to the node.
-func ask(args *skel.CmdArgs, what joining) (joined, error) {
-	var known conf
+func ask(configuration conf, what joining) (joined, error) {
 	var said joined
-	if err := json.Unmarshal(args.StdinData, &known); err != nil {
-		return said, err
-	}
-	connection, err := net.Dial("unix", known.Socket)
+	connection, err := net.Dial("unix", configuration.Socket)
 	if err != nil {
 		return said, err
 	}

@@ -16,7 +16,6 @@ use crate::{Cluster, Error, Image, nodes, until};
 /// The program of a node. It comes from `testenv/build`, like the programs below.
 pub(crate) const NODE: &str = "node";
 pub(crate) const KUBELET: &str = "kubelet";
-pub(crate) const LOOPBACK: &str = "loopback";
 pub(crate) const PAUSE_PROGRAM: &str = "pause";
 
 /// The archive of the images that every node gets.
@@ -153,7 +152,6 @@ impl Node<'_> {
             // The keeper removes the cgroup that has the names of its folder and of the server.
             format!("--cgroup={}.{name}", path(cluster.folder().file_name().unwrap_or_default().into())),
             format!("--kubelet={}", path(cluster.binaries().tool(KUBELET)?)),
-            format!("--loopback={}", path(cluster.binaries().tool(LOOPBACK)?)),
             format!("--kubeconfig={}", path(cluster.folder().join(self.kubeconfig()))),
             format!("--api={}", cluster.url().trim_start_matches("https://")),
             format!("--service={API_SERVICE}"),
