@@ -1,6 +1,7 @@
 //! Clusters whose containers run, and what happens in them.
 
 pub mod shell;
+pub mod view;
 
 use std::time::Duration;
 
