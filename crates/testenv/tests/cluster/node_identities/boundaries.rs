@@ -20,8 +20,8 @@ pub async fn a_restarted_container_keeps_its_identity(world: &World) {
     place.ready("restarted").await;
 
     for container in ["logs", "app"] {
-        // The shell of the image ends when it is told to.
-        place.shell("restarted", container).run("kill -TERM 1").await;
+        // The command can end with the container that it ends, and then counts as failed.
+        let _ = place.shell("restarted", container).try_run("kill -TERM 1").await;
     }
 
     let again = async || {

@@ -10,7 +10,8 @@ pub mod modes;
 mod sets;
 mod tests;
 pub mod users;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
@@ -27,7 +28,7 @@ const AGENT: &str = "pillion.test/agent:1";
 /// The namespaces in which the controller makes tokens. A story of a controller of its own has another one.
 const SERVED: [&str; 4] = ["modes", "audiences", "users", "boundaries"];
 /// The namespaces without that controller.
-const UNSERVED: [&str; 2] = ["late", "renewed"];
+const UNSERVED: [&str; 3] = ["late", "renewed", "by-hand"];
 /// The namespace that enforces the strictest Pod Security.
 const RESTRICTED: &str = "users";
 /// The accounts of each namespace: a name, and what it may list.
@@ -116,8 +117,7 @@ impl Place<'_> {
 
     /// Creates a Pod for the SidecarSets of a story. Its container `app` can be changed by these fields of the spec.
     async fn pod(&self, name: &str, story: &str, spec: &Value) {
-        let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> =
-            Api::namespaced(self.client.clone(), self.namespace);
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), self.namespace);
         let default = async || accounts.get_opt("default").await.unwrap();
         until("the account of the namespace", SOON, default).await.unwrap();
         create(&self.pods(), &pod(name, story, spec)).await.unwrap();
@@ -145,8 +145,9 @@ impl Place<'_> {
 
     /// Checks what each of these containers sees.
     async fn sees<const N: usize>(&self, pod: &str, wanted: [(&str, &str); N]) {
-        for (container, wanted) in wanted {
-            assert_eq!(self.look(pod, container).await.to_string(), wanted, "{} {pod} {container}", self.namespace);
+        let views = join_all(wanted.map(|(container, _)| self.look(pod, container))).await;
+        for ((container, wanted), view) in wanted.into_iter().zip(views) {
+            assert_eq!(view.to_string(), wanted, "{} {pod} {container}", self.namespace);
         }
     }
 }

@@ -53,6 +53,11 @@ async fn tok5_a_pod_waits_for_its_secret_and_then_starts() {
 }
 
 #[tokio::test]
+async fn tok5_the_secret_can_be_made_by_hand() {
+    life::the_secret_can_be_made_by_hand(world().await).await;
+}
+
+#[tokio::test]
 async fn tok6_a_renewed_token_reaches_the_running_container() {
     life::a_renewed_token_reaches_the_running_container(world().await).await;
 }

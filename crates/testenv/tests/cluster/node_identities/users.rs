@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::World;
+use super::{Place, World};
 use crate::support::node::APP;
 
 /// The user of the sidecar, if it has one of its own.
@@ -61,6 +61,25 @@ impl Case {
             "containers": [{"name": "app", "image": APP, "securityContext": strict()}],
         })
     }
+
+    /// Checks what the containers of the running Pod see.
+    async fn check(&self, place: &Place<'_>) {
+        let name = self.pod();
+        let apps = match self.mode {
+            "Isolate" => "web lists services, reads token:web",
+            _ => "nobody lists nothing, reads nothing",
+        };
+        place.sees(&name, [("app", apps)]).await;
+        for container in ["logs", "logs-native"] {
+            let view = place.look(&name, container).await;
+            assert_eq!(view.to_string(), "logs lists pods, reads token:logs", "{name} {container}");
+            let file = &view.tokens["token"];
+            assert_eq!((file.mode.as_str(), file.owner.as_str()), self.wanted, "{name} {container}");
+        }
+        let user = place.shell(&name, "logs").run("id -u; touch /here 2>/dev/null || echo read-only").await;
+        let wanted = if self.has_user { SIDECAR } else { APPS };
+        assert_eq!(user, format!("{wanted}\nread-only"), "{name}");
+    }
 }
 
 /// The sidecar can read its token, and the app its own in mode `Isolate`, whichever users and groups they have.
@@ -72,20 +91,5 @@ pub async fn who_is_not_root_can_read_its_token(world: &World) {
     let names = CASES.each_ref().map(Case::pod);
     join_all(names.iter().map(|name| place.ready(name))).await;
 
-    for (case, name) in CASES.iter().zip(&names) {
-        let apps = match case.mode {
-            "Isolate" => "web lists services, reads token:web",
-            _ => "nobody lists nothing, reads nothing",
-        };
-        place.sees(name, [("app", apps)]).await;
-        for container in ["logs", "logs-native"] {
-            let view = place.look(name, container).await;
-            assert_eq!(view.to_string(), "logs lists pods, reads token:logs", "{name} {container}");
-            let file = &view.tokens["token"];
-            assert_eq!((file.mode.as_str(), file.owner.as_str()), case.wanted, "{name} {container}");
-        }
-        let user = place.shell(name, "logs").run("id -u; touch /here 2>/dev/null || echo read-only").await;
-        let wanted = if case.has_user { SIDECAR } else { APPS };
-        assert_eq!(user, format!("{wanted}\nread-only"), "{name}");
-    }
+    join_all(CASES.iter().map(|case| case.check(&place))).await;
 }

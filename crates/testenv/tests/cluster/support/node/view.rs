@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::shell::Shell;
 
 /// The resources that [`Shell::look`] tries to list.
-const RESOURCES: &str = "pods configmaps services secrets";
+const RESOURCES: &str = "pods configmaps services";
 
 /// What a container can read, and what it may do with that. Its text is what tests compare, such as
 /// `logs lists pods, reads token: logs`.
