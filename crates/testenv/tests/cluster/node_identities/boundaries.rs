@@ -62,15 +62,16 @@ pub async fn e7_a_debugging_container_sees_no_token(world: &World) {
     }
 }
 
-/// Returns the tokens that a container reads through the processes that it sees.
+/// Prints the tokens that a container reads through the processes that it sees.
+const OF_PROCESSES: &str = "for file in /proc/[0-9]*/root/var/run/secrets/kubernetes.io/serviceaccount/token; do \
+                            cat $file 2>/dev/null; done; true";
+
 async fn of_processes(place: &Place<'_>, pod: &str, container: &str) -> String {
-    let files = "/proc/[0-9]*/root/var/run/secrets/kubernetes.io/serviceaccount/token";
-    let line = format!("for file in {files}; do cat $file 2>/dev/null; done; true");
-    place.shell(pod, container).run(&line).await
+    place.shell(pod, container).run(OF_PROCESSES).await
 }
 
-/// With `shareProcessNamespace`, an app of the same user reads the sidecar's token through `/proc`, as the warning says;
-/// one of another user, without capabilities, does not (TOK-9).
+/// With `shareProcessNamespace`, an app of the sidecar's user reads its token through `/proc`, as the warning says. So does
+/// root, which can become that user. An app of another user does not (TOK-9).
 pub async fn tok9_processes_in_sight_lead_to_the_token(world: &World) {
     let place = world.place("boundaries").await;
     let spec = |context: Value| {
@@ -79,8 +80,11 @@ pub async fn tok9_processes_in_sight_lead_to_the_token(world: &World) {
     };
     place.pod("shared", "boundaries", &spec(json!({}))).await;
     place.pod("shared-not-root", "boundaries", &spec(json!({"runAsUser": 1000}))).await;
+    let mut sidecar_not_root = spec(json!({"runAsUser": 0}));
+    sidecar_not_root["securityContext"] = json!({"runAsUser": 2000});
+    place.pod("sidecar-not-root", "boundaries", &sidecar_not_root).await;
     place.pod("not-shared", "boundaries", &json!({})).await;
-    for pod in ["shared", "shared-not-root", "not-shared"] {
+    for pod in ["shared", "shared-not-root", "sidecar-not-root", "not-shared"] {
         place.ready(pod).await;
     }
 
@@ -89,6 +93,10 @@ pub async fn tok9_processes_in_sight_lead_to_the_token(world: &World) {
     let token = place.look("shared", "logs").await.token("token").to_owned();
     assert!(of_processes(&place, "shared", "app").await.contains(&token));
     assert_eq!(of_processes(&place, "shared-not-root", "app").await, "");
+    assert_eq!(of_processes(&place, "sidecar-not-root", "app").await, "");
+    let line = format!("echo logs:x:2000:0::/:/bin/sh >> /etc/passwd; su logs -c '{OF_PROCESSES}'");
+    let token = place.look("sidecar-not-root", "logs").await.token("token").to_owned();
+    assert!(place.shell("sidecar-not-root", "app").run(&line).await.contains(&token));
     assert_eq!(of_processes(&place, "not-shared", "app").await, "");
 }
 
