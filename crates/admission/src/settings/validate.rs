@@ -152,7 +152,7 @@ fn is_of_a_cluster(set: &SidecarSet) -> bool {
     set.is_stored() && Origin::written_in(set.as_value()) == Some(Origin::Cluster)
 }
 
-/// Adds the sets of a bundle after verifying its checksum. A name that also occurs in `sidecarSets` is an error.
+/// Adds the sets of a bundle, which are of the settings (TRUST-1), after verifying its checksum. A name that also occurs in `sidecarSets` is an error.
 fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
     let read = Bundle::read(text).and_then(|bundle| bundle.verify());
@@ -165,6 +165,6 @@ fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
         if !names.insert(set.name().to_owned()) {
             errors.push(FieldError::duplicate(path.key(set.name()), set.name()));
         }
-        sets.push(set);
+        sets.push(set.within_settings());
     }
 }

@@ -321,6 +321,27 @@ fn policies_that_know_sidecar_sets_have_them_as_one_text_and_say_which() {
     assert_eq!(pods["metadata"]["annotations"]["pillion.dev/sidecarsets"], "a,b,c");
 }
 
+/// SidecarSets of the settings trust each other, in whichever form the policies have them.
+#[rstest::rstest]
+#[case::compiled(&[])]
+#[case::manifests(&["--sidecar-sets", "manifests"])]
+fn trust1_trust2_sidecar_sets_of_the_settings_merge_in_policies_too(#[case] flags: &[&str]) {
+    let merging = |name: &str, account: &str| {
+        set(name, &json!({"serviceAccountName": account, "behaviorWhenServiceAccountInjection": "Merge"}))
+    };
+    let settings = json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "sidecarSets": [merging("a", "logs"), merging("b", "metrics")],
+    });
+    // One policy with settings that are not valid ends the whole policy server.
+    let rendered = for_kubewarden(&settings, flags);
+    for part in ["pods", "assert", "sidecarsets", "guards"] {
+        let policy = object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"));
+        let settings = Settings::decode(policy["spec"]["settings"].clone()).unwrap();
+        assert_eq!(settings.validate(), [], "{part}");
+    }
+}
+
 #[test]
 fn sidecar_sets_stay_manifests_or_are_left_out_on_demand() {
     let pods = |settings: &Value, flags: &[&str]| {
