@@ -21,6 +21,7 @@ mod manifests;
 mod node_basics;
 mod node_cleanup;
 mod node_identities;
+mod node_kubewarden;
 mod node_pages;
 mod pages;
 mod plan;

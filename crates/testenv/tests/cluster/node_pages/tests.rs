@@ -10,14 +10,19 @@ use crate::support::kubewarden;
 const INSTALLED: Duration = Duration::from_mins(5);
 
 #[tokio::test]
-async fn the_quick_starts_prove_in_containers_who_holds_which_token() {
+async fn the_quick_start_without_kubewarden_proves_in_containers_who_holds_which_token() {
     let cluster = cluster().await;
     let reader = Reader::start(&cluster).await;
     let printed = reader.read_with_containers("docs/quickstart-standalone.md", &[]).await;
     // Both ways to a cluster, and those to its end.
     assert!(printed.contains(" blocks ran, 4 were skipped"), "{printed}");
     reader.leaves_nothing().await;
+}
 
+#[tokio::test]
+async fn the_quick_start_with_kubewarden_proves_in_containers_who_holds_which_token() {
+    let cluster = cluster().await;
+    let reader = Reader::start(&cluster).await;
     // The controller runs in a container, and the policies in a policy server.
     kubewarden::install(&cluster).await;
     let page = "docs/quickstart.md";

@@ -2,7 +2,7 @@
 //! policy. If the search path has a program `policy-server`, that is the server (docs/contributing.md says how to get it),
 //! else `pillion serve`, with the rights of the policy server.
 
-mod policy_server;
+pub mod policy_server;
 
 use std::fs;
 use std::path::Path;

@@ -13,7 +13,7 @@ use crate::support::deployments::{kubeconfig, ready_at};
 use crate::support::program;
 
 /// The name of the program, and of its process.
-const PROGRAM: &str = "policy-server";
+pub const PROGRAM: &str = "policy-server";
 /// The fields of a policy that the server's configuration has under the same name.
 const SAME: [&str; 4] = ["settings", "contextAwareResources", "message", "timeoutEvalSeconds"];
 
@@ -25,7 +25,7 @@ pub fn find() -> Option<PathBuf> {
 
 /// Starts the server with these policies and the rights of its ServiceAccount, as Kubewarden's controller configures it.
 /// The module is that of this build.
-pub async fn start(cluster: &Cluster, program: &Path, policies: &[Value]) -> Server {
+pub(super) async fn start(cluster: &Cluster, program: &Path, policies: &[Value]) -> Server {
     let folder = cluster.folder().join(PROGRAM);
     fs::create_dir(&folder).unwrap();
     let module = folder.join("policy.wasm");

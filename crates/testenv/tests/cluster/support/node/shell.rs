@@ -6,6 +6,9 @@ use pillion_testenv::{Cluster, tool};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+/// How long a command in a container may take.
+const LONGEST: &str = "60s";
+
 /// A container of a running Pod.
 #[derive(Clone, Copy)]
 pub struct Shell<'a> {
@@ -19,7 +22,18 @@ impl Shell<'_> {
     /// Runs a line of sh. Returns what it printed, or what it printed to standard error if it failed.
     pub async fn try_run(&self, line: &str) -> Result<String, String> {
         let mut kubectl = self.kubectl();
-        kubectl.args(["exec", self.pod, "--container", self.container, "--", "sh", "-c", line]);
+        kubectl.args([
+            "exec",
+            "--request-timeout",
+            LONGEST,
+            self.pod,
+            "--container",
+            self.container,
+            "--",
+            "sh",
+            "-c",
+            line,
+        ]);
         let output = finished(kubectl).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
