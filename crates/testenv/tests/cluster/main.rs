@@ -20,6 +20,7 @@ mod kustomize;
 mod manifests;
 mod node_basics;
 mod node_cleanup;
+mod node_faults;
 mod node_identities;
 mod node_kubewarden;
 mod node_pages;

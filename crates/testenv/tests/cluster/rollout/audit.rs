@@ -20,6 +20,8 @@ pub struct Write {
 #[derive(Clone, Debug)]
 pub struct Upgrade {
     pub pod: String,
+    /// Whether the Pod was available before the change.
+    pub was_available: bool,
     /// The images before and after, by container.
     pub images: BTreeMap<String, (String, String)>,
     /// The Pods of the namespace that are not available after the change.
@@ -71,12 +73,14 @@ pub fn upgrades(writes: &[Write]) -> Vec<Upgrade> {
         };
         let before = pods.insert(&write.name, pod);
         let images = before.map(|before| changed(before, pod)).unwrap_or_default();
+        let was_available = before.is_some_and(is_available);
         if images.is_empty() {
             continue;
         }
         assert!(write.is_by_controller, "somebody else changed {images:?} of {}", write.name);
         let unavailable = pods.iter().filter(|(_, pod)| !is_available(pod)).map(|(name, _)| (*name).to_owned());
-        upgrades.push(Upgrade { pod: write.name.clone(), images, unavailable: unavailable.collect() });
+        let (pod, unavailable) = (write.name.clone(), unavailable.collect());
+        upgrades.push(Upgrade { pod, was_available, images, unavailable });
     }
     upgrades
 }

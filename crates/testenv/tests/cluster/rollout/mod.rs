@@ -50,7 +50,12 @@ async fn start() -> Cluster {
 
 /// Returns a cluster in which nothing runs yet. `edit` changes the definition of SidecarSets.
 pub async fn prepare(edit: impl Fn(&mut Value)) -> Cluster {
-    let cluster = Cluster::start(Options::new().nodes(1).audit_log_of_pods()).await.unwrap();
+    prepare_with(Options::new().nodes(1), edit).await
+}
+
+/// The same with these options.
+pub async fn prepare_with(options: Options, edit: impl Fn(&mut Value)) -> Cluster {
+    let cluster = Cluster::start(options.audit_log_of_pods()).await.unwrap();
     let client = cluster.admin().await.unwrap();
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in ["kruise-system", NAMESPACE] {
@@ -83,7 +88,11 @@ impl RolloutNamespace {
 
     /// The same in another cluster.
     pub async fn in_cluster(cluster: &'static Cluster) -> Self {
-        let name = cluster.namespace("rollout").await.unwrap();
+        Self::of(cluster, cluster.namespace("rollout").await.unwrap()).await
+    }
+
+    /// The same for a namespace that exists. A client works only in the test that has made it.
+    pub async fn of(cluster: &'static Cluster, name: String) -> Self {
         Self { name, client: cluster.admin().await.unwrap(), cluster }
     }
 
