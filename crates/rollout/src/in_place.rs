@@ -57,9 +57,13 @@ fn state(target: &RolloutTarget<'_>, pod: &Pod, changed: &[String], now: Timesta
 /// Returns what the status of a container says before its image changes.
 fn before(target: &RolloutTarget<'_>, pod: &Pod, name: &str) -> Before {
     let mut superseded = Vec::new();
-    if !target.runs(pod, name) {
+    let is_in_flight = !target.runs(pod, name);
+    if is_in_flight {
         let known = pod.in_place().before(target.name(), name).map(|before| before.superseded.clone());
         superseded.extend(known.unwrap_or_default());
+    }
+    // The kubelet starts what it saw last, which may be this one: after a restart of its node, for example.
+    if is_in_flight || pod.status(name).is_some_and(|status| status.state.is_starting) {
         superseded.extend(pod.container(name).map(|(_, container)| container.image.clone()));
         superseded.dedup();
     }

@@ -49,6 +49,8 @@ pub struct ContainerState {
     pub trouble: Option<Trouble>,
     /// When it was started, if it runs.
     pub started_at: Option<Time>,
+    /// Whether the kubelet is going to start it, or to start it again.
+    pub is_starting: bool,
 }
 
 /// Why a container does not run (ROLL-61). Reasons that alternate are one trouble, so that no Pod wakes its SidecarSets
@@ -125,6 +127,7 @@ struct Terminated {
 impl From<RawState> for ContainerState {
     fn from(state: RawState) -> Self {
         Self {
+            is_starting: state.waiting.is_some() || state.terminated.is_some(),
             trouble: state.waiting.and_then(|waiting| Trouble::from_reason(&waiting.reason)),
             started_at: state.running.and_then(|running| running.started_at),
         }

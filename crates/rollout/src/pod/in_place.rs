@@ -60,8 +60,8 @@ pub(crate) struct Before {
     /// Why it did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<Trouble>,
-    /// The images that the container was to get before, and that the kubelet had not started. It may start one of them
-    /// before it sees the last change.
+    /// The images that the container was to get before, and that the kubelet had not started, or was going to start again.
+    /// It may start one of them before it sees the last change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) superseded: Vec<String>,
 }

@@ -112,6 +112,27 @@ fn roll20_an_image_that_was_replaced_is_not_the_one_that_is_asked_for() {
     assert!(is_consistent(second, 60), "another tag of the same image");
 }
 
+/// The node was off: the kubelet starts the container that ended, and may not have seen the change by then.
+#[rstest]
+#[case::it_had_ended(json!({"terminated": {"exitCode": 255}}))]
+#[case::it_was_about_to_start(json!({"waiting": {"reason": "ContainerCreating"}}))]
+fn roll20_a_container_that_did_not_run_may_start_once_more_with_its_image(#[case] state: Value) {
+    let mut stopped = running("agent:v1", ID);
+    stopped["status"]["containerStatuses"][0]["state"] = state;
+    let pod = sent(&stopped, "agent:v2");
+    let set = version("agent:v2");
+    let is_consistent = |image: &str, id: &str, seconds| {
+        let changes = json!({
+            "image": image, "imageID": id, "containerID": "c2", "restartCount": 3,
+            "state": {"running": {"startedAt": "2027-01-01T00:00:00Z"}},
+        });
+        Judged::judge(&target(&set, seconds), &reports(&pod, &changes)).is_consistent
+    };
+    assert!(!is_consistent("agent:v1", ID, 5));
+    assert!(is_consistent("agent:v2", "docker.io/library/agent@sha256:2", 5));
+    assert!(is_consistent("agent:v1", ID, 60), "another tag of the same image");
+}
+
 /// The kubelet has not seen the change in between, and starts nothing.
 #[rstest]
 #[case::at_once("agent:v1", 5, false)]
