@@ -141,6 +141,8 @@ impl Work<'_> {
         tokio::spawn(file.watch(send, move |is_current| settings_metrics.settings_current(is_current)));
 
         let identity = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok();
+        // In a container, the process has number 1 each time that the kubelet starts it: it is the same replica, and need not
+        // wait until its own Lease has expired. A second program in the container is another one.
         let holder = format!("{}_{}", identity.as_deref().unwrap_or("pillion"), std::process::id());
         let namespace = own_namespace(options.namespace.as_deref());
         let mut candidate = Candidate::new(client.clone(), &namespace, &options.lease, holder, Timings::default());
