@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use pillion_testenv::Cluster;
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controlle
 pub struct Write {
     name: String,
     version: u64,
+    time: Timestamp,
     is_by_controller: bool,
     /// The Pod as it was stored; `None` if it was deleted.
     pod: Option<Value>,
@@ -26,6 +28,8 @@ pub struct Upgrade {
     pub images: BTreeMap<String, (String, String)>,
     /// The Pods of the namespace that are not available after the change.
     pub unavailable: Vec<String>,
+    /// The other Pods that were unavailable a second before, too, so that the controller knows it.
+    pub known_unavailable: Vec<String>,
 }
 
 impl Upgrade {
@@ -50,6 +54,7 @@ pub fn writes(cluster: &Cluster, namespace: &str) -> Vec<Write> {
         Some(Write {
             name: name.to_owned(),
             version: version?,
+            time: event["stageTimestamp"].as_str()?.parse().ok()?,
             is_by_controller: event["user"]["username"] == CONTROLLER,
             pod: (!is_deleted && pod["metadata"]["deletionTimestamp"].is_null()).then(|| pod.clone()),
         })
@@ -65,22 +70,33 @@ pub fn writes(cluster: &Cluster, namespace: &str) -> Vec<Write> {
 /// only the controller changes images.
 pub fn upgrades(writes: &[Write]) -> Vec<Upgrade> {
     let mut pods = BTreeMap::<&str, &Value>::new();
+    let mut unavailable_since = BTreeMap::<&str, Timestamp>::new();
     let mut upgrades = Vec::new();
     for write in writes {
         let Some(pod) = &write.pod else {
             pods.remove(write.name.as_str());
+            unavailable_since.remove(write.name.as_str());
             continue;
         };
         let before = pods.insert(&write.name, pod);
         let images = before.map(|before| changed(before, pod)).unwrap_or_default();
         let was_available = before.is_some_and(is_available);
+        if is_available(pod) {
+            unavailable_since.remove(write.name.as_str());
+        } else {
+            unavailable_since.entry(&write.name).or_insert(write.time);
+        }
         if images.is_empty() {
             continue;
         }
         assert!(write.is_by_controller, "somebody else changed {images:?} of {}", write.name);
         let unavailable = pods.iter().filter(|(_, pod)| !is_available(pod)).map(|(name, _)| (*name).to_owned());
-        let (pod, unavailable) = (write.name.clone(), unavailable.collect());
-        upgrades.push(Upgrade { pod, was_available, images, unavailable });
+        let is_known = |(name, since): &(&&str, &Timestamp)| {
+            **name != write.name && write.time.duration_since(**since) >= SignedDuration::from_secs(1)
+        };
+        let known = unavailable_since.iter().filter(is_known).map(|(name, _)| (*name).to_owned());
+        let (pod, unavailable, known_unavailable) = (write.name.clone(), unavailable.collect(), known.collect());
+        upgrades.push(Upgrade { pod, was_available, images, unavailable, known_unavailable });
     }
     upgrades
 }
