@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,6 +95,23 @@ impl Image {
         user.clone_into(&mut self.user);
         self
     }
+
+    /// Returns the same image under the name of its digest: without its tag, and with `@sha256:…`.
+    ///
+    /// # Errors
+    ///
+    /// If a program cannot be read, or busybox is missing.
+    pub fn by_digest(self) -> Result<Self, Error> {
+        let mut archive = Archive { builder: Builder::new(io::sink()), written: vec![] };
+        let digest = archive.image(&self).map_err(Error::file(&self.name))?.digest;
+        let repository = self.name.rsplit_once(':').map_or(self.name.as_str(), |(repository, _)| repository);
+        Ok(Self { name: format!("{repository}@{digest}"), ..self })
+    }
+
+    /// Returns the image's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// Writes these images into one archive.
@@ -119,13 +136,13 @@ struct Descriptor {
     annotations: Option<BTreeMap<&'static str, String>>,
 }
 
-struct Archive {
-    builder: Builder<File>,
+struct Archive<W: Write> {
+    builder: Builder<W>,
     /// The digests of the blobs so far: images share layers.
     written: Vec<String>,
 }
 
-impl Archive {
+impl Archive<File> {
     fn write(&mut self, images: &[Image], path: &Path) -> io::Result<()> {
         let mut manifests = Vec::new();
         for image in images {
@@ -139,7 +156,9 @@ impl Archive {
         self.builder.finish()?;
         File::open(path)?.sync_data()
     }
+}
 
+impl<W: Write> Archive<W> {
     /// Writes one image. Returns the descriptor of its manifest.
     fn image(&mut self, image: &Image) -> io::Result<Descriptor> {
         let mut layers = Vec::new();
@@ -214,7 +233,7 @@ fn layer(path: &str, content: &Content) -> io::Result<Vec<u8>> {
     layer.into_inner()
 }
 
-fn append<W: io::Write>(builder: &mut Builder<W>, path: &str, content: &[u8], mode: u32) -> io::Result<()> {
+fn append<W: Write>(builder: &mut Builder<W>, path: &str, content: &[u8], mode: u32) -> io::Result<()> {
     let mut header = header(EntryType::Regular, mode);
     header.set_size(content.len() as u64);
     builder.append_data(&mut header, path, content)
@@ -286,6 +305,22 @@ mod tests {
         assert_eq!(names.collect::<Vec<_>>(), full);
         assert_eq!(images[0]["digest"], images[1]["digest"]);
         assert_ne!(images[0]["digest"], images[2]["digest"]);
+    }
+
+    #[test]
+    fn the_digest_of_an_image_is_that_of_its_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("images.tar");
+        let image = Image::empty("registry.example:5000/a:1").file("/version", "one");
+        let named = image.clone().by_digest().unwrap();
+
+        write_archive(&[image, named.clone()], &path).unwrap();
+
+        let (_, index) = read(&path, "index.json");
+        let index: serde_json::Value = serde_json::from_str(&index).unwrap();
+        let digest = index["manifests"][0]["digest"].as_str().unwrap();
+        assert_eq!(named.name(), format!("registry.example:5000/a@{digest}"));
+        assert_eq!(index["manifests"][1]["digest"], digest);
     }
 
     #[test]
