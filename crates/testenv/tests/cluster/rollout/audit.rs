@@ -10,12 +10,12 @@ const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controlle
 
 /// A version of a Pod that was stored.
 pub struct Write {
-    name: String,
+    pub name: String,
     version: u64,
     time: Timestamp,
     is_by_controller: bool,
     /// The Pod as it was stored; `None` if it was deleted.
-    pod: Option<Value>,
+    pub pod: Option<Value>,
 }
 
 /// A change of images by the controller.
@@ -142,7 +142,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn is_injected(container: &Value) -> bool {
+pub fn is_injected(container: &Value) -> bool {
     let env = container["env"].as_array();
     env.is_some_and(|env| env.iter().any(|one| one["name"] == "IS_INJECTED" && one["value"] == "true"))
 }

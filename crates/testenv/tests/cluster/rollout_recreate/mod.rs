@@ -5,6 +5,7 @@ mod tests;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
@@ -21,9 +22,9 @@ pub const EXCLUDED: &str = "excluded";
 pub const PROTECTED: &str = "protected";
 const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controller-rollout";
 
-/// Starts a cluster with admission, workloads and the controller.
-pub async fn start(nodes: u8) -> Cluster {
-    let cluster = Cluster::start(Options::new().nodes(nodes).audit_log_of_pods()).await.unwrap();
+/// Starts a cluster with admission, workloads and the controller. `options` give it nodes.
+pub async fn start(options: Options) -> Cluster {
+    let cluster = Cluster::start(options.audit_log_of_pods()).await.unwrap();
     let client = cluster.admin().await.unwrap();
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in ["kruise-system", NAMESPACE, EXCLUDED, PROTECTED] {
@@ -139,6 +140,27 @@ impl<'a> RolloutNamespace<'a> {
             workload["spec"]["serviceName"] = json!("web");
         }
         workload
+    }
+
+    /// Returns a PodDisruptionBudget of the workloads.
+    pub fn budget(&self, name: &str, max_unavailable: usize) -> Value {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": self.name}}},
+        })
+    }
+
+    /// Waits until the disruption controller has counted the Pods of a budget.
+    pub async fn counted(&self, name: &str, pods: i32) {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.name);
+        let counted = async || {
+            let budget = budgets.get(name).await.ok()?;
+            let status = budget.status?;
+            let is_present = status.observed_generation == budget.metadata.generation;
+            (status.expected_pods == Some(pods) && is_present).then_some(())
+        };
+        until("the budget being counted", SOON, counted).await.unwrap();
     }
 
     /// Applies objects, and waits until the namespace has so many ready Pods.

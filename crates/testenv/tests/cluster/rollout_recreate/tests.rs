@@ -6,10 +6,9 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use pillion_testenv::{Cluster, until};
+use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -23,25 +22,7 @@ const QUIET: Duration = Duration::from_secs(6);
 
 async fn cluster() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    CLUSTER.get_or_init(async || start(1).await).await
-}
-
-fn budget(place: &RolloutNamespace<'_>, name: &str, max_unavailable: usize) -> Value {
-    json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": place.name},
-        "spec": {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": place.name}}},
-    })
-}
-
-/// Waits until the disruption controller has counted the Pods of a budget.
-async fn counted(place: &RolloutNamespace<'_>, name: &str, pods: i32) {
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(place.client.clone(), &place.name);
-    let counted = async || {
-        let budget = budgets.get(name).await.ok()?;
-        let status = budget.status?;
-        (status.expected_pods == Some(pods) && status.observed_generation == budget.metadata.generation).then_some(())
-    };
-    until("the budget being counted", SOON, counted).await.unwrap();
+    CLUSTER.get_or_init(async || start(Options::new().nodes(1)).await).await
 }
 
 /// Checks that each Pod was evicted once, and that no eviction left more Pods unavailable than allowed.
@@ -83,8 +64,8 @@ async fn roll66_pods_are_recreated_within_max_unavailable(
 async fn roll66_a_budget_of_zero_is_waited_for_and_then_it_goes_on() {
     let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({"maxUnavailable": 2})).await;
-    place.run(&[place.workload("Deployment", &place.name, 3), budget(&place, "web", 0)], 3).await;
-    counted(&place, "web", 3).await;
+    place.run(&[place.workload("Deployment", &place.name, 3), place.budget("web", 0)], 3).await;
+    place.counted("web", 3).await;
     place.ended("Complete").await;
 
     place.release("debug").await;
@@ -93,7 +74,7 @@ async fn roll66_a_budget_of_zero_is_waited_for_and_then_it_goes_on() {
     tokio::time::sleep(QUIET).await;
     assert_eq!(place.evictions(3), []);
 
-    place.apply(&[budget(&place, "web", 1)]).await;
+    place.apply(&[place.budget("web", 1)]).await;
     place.evicted(3).await;
     place.ended("Complete").await;
     assert_eq!(place.levels(&place.name).await, ["debug"; 3]);
@@ -104,7 +85,7 @@ async fn roll66_a_budget_of_zero_is_waited_for_and_then_it_goes_on() {
 async fn roll66_a_pod_with_two_budgets_is_reported() {
     let place = RolloutNamespace::new(cluster().await).await;
     place.create_set(&json!({})).await;
-    let objects = [place.workload("Deployment", &place.name, 2), budget(&place, "one", 1), budget(&place, "two", 1)];
+    let objects = [place.workload("Deployment", &place.name, 2), place.budget("one", 1), place.budget("two", 1)];
     place.run(&objects, 2).await;
     place.ended("Complete").await;
     place.release("debug").await;
@@ -211,7 +192,7 @@ async fn roll66_a_pause_in_the_middle_holds() {
 /// In a cluster of its own, since it takes away what other tests need: the leader, a node and the webhook.
 #[tokio::test(flavor = "multi_thread")]
 async fn roll66_roll68_leader_node_and_webhook_may_go() {
-    let cluster = start(2).await;
+    let cluster = start(Options::new().nodes(2)).await;
     let place = RolloutNamespace::new(&cluster).await;
     place.create_set(&json!({"maxUnavailable": 2})).await;
     place.run(&[place.workload("Deployment", &place.name, 6)], 6).await;
