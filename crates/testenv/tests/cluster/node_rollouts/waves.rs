@@ -1,0 +1,95 @@
+//! Figures for docs/benchmarks.md: seconds per wave of a rollout, beside those that a kubelet needs for one Pod whose
+//! images a client changes by hand.
+
+use std::time::Instant;
+
+use kube::api::{Patch, PatchParams};
+use pillion_testenv::until;
+use serde_json::{Value, json};
+
+use super::{AGENT, Scene, cluster, sidecar};
+use crate::rollout::{NEW, OLD};
+use crate::support::node::{STARTED, container, is_ready, ready};
+use crate::support::{as_new, create};
+
+/// The Pods of each rollout, which are upgraded one after the other.
+const PODS: u8 = 4;
+const EMPTY: &str = "hot:empty";
+
+/// A way to upgrade.
+struct Way {
+    name: &'static str,
+    annotations: Value,
+    /// The fields of the SidecarSet with an image.
+    fields: fn(&str) -> Value,
+    /// The changes that a client makes by hand: the list, the container and the image.
+    by_hand: &'static [(&'static str, &'static str, &'static str)],
+}
+
+fn ways() -> [Way; 3] {
+    [
+        Way {
+            name: "cold",
+            annotations: json!({}),
+            fields: |image| json!({"containers": [sidecar(&json!({"image": image}))]}),
+            by_hand: &[("containers", AGENT, NEW)],
+        },
+        Way {
+            name: "native sidecar",
+            annotations: json!({"pillion.dev/native-upgrade": "true"}),
+            fields: |image| json!({"containers": [], "initContainers": [{"name": AGENT, "image": image, "restartPolicy": "Always"}]}),
+            by_hand: &[("initContainers", AGENT, NEW)],
+        },
+        Way {
+            name: "hot",
+            annotations: json!({}),
+            fields: |image| {
+                let strategy = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
+                json!({"containers": [sidecar(&json!({"image": image, "upgradeStrategy": strategy}))]})
+            },
+            by_hand: &[("containers", "agent-2", NEW), ("containers", "agent-1", EMPTY)],
+        },
+    ]
+}
+
+/// Changes the images of a copy of a Pod, which no SidecarSet selects. Returns the seconds until it is ready again.
+async fn by_hand(scene: &Scene, pod: &Value, changes: &[(&str, &str, &str)]) -> f64 {
+    let mut alone = as_new(pod);
+    alone["metadata"]["name"] = json!("alone");
+    alone["metadata"]["labels"] = json!({"app": "alone"});
+    create(&scene.place.pods(), &alone).await.unwrap();
+    ready(&scene.place.client, &scene.place.name, "alone").await;
+    let read = async || json!(scene.place.pods().get("alone").await.unwrap());
+    let started = Instant::now();
+    for (list, name, image) in changes {
+        let before = container(&read().await, name)["containerID"].clone();
+        let patch = Patch::Strategic(json!({"spec": {*list: [{"name": name, "image": image}]}}));
+        scene.place.pods().patch("alone", &PatchParams::default(), &patch).await.unwrap();
+        let restarted = async || {
+            let pod = read().await;
+            (container(&pod, name)["containerID"] != before && is_ready(&pod)).then_some(())
+        };
+        until("the restart", STARTED, restarted).await.unwrap();
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    scene.place.delete_pod("alone").await;
+    seconds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "prints figures: cargo test … --test cluster -- --ignored --nocapture seconds_per_wave"]
+async fn seconds_per_wave() {
+    println!("| upgrade | waves | seconds per wave | by hand |\n| --- | ---: | ---: | ---: |");
+    for Way { name, annotations, fields, by_hand: changes } in ways() {
+        let scene = Scene::new(cluster().await).await;
+        scene.run(&scene.set(&annotations, &fields(OLD)), usize::from(PODS)).await;
+        let before = scene.pods().await.remove(0);
+        let started = Instant::now();
+        scene.place.change(AGENT, &fields(NEW)).await;
+        scene.place.ended(AGENT, "Complete").await;
+        let seconds = (started.elapsed() / u32::from(PODS)).as_secs_f64();
+        // The nodes have used the images by now, as in the waves after the first.
+        let alone = by_hand(&scene, &before, changes).await;
+        println!("| {name} | {PODS} | {seconds:.1} | {alone:.1} |");
+    }
+}
