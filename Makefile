@@ -25,7 +25,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs load size deny site clean
+.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs bench-node load size deny site clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists. Cargo knows which files the module is
@@ -265,6 +265,12 @@ bench-scale: policy.wasm servers
 # The same, written into docs/benchmarks.md.
 bench-scale-docs: SCALE_DOCS := --docs "$(CURDIR)/docs/benchmarks.md"
 bench-scale-docs: bench-scale
+
+# How long a Pod takes to start with and without an identity of its sidecar, and seconds per wave of a rollout, on real
+# nodes, as Markdown tables. Takes three minutes on an idle machine, and needs what `make test-node` needs.
+bench-node: policy.wasm servers
+	@tools/setup node
+	testenv/run-tests --nodes seconds_ -- --ignored --nocapture --test-threads=1
 
 clean:
 	$(CARGO) clean

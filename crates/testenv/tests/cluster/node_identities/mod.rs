@@ -8,6 +8,7 @@ pub mod boundaries;
 pub mod life;
 pub mod modes;
 mod sets;
+mod starts;
 mod tests;
 pub mod users;
 use futures_util::future::join_all;

@@ -2,7 +2,7 @@ use pillion_testenv::Cluster;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::{World, audiences, boundaries, life, modes, users};
+use super::{World, audiences, boundaries, life, modes, starts, users};
 use crate::support::Installation;
 
 async fn world() -> &'static World {
@@ -80,4 +80,10 @@ async fn tok9_processes_in_sight_lead_to_the_token() {
 #[tokio::test]
 async fn e4_the_apps_own_tokens_stay_its_own() {
     boundaries::e4_the_apps_own_tokens_stay_its_own(world().await).await;
+}
+
+#[tokio::test]
+#[ignore = "prints figures: make bench-node"]
+async fn seconds_until_a_pod_is_ready() {
+    println!("{}", starts::table(world().await).await);
 }
