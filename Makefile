@@ -270,7 +270,7 @@ bench-scale-docs: bench-scale
 # nodes, as Markdown tables. Takes three minutes on an idle machine, and needs what `make test-node` needs.
 bench-node: policy.wasm servers
 	@tools/setup node
-	testenv/run-tests --nodes seconds_ -- --ignored --nocapture --test-threads=1
+	PILLION_JOBS=1 testenv/run-tests --nodes seconds_ -- --ignored --nocapture --test-threads=1
 
 clean:
 	$(CARGO) clean

@@ -1,5 +1,5 @@
-//! Figures for docs/benchmarks.md: seconds per wave of a rollout, beside those that a kubelet needs for one Pod whose
-//! images a client changes by hand.
+//! Figures for docs/benchmarks.md: seconds per wave of a rollout, beside those that a kubelet needs for Pods whose images
+//! a client changes by hand, one after the other.
 
 use std::time::Instant;
 
@@ -52,32 +52,40 @@ fn ways() -> [Way; 3] {
     ]
 }
 
-/// Changes the images of a copy of a Pod, which no SidecarSet selects. Returns the seconds until it is ready again.
+/// Changes the images of copies of a Pod, which no SidecarSet selects, one copy after the other. Returns the seconds until
+/// a copy is ready again.
 async fn by_hand(scene: &Scene, pod: &Value, changes: &[(&str, &str, &str)]) -> f64 {
-    let mut alone = as_new(pod);
-    alone["metadata"]["name"] = json!("alone");
-    alone["metadata"]["labels"] = json!({"app": "alone"});
-    create(&scene.place.pods(), &alone).await.unwrap();
-    ready(&scene.place.client, &scene.place.name, "alone").await;
-    let read = async || json!(scene.place.pods().get("alone").await.unwrap());
-    let started = Instant::now();
-    for (list, name, image) in changes {
-        let before = container(&read().await, name)["containerID"].clone();
-        let patch = Patch::Strategic(json!({"spec": {*list: [{"name": name, "image": image}]}}));
-        scene.place.pods().patch("alone", &PatchParams::default(), &patch).await.unwrap();
-        let restarted = async || {
-            let pod = read().await;
-            (container(&pod, name)["containerID"] != before && is_ready(&pod)).then_some(())
-        };
-        until("the restart", STARTED, restarted).await.unwrap();
+    let names: Vec<String> = (0..PODS).map(|number| format!("alone-{number}")).collect();
+    for name in &names {
+        let mut alone = as_new(pod);
+        alone["metadata"]["name"] = json!(name);
+        alone["metadata"]["labels"] = json!({"app": "alone"});
+        create(&scene.place.pods(), &alone).await.unwrap();
+        ready(&scene.place.client, &scene.place.name, name).await;
     }
-    let seconds = started.elapsed().as_secs_f64();
-    scene.place.delete_pod("alone").await;
+    let read = async |name: &str| json!(scene.place.pods().get(name).await.unwrap());
+    let started = Instant::now();
+    for name in &names {
+        for (list, container_name, image) in changes {
+            let before = container(&read(name).await, container_name)["containerID"].clone();
+            let patch = Patch::Strategic(json!({"spec": {*list: [{"name": container_name, "image": image}]}}));
+            scene.place.pods().patch(name, &PatchParams::default(), &patch).await.unwrap();
+            let restarted = async || {
+                let pod = read(name).await;
+                (container(&pod, container_name)["containerID"] != before && is_ready(&pod)).then_some(())
+            };
+            until("the restart", STARTED, restarted).await.unwrap();
+        }
+    }
+    let seconds = (started.elapsed() / u32::from(PODS)).as_secs_f64();
+    for name in &names {
+        scene.place.delete_pod(name).await;
+    }
     seconds
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "prints figures: cargo test … --test cluster -- --ignored --nocapture seconds_per_wave"]
+#[ignore = "prints figures: make bench-node"]
 async fn seconds_per_wave() {
     println!("| upgrade | waves | seconds per wave | by hand |\n| --- | ---: | ---: | ---: |");
     for Way { name, annotations, fields, by_hand: changes } in ways() {
