@@ -81,12 +81,9 @@ func (n *node) start(name string) error {
 func (n *node) kill(name string) error {
 	n.Lock()
 	defer n.Unlock()
-	place, err := n.place(name)
+	place, err := n.running(name)
 	if err != nil {
 		return err
-	}
-	if *place == nil {
-		return fmt.Errorf("%s is not running", name)
 	}
 	n.programs.stop(*place)
 	*place = nil
@@ -96,15 +93,21 @@ func (n *node) kill(name string) error {
 func (n *node) signal(name string, which syscall.Signal) error {
 	n.Lock()
 	defer n.Unlock()
-	place, err := n.place(name)
+	place, err := n.running(name)
 	if err != nil {
 		return err
 	}
-	if *place == nil {
-		return fmt.Errorf("%s is not running", name)
-	}
 	n.programs.signal(*place, which)
 	return nil
+}
+
+// running returns the place of a program that runs.
+func (n *node) running(name string) (**running, error) {
+	place, err := n.place(name)
+	if err == nil && *place == nil {
+		return nil, fmt.Errorf("%s is not running", name)
+	}
+	return place, err
 }
 
 // importImages imports an archive in which images have names.

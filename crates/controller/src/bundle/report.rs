@@ -25,10 +25,18 @@ const ACTION: &str = "KeepBundle";
 #[derive(Default)]
 pub(super) struct ReportedVerdicts {
     last: BTreeMap<String, (Value, Verdict)>,
-    /// The hash of the version of each SidecarSet in the bundle, with the time since when it is known to be there.
-    versions: BTreeMap<String, (String, Timestamp)>,
+    /// The version of each SidecarSet in the bundle, by name.
+    versions: BTreeMap<String, Known>,
     /// Whether the CustomResourceDefinition drops conditions. That of OpenKruise does.
     has_no_conditions: bool,
+}
+
+/// A version in the bundle. The hash leaves out what chooses Pods, and the generation what canaries and revisions change.
+struct Known {
+    hash: String,
+    generation: Value,
+    /// Since when it is known to be there.
+    since: Timestamp,
 }
 
 /// The result of writing a condition.
@@ -60,11 +68,18 @@ impl ReportedVerdicts {
         let mut last = std::mem::take(&mut self.last);
         let mut news = Vec::new();
         let mut unsettled: Option<Duration> = None;
-        self.look(verdicts, context.clock.now());
+        let mut versions = std::mem::take(&mut self.versions);
         for verdict in verdicts {
             let is_it = |object: &&Arc<Value>| json::text(object, &["metadata", "uid"]) == verdict.uid;
             let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
             let generation = json::at(object, &["metadata", "generation"]).cloned().unwrap_or_default();
+            if verdict.place == BundlePlace::In {
+                let known = versions.remove(&verdict.name);
+                let known = known.filter(|known| known.hash == verdict.hash && known.generation == generation);
+                let new =
+                    || Known { hash: verdict.hash.clone(), generation: generation.clone(), since: context.clock.now() };
+                self.versions.insert(verdict.name.clone(), known.unwrap_or_else(new));
+            }
             let before = last.remove(&verdict.name);
             if before.as_ref().is_some_and(|(of, reported)| *of == generation && reported == verdict) {
                 self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
@@ -107,26 +122,12 @@ impl ReportedVerdicts {
         failed.map_or(Ok(unsettled), Err)
     }
 
-    /// Takes note of the versions that the bundle has now.
-    fn look(&mut self, verdicts: &[Verdict], now: Timestamp) {
-        let before = std::mem::take(&mut self.versions);
-        let since = |verdict: &Verdict| {
-            let known = before.get(&verdict.name).filter(|(hash, _)| *hash == verdict.hash);
-            known.map_or(now, |(_, since)| *since)
-        };
-        self.versions = verdicts
-            .iter()
-            .filter(|verdict| verdict.place == BundlePlace::In)
-            .map(|verdict| (verdict.name.clone(), (verdict.hash.clone(), since(verdict))))
-            .collect();
-    }
-
     /// Returns how long it takes until every policy server has the version of a verdict, if people wait for it.
     fn unsettled(&self, context: &Context, object: &Value, verdict: &Verdict, is_cached: bool) -> Option<Duration> {
         // Where there are no conditions, nobody can wait for one. A preview shows what follows when the time has passed.
         let is_awaited = is_cached && !self.has_no_conditions && context.recorder.is_none();
-        let (_, since) = self.versions.get(&verdict.name)?;
-        let left = bundled::unsettled(is_awaited, *since, context.clock.now())?;
+        let known = self.versions.get(&verdict.name)?;
+        let left = bundled::unsettled(is_awaited, known.since, context.clock.now())?;
         // An earlier process may have said it.
         condition(object, verdict, context.clock.now()).map(|_| left)
     }

@@ -49,10 +49,14 @@ impl Running {
         self.state = BundleKeeperState::default();
     }
 
-    /// Changes the SidecarSet as its author does.
+    /// Changes the image as its author does.
     async fn set_image(&self, image: &str) {
+        self.edit(json!({"containers": [{"name": "agent", "image": image}]})).await;
+    }
+
+    async fn edit(&self, spec: Value) {
         let stored = self.controller.context.store.sidecar_sets().get("", "logs").expect("the SidecarSet");
-        let patch = json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
+        let patch = json!({"spec": spec});
         let uid = json::text(&stored.0, &["metadata", "uid"]).to_owned();
         let step = Step::Patch { object: reference(&stored.0), uid, resource_version: None, patch };
         self.controller.effects.carry_out(&step, "an edit").await.expect("it is edited");
@@ -102,6 +106,12 @@ async fn host10_a_sidecar_set_is_said_to_be_in_the_bundle_when_no_policy_server_
     assert_eq!(running.after(0).await, ["bundle"]);
     assert_eq!(running.after(6).await, [""; 0]);
     assert_eq!(running.after(1).await, ["True of generation 3"]);
+
+    // The hash does not have the selector.
+    running.edit(json!({"selector": {"matchLabels": {"app": "shop"}}})).await;
+    assert_eq!(running.after(0).await, ["bundle"]);
+    assert_eq!(running.after(6).await, [""; 0]);
+    assert_eq!(running.after(1).await, ["True of generation 4"]);
 }
 
 #[rstest]
