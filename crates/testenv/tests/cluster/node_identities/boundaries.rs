@@ -7,6 +7,7 @@ use pillion_testenv::until;
 use serde_json::{Value, json};
 
 use super::{Place, World};
+use crate::support::create;
 use crate::support::node::shell::{finished, kubectl};
 use crate::support::node::{self, APP, STARTED};
 
@@ -128,4 +129,23 @@ pub async fn e4_the_apps_own_tokens_stay_its_own(world: &World) {
     // It does share what holds no token.
     place.shell("own-tokens", "app").run("echo hello > /data/text").await;
     assert_eq!(place.shell("own-tokens", "logs").run("cat /data/text; ls -d /own 2>/dev/null || true").await, "hello");
+}
+
+/// Nobody runs a container without its sidecars by calling the Pod a mirror (SAP-9): the kubelet removes a mirror of a Pod
+/// that it does not have.
+pub async fn sap9_e9_a_mirror_pod_does_not_run(world: &World) {
+    let place = world.place("boundaries").await;
+    let node = world.cluster.real_nodes().next().unwrap().name();
+    let mut mirror = super::pod("mirror", "boundaries", &json!({"nodeName": node}));
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "d0e1"});
+
+    create(&place.pods(), &mirror).await.unwrap();
+
+    let gone = async || {
+        let Some(pod) = place.pods().get_opt("mirror").await.unwrap() else { return Some(()) };
+        let status = serde_json::to_value(pod.status).unwrap();
+        assert_eq!(status["containerStatuses"], Value::Null, "a kubelet looks after the mirror");
+        None
+    };
+    until("the end of the mirror", STARTED, gone).await.unwrap();
 }

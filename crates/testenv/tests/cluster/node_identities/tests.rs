@@ -78,6 +78,11 @@ async fn tok9_processes_in_sight_lead_to_the_token() {
 }
 
 #[tokio::test]
+async fn sap9_e9_a_mirror_pod_does_not_run() {
+    boundaries::sap9_e9_a_mirror_pod_does_not_run(world().await).await;
+}
+
+#[tokio::test]
 async fn e4_the_apps_own_tokens_stay_its_own() {
     boundaries::e4_the_apps_own_tokens_stay_its_own(world().await).await;
 }

@@ -1,5 +1,6 @@
 //! The quick starts (docs/quickstart.md, docs/quickstart-standalone.md), from the installation of the chart to the way
-//! back, and the proof that needs no kubelet. The blocks for a kubelet run on kind, in the workflow `quickstart.yml`.
+//! back, and the proof that needs no kubelet. The blocks for a kubelet run in the module
+//! `node_pages`, and on kind, in the workflow `quickstart.yml`.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret};
