@@ -1,7 +1,6 @@
 //! A cluster of two nodes: a Deployment whose sidecars have tokens of their own, and the controllers.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, ServiceAccount};
@@ -278,6 +277,3 @@ impl Turn {
         }
     }
 }
-
-/// How long what has nothing to wait for but the kubelet may take on a busy machine.
-pub const AT_ONCE: Duration = Duration::from_secs(10);
