@@ -61,6 +61,12 @@ pub fn tool(name: &'static str) -> Result<PathBuf, Error> {
     Binaries::from_environment().tool(name)
 }
 
+/// Returns the path of a program of this machine, from the folders of `PATH`.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
 const BUILD: &str = "run \"make test-cluster\", or \"testenv/build\" to build the servers alone";
 const UNSET: &str =
     "KUBEBUILDER_ASSETS names this folder; unset it to take the servers that \"make test-cluster\" builds";

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use crate::Error;
+use crate::binaries::installed;
 
 /// The image that holds the namespaces of a Pod, as the settings of containerd name it.
 pub(crate) const PAUSE: &str = "pillion.test/pause:1";
@@ -21,7 +22,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const BUSYBOX: &str = "bin/busybox";
-const SHELL: [&str; 3] = ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done"];
+const SHELL: [&str; 3] = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait"];
 
 /// An image for containers of real nodes.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub struct Image {
     user: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Content {
     Text(String),
     /// An executable file of this machine.
@@ -102,7 +103,7 @@ impl Image {
     ///
     /// If a program cannot be read, or busybox is missing.
     pub fn by_digest(self) -> Result<Self, Error> {
-        let mut archive = Archive { builder: Builder::new(io::sink()), written: vec![] };
+        let mut archive = Archive::new(io::sink());
         let digest = archive.image(&self).map_err(Error::file(&self.name))?.digest;
         let repository = self.name.rsplit_once(':').map_or(self.name.as_str(), |(repository, _)| repository);
         Ok(Self { name: format!("{repository}@{digest}"), ..self })
@@ -120,13 +121,12 @@ impl Image {
 ///
 /// If a program cannot be read, busybox is missing, or the archive cannot be written.
 pub(crate) fn write_archive(images: &[Image], path: &Path) -> Result<(), Error> {
-    let mut archive =
-        Archive { builder: Builder::new(File::create(path).map_err(Error::file(path))?), written: vec![] };
+    let mut archive = Archive::new(File::create(path).map_err(Error::file(path))?);
     archive.write(images, path).map_err(Error::file(path))
 }
 
-/// What refers to a blob.
-#[derive(Debug, Serialize)]
+/// The type, the digest and the size of a blob, by which others refer to it.
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Descriptor {
     media_type: &'static str,
@@ -136,10 +136,26 @@ struct Descriptor {
     annotations: Option<BTreeMap<&'static str, String>>,
 }
 
+/// What a layer consists of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Busybox,
+    /// One file with its path: several images have the same programs.
+    File(String, Content),
+}
+
 struct Archive<W: Write> {
     builder: Builder<W>,
-    /// The digests of the blobs so far: images share layers.
+    /// The layers so far. A program has some tens of megabytes, so it is read and hashed once.
+    layers: BTreeMap<Layer, Descriptor>,
+    /// The digests of the blobs so far: images may be the same but for their names.
     written: Vec<String>,
+}
+
+impl<W: Write> Archive<W> {
+    fn new(output: W) -> Self {
+        Self { builder: Builder::new(output), layers: BTreeMap::new(), written: Vec::new() }
+    }
 }
 
 impl Archive<File> {
@@ -161,14 +177,10 @@ impl Archive<File> {
 impl<W: Write> Archive<W> {
     /// Writes one image. Returns the descriptor of its manifest.
     fn image(&mut self, image: &Image) -> io::Result<Descriptor> {
-        let mut layers = Vec::new();
-        if image.has_busybox {
-            layers.push(self.blob(LAYER, &base_layer()?)?);
-        }
-        // A layer for each file: several images have the same programs.
-        for (path, content) in &image.files {
-            layers.push(self.blob(LAYER, &layer(path, content)?)?);
-        }
+        let base = image.has_busybox.then_some(Layer::Busybox);
+        let files = image.files.iter().map(|(path, content)| Layer::File(path.clone(), content.clone()));
+        let layers: Vec<Descriptor> =
+            base.into_iter().chain(files).map(|layer| self.layer(layer)).collect::<io::Result<_>>()?;
         let digests: Vec<&String> = layers.iter().map(|layer| &layer.digest).collect();
         let configuration = json!({
             "architecture": architecture(), "os": "linux",
@@ -181,6 +193,20 @@ impl<W: Write> Archive<W> {
         let manifest =
             json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": configuration, "layers": layers}).to_string();
         self.blob(MANIFEST, manifest.as_bytes())
+    }
+
+    /// Writes a layer once. Returns its descriptor.
+    fn layer(&mut self, layer: Layer) -> io::Result<Descriptor> {
+        if let Some(known) = self.layers.get(&layer) {
+            return Ok(known.clone());
+        }
+        let content = match &layer {
+            Layer::Busybox => busybox_layer()?,
+            Layer::File(path, content) => file_layer(path, content)?,
+        };
+        let descriptor = self.blob(LAYER, &content)?;
+        self.layers.insert(layer, descriptor.clone());
+        Ok(descriptor)
     }
 
     /// Writes a blob once. Returns its descriptor.
@@ -204,9 +230,9 @@ fn full_name(name: &str) -> String {
 }
 
 /// Returns a layer with busybox, its commands, and what most programs expect to find.
-fn base_layer() -> io::Result<Vec<u8>> {
+fn busybox_layer() -> io::Result<Vec<u8>> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "busybox is missing: \"tools/setup node\" installs it");
-    let busybox = find("busybox").ok_or_else(missing)?;
+    let busybox = installed("busybox").ok_or_else(missing)?;
     let listed = Command::new(&busybox).arg("--list").output()?;
     let mut layer = Builder::new(Vec::new());
     for (folder, mode) in [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("var", 0o755), ("root", 0o755)] {
@@ -224,7 +250,7 @@ fn base_layer() -> io::Result<Vec<u8>> {
 }
 
 /// Returns a layer with one file.
-fn layer(path: &str, content: &Content) -> io::Result<Vec<u8>> {
+fn file_layer(path: &str, content: &Content) -> io::Result<Vec<u8>> {
     let mut layer = Builder::new(Vec::new());
     match content {
         Content::Text(text) => append(&mut layer, path, text.as_bytes(), 0o644)?,
@@ -247,12 +273,6 @@ fn header(kind: EntryType, mode: u32) -> Header {
     header.set_mtime(0);
     header.set_size(0);
     header
-}
-
-/// Returns the path of a program of this machine.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Returns the name that images have for this machine's processor.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pillion_testenv::{Cluster, free_port};
+use pillion_testenv::{Cluster, free_port, installed};
 use pillion_testkit::module::{self, workspace};
 use serde_json::{Map, Value, json};
 
@@ -19,8 +19,7 @@ const SAME: [&str; 4] = ["settings", "contextAwareResources", "message", "timeou
 
 /// Returns the path of the policy server, if this machine has one.
 pub fn find() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+    installed(PROGRAM)
 }
 
 /// Starts the server with these policies and the rights of its ServiceAccount, as Kubewarden's controller configures it.
