@@ -1,5 +1,5 @@
-//! Where the address of a Service leads, as the proxy of a node would find out. Pods have addresses of the loopback device
-//! here, which no `EndpointSlice` may contain, so this module looks for the Pods themselves.
+//! Finds the Pod behind the address of a Service, as kube-proxy does. Pods of real nodes have loopback addresses. No
+//! `EndpointSlice` may contain those, so this module lists the Pods that the Service selects.
 
 use std::net::{IpAddr, SocketAddr};
 

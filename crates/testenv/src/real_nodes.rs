@@ -36,7 +36,7 @@ const PORTS: &str = "8080,8081,8443,9443";
 pub enum NodeProgram {
     /// The container runtime. Containers go on without it.
     Containerd,
-    /// The node's agent. Containers go on without it, but nobody looks after them.
+    /// The node's agent. Without it, containers go on, but none is started, restarted or reported.
     Kubelet,
 }
 
@@ -64,7 +64,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Those of [`Cluster::start`]. If this machine cannot have nodes, the error says why, and what to do.
+    /// The same as [`Cluster::start`]. On a machine that cannot have nodes, the error names what is missing and the
+    /// remedy.
     pub async fn with_nodes(nodes: u8) -> Result<Self, Error> {
         Self::start(crate::Options::new().real_nodes(nodes)).await
     }

@@ -52,9 +52,9 @@ enum Noted {
 }
 
 impl ReportedVerdicts {
-    /// Reports the verdicts that are new. While policy servers may have a former bundle (`is_cached`), a SidecarSet is not
-    /// said to be in the bundle: a Pod that somebody creates then must get it. Returns when the first of such verdicts can
-    /// be reported, if there are any.
+    /// Reports the verdicts that are new. If policy servers cache the bundle (`is_cached`), the verdict that a SidecarSet is
+    /// in the bundle waits until no cache has a former bundle, so that each Pod created after the report gets the
+    /// SidecarSet. Returns the time until the next waiting verdict can be reported; `None` if none waits.
     ///
     /// # Errors
     /// If a condition could not be written. That verdict is new again the next time.
@@ -124,7 +124,8 @@ impl ReportedVerdicts {
 
     /// Returns how long it takes until every policy server has the version of a verdict, if people wait for it.
     fn unsettled(&self, context: &Context, object: &Value, verdict: &Verdict, is_cached: bool) -> Option<Duration> {
-        // Where there are no conditions, nobody can wait for one. A preview shows what follows when the time has passed.
+        // A definition that drops conditions gives nobody a condition to wait for. A preview shows the state after the
+        // wait.
         let is_awaited = is_cached && !self.has_no_conditions && context.recorder.is_none();
         let known = self.versions.get(&verdict.name)?;
         let left = bundled::unsettled(is_awaited, known.since, context.clock.now())?;

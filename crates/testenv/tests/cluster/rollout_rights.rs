@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::support::options;
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
@@ -20,9 +21,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// Returns the manifest of the rollout controller's ServiceAccount, its rights and its guard, in the `systemNamespace`
 /// that the chart and the kustomizations have.
 fn manifest() -> String {
-    let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-    let matches = command.try_get_matches_from(["pillion", "--controllers", "sidecarset-rollout"]).unwrap();
-    let options = <Controller as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let options: Controller = options(&["--controllers", "sidecarset-rollout"]);
     let mut documents = controller::render(&json!({"systemNamespace": "pillion-system"}), &options).unwrap().documents;
     documents.retain(|document| {
         let kind = document.object["kind"].as_str().unwrap();

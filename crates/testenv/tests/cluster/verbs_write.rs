@@ -13,7 +13,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use pillion_testenv::until;
 use serde_json::{Value, json};
 
-use crate::rollout::{NEW, OLD, RolloutNamespace, audit, cluster};
+use crate::rollout::{NEW, OLD, RolloutNamespace, cluster};
+use crate::support::is_ready;
 use crate::support::{SOON, create, program};
 
 fn unedited(_: usize, _: &mut Value) {}
@@ -162,8 +163,7 @@ impl Shop {
     async fn wait_until_ready(&self) {
         let ready = async || {
             let pods = self.pods().await;
-            let ready =
-                pods.iter().filter(|pod| audit::is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null());
+            let ready = pods.iter().filter(|pod| is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null());
             (ready.count() == self.replicas).then_some(())
         };
         until("the Pods being ready", SOON, ready).await.unwrap();
@@ -216,7 +216,7 @@ impl Shop {
             } else if event["verb"] == "delete" {
                 ready.remove(&name);
             } else if pod["kind"] == "Pod" {
-                ready.insert(name, audit::is_ready(pod));
+                ready.insert(name, is_ready(pod));
             }
             if !evicted.is_empty() {
                 least =

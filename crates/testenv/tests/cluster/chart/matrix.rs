@@ -1,6 +1,6 @@
 //! Values of the chart, each with the flags of `pillion manifest` that render the same objects.
 
-use clap::FromArgMatches;
+use crate::support::options;
 use pillion::rendering::document::Document;
 use pillion::rendering::options::{Controller, Kubewarden, Standalone};
 use pillion::rendering::{controller, kubewarden, standalone};
@@ -114,13 +114,6 @@ impl Case {
         }
         documents.into_iter().map(|document: Document| document.object).collect()
     }
-}
-
-/// Parses options as on a command line.
-fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
-    let flags = std::iter::once("pillion").chain(flags.iter().copied());
-    let matches = T::augment_args(clap::Command::new("pillion")).try_get_matches_from(flags).unwrap();
-    T::from_arg_matches(&matches).unwrap()
 }
 
 fn set(name: &str, spec: &Value) -> Value {

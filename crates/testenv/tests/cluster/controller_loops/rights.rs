@@ -12,14 +12,13 @@ use pillion_testenv::{apply, until};
 use serde_json::json;
 
 use super::{SOON, context, fixture, settled, start};
+use crate::support::options;
 
 const LOOPS: &str = "serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
 
 /// Returns the manifest of the controllers' ServiceAccount and its rights.
 fn manifest() -> String {
-    let command = <Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-    let matches = command.try_get_matches_from(["pillion", "--controllers", LOOPS]).unwrap();
-    let options = <Controller as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let options: Controller = options(&["--controllers", LOOPS]);
     let mut documents = controller::render(&json!({}), &options).unwrap().documents;
     documents.retain(|document| {
         let kind = document.object["kind"].as_str().unwrap();

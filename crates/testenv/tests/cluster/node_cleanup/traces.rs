@@ -32,15 +32,15 @@ pub struct Traces {
 impl Traces {
     /// Notes the traces of the processes of a cluster. `machine` is the machine before they started.
     pub fn of_cluster(processes: BTreeSet<Process>, folder: &Path, machine: Machine) -> Self {
-        Self::of(processes, folder, "", machine)
+        Self::new(processes, folder, "", machine)
     }
 
     /// Notes the traces of the processes of the node of this name.
     pub fn of_node(processes: BTreeSet<Process>, folder: &Path, node: &str, machine: Machine) -> Self {
-        Self::of(processes, folder, node, machine)
+        Self::new(processes, folder, node, machine)
     }
 
-    fn of(processes: BTreeSet<Process>, folder: &Path, node: &str, machine: Machine) -> Self {
+    fn new(processes: BTreeSet<Process>, folder: &Path, node: &str, machine: Machine) -> Self {
         let other: BTreeSet<String> = [std::process::id(), 1].into_iter().flat_map(namespaces).collect();
         let own = processes.iter().flat_map(|(process, _)| namespaces(*process));
         let traces = Self {

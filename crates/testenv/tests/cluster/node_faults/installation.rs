@@ -2,35 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
-use clap::FromArgMatches as _;
+use pillion::rendering::controller;
 use pillion::rendering::document::to_yaml;
-use pillion::rendering::{controller, options};
+use pillion::rendering::options::Controller;
 use pillion_testenv::{Cluster, Image, Node, apply};
 use serde_json::{Value, json};
 
 use crate::processes::{Process, below, keeper_of, name};
-use crate::support::program;
+use crate::support::node::with_libraries;
+use crate::support::{options, program};
 
 /// The image of the controllers.
 const IMAGE: &str = "pillion.test/pillion:1";
 const PROGRAM: &str = "/bin/pillion";
 
-/// Returns an image with this build's `pillion` and the libraries that it is linked with.
+/// Returns an image with this build's `pillion`.
 pub fn image() -> Image {
-    let listed = Command::new("ldd").arg(program()).output().unwrap();
-    let text = String::from_utf8(listed.stdout).unwrap();
-    let libraries = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-    libraries.fold(Image::busybox(IMAGE).program(PROGRAM, program()), |image, library| image.program(library, library))
+    with_libraries(Image::busybox(IMAGE), PROGRAM, &program())
 }
 
 /// Applies the manifests for these settings and flags of `pillion manifest controller`. The Pods run on this node.
 pub async fn install(cluster: &Cluster, node: &Node<'_>, settings: &Value, flags: &[&str]) {
-    let flags =
-        ["pillion", "--no-namespace", "--replicas=1", "--image", IMAGE].into_iter().chain(flags.iter().copied());
-    let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-    let options = options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
+    let options: Controller = options(&[&["--no-namespace", "--replicas=1", "--image", IMAGE], flags].concat());
     let mut documents = controller::render(settings, &options).unwrap().documents;
     for document in documents.iter_mut().filter(|document| document.object["kind"] == "Deployment") {
         let pod = &mut document.object["spec"]["template"]["spec"];

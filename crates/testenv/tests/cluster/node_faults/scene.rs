@@ -13,9 +13,9 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use super::installation::{image as pillion, install};
 use crate::rollout::{RolloutNamespace, audit, prepare_with};
 use crate::support::controllers::NAMESPACE;
-use crate::support::create;
 use crate::support::node::shell::{Shell, finished};
-use crate::support::node::{self, APP, STARTED, container, is_ready};
+use crate::support::node::{self, APP, STARTED, container};
+use crate::support::{create, is_ready};
 
 /// The SidecarSet and its container.
 const AGENT: &str = "agent";
@@ -52,7 +52,7 @@ pub async fn turn() -> Turn {
     let version = VERSION.lock().await;
     let cluster = CLUSTER.get_or_init(Scene::cluster).await;
     let namespace = NAMESPACE.get_or_init(async || Scene::start(cluster).await).await;
-    let place = RolloutNamespace::of(cluster, namespace.clone()).await;
+    let place = RolloutNamespace::existing(cluster, namespace.clone()).await;
     Turn { scene: Scene { cluster, place }, version, budget: 1 }
 }
 
@@ -154,11 +154,11 @@ impl Scene {
     }
 
     /// Waits until the API server takes a node for ready, or not.
-    pub async fn until_node(&self, node: &Node<'_>, is_ready: bool) {
+    pub async fn until_node(&self, node: &Node<'_>, wanted: bool) {
         let nodes: Api<NodeObject> = Api::all(self.place.client.clone());
         let ready = async || {
             let object = json!(nodes.get(&node.name()).await.unwrap());
-            (node::is_ready(&object) == is_ready).then_some(())
+            (is_ready(&object) == wanted).then_some(())
         };
         until("the state of the node", STARTED, ready).await.unwrap();
     }

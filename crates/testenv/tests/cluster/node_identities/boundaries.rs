@@ -6,7 +6,7 @@ use std::process::Output;
 use pillion_testenv::until;
 use serde_json::{Value, json};
 
-use super::{Place, World};
+use super::{StoryNamespace, World};
 use crate::support::create;
 use crate::support::node::shell::{finished, kubectl};
 use crate::support::node::{self, APP, STARTED};
@@ -35,7 +35,7 @@ pub async fn a_restarted_container_keeps_its_identity(world: &World) {
 }
 
 /// Runs `kubectl debug` with an ephemeral container of this name.
-async fn debug(place: &Place<'_>, pod: &str, name: &str, target: Option<&str>) -> Output {
+async fn debug(place: &StoryNamespace<'_>, pod: &str, name: &str, target: Option<&str>) -> Output {
     let mut command = kubectl(place.cluster, place.namespace);
     // The image's own command does nothing until it is told to end.
     command.args(["debug", pod, "--profile=general", "--image", APP, "--container", name]);
@@ -67,7 +67,7 @@ pub async fn e7_a_debugging_container_sees_no_token(world: &World) {
 const OF_PROCESSES: &str = "for file in /proc/[0-9]*/root/var/run/secrets/kubernetes.io/serviceaccount/token; do \
                             cat $file 2>/dev/null; done; true";
 
-async fn of_processes(place: &Place<'_>, pod: &str, container: &str) -> String {
+async fn of_processes(place: &StoryNamespace<'_>, pod: &str, container: &str) -> String {
     place.shell(pod, container).run(OF_PROCESSES).await
 }
 

@@ -11,7 +11,7 @@ use pillion_testenv::{tool, until};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 
-use super::{Place, World, sets};
+use super::{StoryNamespace, World, sets};
 use crate::controller_tokens::Controller;
 use crate::support::accounts::name_of;
 use crate::support::node::shell::finished;
@@ -24,13 +24,13 @@ const LOGS: &str = "logs lists pods, reads token:logs";
 const APP: &str = "default lists nothing, reads token:default";
 
 /// Starts a controller for this namespace alone, whose clock can be set.
-async fn controller(place: &Place<'_>) -> Controller {
+async fn controller(place: &StoryNamespace<'_>) -> Controller {
     let config = place.cluster.as_admin().config().await.unwrap();
     Controller::start(config, Faults::none(), sets::settings(), Some(&[place.namespace]), 0)
 }
 
 /// Waits until the sidecar reads another token than before, and returns that.
-async fn another(place: &Place<'_>, pod: &str, before: &str) -> String {
+async fn another(place: &StoryNamespace<'_>, pod: &str, before: &str) -> String {
     let shell = place.shell(pod, "logs");
     let file = format!("cat {}/token", pillion_identity::names::MOUNT_PATH);
     let read = async || shell.try_run(&file).await.ok().filter(|token| token != before && !token.is_empty());

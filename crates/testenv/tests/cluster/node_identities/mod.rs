@@ -72,8 +72,8 @@ impl World {
     }
 
     /// Returns a namespace of the stories.
-    pub async fn place(&self, namespace: &'static str) -> Place<'_> {
-        Place { cluster: self.cluster, client: self.cluster.admin().await.unwrap(), namespace }
+    pub async fn place(&self, namespace: &'static str) -> StoryNamespace<'_> {
+        StoryNamespace { cluster: self.cluster, client: self.cluster.admin().await.unwrap(), namespace }
     }
 }
 
@@ -105,13 +105,13 @@ subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]
 }
 
 /// A namespace of the stories.
-pub struct Place<'a> {
+pub struct StoryNamespace<'a> {
     cluster: &'a Cluster,
     client: Client,
     namespace: &'static str,
 }
 
-impl Place<'_> {
+impl StoryNamespace<'_> {
     fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), self.namespace)
     }

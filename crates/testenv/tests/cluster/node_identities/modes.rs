@@ -6,7 +6,7 @@ use pillion_identity::names;
 use serde_json::{Value, json};
 
 use super::sets::WHOAMI;
-use super::{Place, World, deployment};
+use super::{StoryNamespace, World, deployment};
 use crate::support::create;
 use crate::support::node::{self, APP};
 
@@ -78,7 +78,7 @@ pub async fn merge(world: &World) {
 }
 
 /// Creates a Deployment, and returns the name of its Pod.
-async fn deployed(place: &Place<'_>, story: &str, spec: &Value) -> String {
+async fn deployed(place: &StoryNamespace<'_>, story: &str, spec: &Value) -> String {
     let deployments: Api<Deployment> = Api::namespaced(place.client.clone(), place.namespace);
     create(&deployments, &deployment(story, story, spec)).await.unwrap();
     place.pod_of(story).await

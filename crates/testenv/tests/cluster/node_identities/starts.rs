@@ -6,7 +6,7 @@ use std::time::Instant;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::{AGENT, Place, World};
+use super::{AGENT, StoryNamespace, World};
 use crate::support::node::APP;
 
 /// The number of Pods of each kind.
@@ -28,7 +28,7 @@ impl Kind {
 }
 
 /// Creates a Pod. Returns the seconds until it is ready.
-async fn seconds(place: &Place<'_>, name: &str, kind: &Kind) -> f64 {
+async fn seconds(place: &StoryNamespace<'_>, name: &str, kind: &Kind) -> f64 {
     let started = Instant::now();
     place.pod(name, kind.story, &kind.spec).await;
     place.ready(name).await;

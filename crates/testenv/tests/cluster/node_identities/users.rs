@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{Place, World};
+use super::{StoryNamespace, World};
 use crate::support::node::APP;
 
 /// The user of the sidecar, if it has one of its own.
@@ -63,7 +63,7 @@ impl Case {
     }
 
     /// Checks what the containers of the running Pod see.
-    async fn check(&self, place: &Place<'_>) {
+    async fn check(&self, place: &StoryNamespace<'_>) {
         let name = self.pod();
         let apps = match self.mode {
             "Isolate" => "web lists services, reads token:web",

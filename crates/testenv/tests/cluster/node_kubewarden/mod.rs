@@ -1,7 +1,6 @@
 //! The stories of the module `node_identities` through Kubewarden's own policy server. They need it on the search path
 //! (CONTRIBUTING.md).
 
-use clap::FromArgMatches as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use pillion::rendering::document::to_yaml;
@@ -13,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::node_identities::{World, audiences, boundaries, life, modes, users};
 use crate::support::kubewarden::{self, policy_server};
-use crate::support::{SOON, dry_run, pod};
+use crate::support::{SOON, dry_run, options, pod};
 
 static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 
@@ -21,7 +20,8 @@ static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 async fn admit(cluster: &'static Cluster, settings: &Value) {
     kubewarden::install(cluster).await;
     let client = cluster.admin().await.unwrap();
-    let policies = rendering::render(settings, &options()).unwrap().documents;
+    // There is no namespace of OpenKruise.
+    let policies = rendering::render(settings, &options::<Kubewarden>(&["--no-system-role"])).unwrap().documents;
     apply(&client, &to_yaml(&policies).unwrap(), "manifests").await.unwrap();
     kubewarden::serve(cluster).await;
 
@@ -35,12 +35,6 @@ async fn admit(cluster: &'static Cluster, settings: &Value) {
     if let Err(error) = until("a Pod being injected", SOON, injected).await {
         panic!("{error}\n{}", cluster.log(policy_server::PROGRAM));
     }
-}
-
-/// Returns the options of `pillion manifest kubewarden`. There is no namespace of OpenKruise.
-fn options() -> Kubewarden {
-    let command = <Kubewarden as clap::Args>::augment_args(clap::Command::new("pillion"));
-    Kubewarden::from_arg_matches(&command.try_get_matches_from(["pillion", "--no-system-role"]).unwrap()).unwrap()
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 
 use crate::rollout::audit;
 use crate::rollout_recreate::{RolloutNamespace, start};
+use crate::support::is_ready;
 
 async fn cluster() -> &'static Cluster {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
@@ -20,7 +21,7 @@ fn fewest_ready(place: &RolloutNamespace<'_>, since: usize) -> usize {
     let writes = audit::writes(place.cluster, &place.name);
     let mut ready = std::collections::BTreeMap::<&str, bool>::new();
     let counts = writes.iter().map(|write| {
-        ready.insert(&write.name, write.pod.as_ref().is_some_and(audit::is_ready));
+        ready.insert(&write.name, write.pod.as_ref().is_some_and(is_ready));
         ready.values().filter(|is_ready| **is_ready).count()
     });
     counts.skip(since).min().unwrap_or_default()

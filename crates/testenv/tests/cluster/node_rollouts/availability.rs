@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_sidecarset::image;
 use serde_json::Value;
 
-use crate::rollout::audit::{Write, is_injected, is_ready};
+use crate::rollout::audit::{Write, is_injected};
+use crate::support::is_ready;
 use crate::support::node::container;
 
 /// Returns the largest number of Pods that are unavailable at the same time after the first `since` writes: those that

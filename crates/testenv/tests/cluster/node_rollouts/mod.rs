@@ -18,8 +18,9 @@ use tokio::sync::OnceCell;
 
 use crate::rollout::{OLD, REPLICAS, RolloutNamespace, prepare_with};
 use crate::support::controllers::Controllers;
+use crate::support::is_ready;
 use crate::support::node::shell::Shell;
-use crate::support::node::{STARTED, container, is_ready};
+use crate::support::node::{STARTED, container};
 use crate::support::{SOON, create, dynamic, program};
 
 /// The image of apps.

@@ -9,15 +9,16 @@ use serde_json::{Value, json};
 
 use super::{AGENT, Scene, cluster, sidecar};
 use crate::rollout::{NEW, OLD};
-use crate::support::node::{STARTED, container, is_ready, ready};
+use crate::support::is_ready;
+use crate::support::node::{STARTED, container, ready};
 use crate::support::{as_new, create};
 
 /// The Pods of each rollout, which are upgraded one after the other.
 const PODS: u8 = 4;
 const EMPTY: &str = "hot:empty";
 
-/// A way to upgrade.
-struct Way {
+/// A kind of upgrade.
+struct UpgradeKind {
     name: &'static str,
     annotations: Value,
     /// The fields of the SidecarSet with an image.
@@ -26,21 +27,21 @@ struct Way {
     by_hand: &'static [(&'static str, &'static str, &'static str)],
 }
 
-fn ways() -> [Way; 3] {
+fn upgrade_kinds() -> [UpgradeKind; 3] {
     [
-        Way {
+        UpgradeKind {
             name: "cold",
             annotations: json!({}),
             fields: |image| json!({"containers": [sidecar(&json!({"image": image}))]}),
             by_hand: &[("containers", AGENT, NEW)],
         },
-        Way {
+        UpgradeKind {
             name: "native sidecar",
             annotations: json!({"pillion.dev/native-upgrade": "true"}),
             fields: |image| json!({"containers": [], "initContainers": [{"name": AGENT, "image": image, "restartPolicy": "Always"}]}),
             by_hand: &[("initContainers", AGENT, NEW)],
         },
-        Way {
+        UpgradeKind {
             name: "hot",
             annotations: json!({}),
             fields: |image| {
@@ -88,7 +89,7 @@ async fn by_hand(scene: &Scene, pod: &Value, changes: &[(&str, &str, &str)]) -> 
 #[ignore = "prints figures: make bench-node"]
 async fn seconds_per_wave() {
     println!("| upgrade | waves | seconds per wave | by hand |\n| --- | ---: | ---: | ---: |");
-    for Way { name, annotations, fields, by_hand: changes } in ways() {
+    for UpgradeKind { name, annotations, fields, by_hand: changes } in upgrade_kinds() {
         let scene = Scene::new(cluster().await).await;
         scene.run(&scene.set(&annotations, &fields(OLD)), usize::from(PODS)).await;
         let before = scene.pods().await.remove(0);

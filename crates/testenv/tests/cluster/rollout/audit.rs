@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::support::is_ready;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use pillion_testenv::Cluster;
 use serde_json::Value;
@@ -145,12 +146,6 @@ fn text(value: &Value) -> String {
 pub fn is_injected(container: &Value) -> bool {
     let env = container["env"].as_array();
     env.is_some_and(|env| env.iter().any(|one| one["name"] == "IS_INJECTED" && one["value"] == "true"))
-}
-
-/// Whether a Pod has the condition `Ready`.
-pub fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
 /// Whether a Pod is ready, and each injected container runs the image of the spec.

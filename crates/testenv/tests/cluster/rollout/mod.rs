@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 
 use self::audit::Upgrade;
 use crate::support::controllers::{Controllers, NAMESPACE};
+use crate::support::is_ready;
 use crate::support::{SOON, create, dynamic, program};
 
 /// A rollout waits for its Pods, which restart one after the other.
@@ -88,11 +89,11 @@ impl RolloutNamespace {
 
     /// The same in another cluster.
     pub async fn in_cluster(cluster: &'static Cluster) -> Self {
-        Self::of(cluster, cluster.namespace("rollout").await.unwrap()).await
+        Self::existing(cluster, cluster.namespace("rollout").await.unwrap()).await
     }
 
     /// The same for a namespace that exists. A client works only in the test that has made it.
-    pub async fn of(cluster: &'static Cluster, name: String) -> Self {
+    pub async fn existing(cluster: &'static Cluster, name: String) -> Self {
         Self { name, client: cluster.admin().await.unwrap(), cluster }
     }
 
@@ -142,7 +143,7 @@ impl RolloutNamespace {
         }
         let run = async || {
             let pods = self.pods().list(&ListParams::default()).await.unwrap();
-            pods.items.iter().all(|pod| audit::is_ready(&json!(pod))).then_some(())
+            pods.items.iter().all(|pod| is_ready(&json!(pod))).then_some(())
         };
         until("the Pods being ready", SOON, run).await.unwrap();
     }

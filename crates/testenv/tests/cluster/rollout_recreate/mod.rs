@@ -12,6 +12,7 @@ use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 
 use crate::support::controllers::{Controllers, NAMESPACE};
+use crate::support::is_ready;
 use crate::support::{Installation, SOON, create, dry_run, dynamic, pod, program};
 
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -274,10 +275,4 @@ fn level(pod: &Value) -> String {
     let containers = pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
     let agent = containers.iter().find(|container| container["name"] == "agent");
     agent.map_or("none", |agent| agent["env"][0]["value"].as_str().unwrap_or_default()).to_owned()
-}
-
-/// Whether a Pod has the condition `Ready`.
-pub fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }

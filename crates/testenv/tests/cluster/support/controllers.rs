@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use clap::FromArgMatches as _;
 use pillion::rendering::controller;
 use pillion::rendering::document::to_yaml;
-use pillion::rendering::options;
+use pillion::rendering::options::Controller;
 use pillion_testenv::{Cluster, apply};
 use serde_json::Value;
+
+use super::options;
 
 /// The namespace of the installation.
 pub const NAMESPACE: &str = "pillion-system";
@@ -26,10 +27,7 @@ impl<'a> Controllers<'a> {
     /// Applies the manifests for these settings and flags of `pillion manifest controller`. The controllers are those of
     /// the first Deployment.
     pub async fn install(cluster: &'a Cluster, program: &Path, settings: &Value, flags: &[&str]) -> Self {
-        let flags = std::iter::once("pillion").chain(flags.iter().copied());
-        let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-        let options = options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
-        let documents = controller::render(settings, &options).unwrap().documents;
+        let documents = controller::render(settings, &options::<Controller>(flags)).unwrap().documents;
         let is_elsewhere =
             |kind: &str| matches!(kind, "Namespace" | "Deployment" | "PodDisruptionBudget" | "NetworkPolicy");
         let here = documents.iter().filter(|document| !is_elsewhere(document.object["kind"].as_str().unwrap()));

@@ -19,7 +19,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::FromArgMatches as _;
+use clap::FromArgMatches;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -49,11 +49,17 @@ const KEEPING: [&str; 6] = [
     "--custom-resource-definition=",
 ];
 
-/// Returns the options of `pillion manifest standalone` for these flags.
-pub fn options(flags: &[&str]) -> Standalone {
+/// Parses the flags of a part of `pillion manifest`, as on a command line.
+pub fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
     let flags = std::iter::once("pillion").chain(flags.iter().copied());
-    let command = <Standalone as clap::Args>::augment_args(clap::Command::new("pillion"));
-    Standalone::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+    let matches = T::augment_args(clap::Command::new("pillion")).try_get_matches_from(flags).unwrap();
+    T::from_arg_matches(&matches).unwrap()
+}
+
+/// Whether a Pod, or a node, is Ready.
+pub fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
 
 /// Returns the settings of the README's example.
@@ -104,7 +110,7 @@ impl<'a> Installation<'a> {
     /// Creates the namespace, the ServiceAccount and its rights, but neither server nor webhooks. `manifest` are flags
     /// of `pillion manifest standalone`, `serve` of `pillion serve`.
     pub async fn prepare(cluster: &'a Cluster, settings: &Value, manifest: &[&str], serve: &[&str]) -> Self {
-        let options = options(&[manifest, &["--no-system-role"]].concat());
+        let options: Standalone = options(&[manifest, &["--no-system-role"]].concat());
         let name = options.common.name.clone();
         let documents = standalone::render(settings, &options).unwrap().documents;
         let (port, health) = (free_port().unwrap(), free_port().unwrap());

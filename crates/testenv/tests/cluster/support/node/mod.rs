@@ -3,12 +3,16 @@
 pub mod shell;
 pub mod view;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use pillion_testenv::{Image, tool, until};
 use serde_json::Value;
+
+use super::is_ready;
 
 /// How long containers may take to start on a busy machine.
 pub const STARTED: Duration = Duration::from_mins(2);
@@ -18,6 +22,15 @@ pub const APP: &str = "pillion.test/app:1";
 /// Returns an image of busybox with kubectl, for containers that show who they are. It has its own name in `/version`.
 pub fn agent(name: &str) -> Image {
     Image::busybox(name).program("bin/kubectl", tool("kubectl").unwrap()).file("version", name)
+}
+
+/// Adds a program of this machine and the libraries that it is linked with to an image.
+pub fn with_libraries(image: Image, path: &str, program: &Path) -> Image {
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    // As in "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)", and "/lib64/ld-linux-x86-64.so.2 (0x00007f)".
+    let libraries = listed.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    libraries.fold(image.program(path, program), |image, library| image.program(library, library))
 }
 
 /// Returns the image of apps.
@@ -39,12 +52,6 @@ pub async fn ready(client: &Client, namespace: &str, name: &str) -> Value {
             panic!("{error}: {:#}", pod["status"])
         }
     }
-}
-
-/// Whether a Pod is Ready.
-pub fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// Returns the status of a container, a native sidecar's too.
