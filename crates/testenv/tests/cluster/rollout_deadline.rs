@@ -326,8 +326,11 @@ async fn roll62_without_an_earlier_revision_the_rollout_just_stops() {
     let mut new = old.clone();
     new["spec"]["containers"][0]["image"] = json!(BROKEN);
     let sets: Api<DynamicObject> = dynamic(&place.client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
+    // Paused until all Pods are ready: an upgrade of a Pod that is not ready costs no budget.
+    new["spec"]["updateStrategy"]["paused"] = json!(true);
     crate::support::create(&sets, &new).await.unwrap();
     place.fill_for(&[old], 2, unedited).await;
+    place.change("agent", &json!({"updateStrategy": {"paused": false}})).await;
     let stored = place.ended("agent", "ProgressDeadlineExceeded").await;
     let message = condition(&stored, "Stalled")["message"].as_str().unwrap();
     assert!(message.contains("there is no earlier revision to go back to"), "{message}");
