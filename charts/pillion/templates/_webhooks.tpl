@@ -37,7 +37,7 @@ webhooks:
   admissionReviewVersions: [v1]
   clientConfig:
     {{- include "pillion.clientConfig" (dict "root" $root "name" $state.name "path" $part.path) | nindent 4 }}
-  failurePolicy: {{ ternary $root.Values.failurePolicy $root.Values.guardFailurePolicy $part.aboutPods }}
+  failurePolicy: {{ ternary $root.Values.failurePolicy $root.Values.guardFailurePolicy $part.aboutPods | default "Fail" }}
   matchPolicy: Equivalent
   {{- if $part.aboutPods }}
   namespaceSelector:

@@ -11,7 +11,7 @@ use super::answers::Part;
 use super::crd::{self, Conversion};
 use super::document::{Document, metadata};
 use super::needs::Read;
-use super::options::{Enforcement, Kubewarden, SidecarSets};
+use super::options::{Enforcement, FailurePolicy, Kubewarden, SidecarSets};
 use super::{Input, Rendered, namespaces, readers};
 use crate::bundling::{Bundled, bundled};
 
@@ -64,6 +64,14 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
         notes.push(
             "in monitor mode nothing is injected and nothing is guarded; render again with --mode protect".to_owned(),
         );
+        let common = &options.common;
+        if [common.failure_policy, common.guard_failure_policy].contains(&Some(FailurePolicy::Fail)) {
+            notes.push(
+                "these policies only monitor, and with Fail they refuse requests while the policy server does not \
+                 answer; leave --failure-policy and --guard-failure-policy out for Ignore"
+                    .to_owned(),
+            );
+        }
     }
     let length: usize = documents
         .iter()
@@ -140,7 +148,7 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
         "mode": mode,
         "mutating": part.mutates(),
         "backgroundAudit": false,
-        "failurePolicy": common.failure_policy(part).name(),
+        "failurePolicy": options.failure_policy(part).name(),
         "timeoutSeconds": TIMEOUT,
         "timeoutEvalSeconds": if asks { TIMEOUT } else { EVALUATION },
         "rules": super::rules(part),

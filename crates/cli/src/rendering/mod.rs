@@ -214,11 +214,11 @@ impl Input {
             ),
         );
         note(
-            needs.has(Part::Pods) && common.failure_policy == FailurePolicy::Ignore,
+            needs.has(Part::Pods) && common.failure_policy == Some(FailurePolicy::Ignore),
             "with --failure-policy Ignore, Pods start without their sidecars while no server answers".to_owned(),
         );
         note(
-            common.guard_failure_policy == FailurePolicy::Ignore,
+            common.guard_failure_policy == Some(FailurePolicy::Ignore),
             "with --guard-failure-policy Ignore, nothing is guarded while no server answers".to_owned(),
         );
         if let Some((key, value)) = &common.opt_out_label {

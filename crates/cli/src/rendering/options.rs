@@ -86,20 +86,21 @@ pub struct Common {
     /// Inject nothing into Pods with this label. Every creator of Pods can set it: sidecars are no longer mandatory.
     #[arg(long, value_name = "KEY=VALUE", value_parser = opt_out)]
     pub opt_out_label: Option<(String, String)>,
-    /// Refuse new Pods (Fail) or accept them unchanged (Ignore) while no server answers.
-    #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
-    pub failure_policy: FailurePolicy,
+    /// Refuse new Pods (Fail) or accept them unchanged (Ignore) while no server answers; absent: Fail, and Ignore for
+    /// policies that only monitor.
+    #[arg(long, value_enum, value_name = "Fail|Ignore", hide_possible_values = true)]
+    pub failure_policy: Option<FailurePolicy>,
     /// The same for all other requests.
-    #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
-    pub guard_failure_policy: FailurePolicy,
+    #[arg(long, value_enum, value_name = "Fail|Ignore", hide_possible_values = true)]
+    pub guard_failure_policy: Option<FailurePolicy>,
     /// Leave out the Role for the systemNamespace, if that namespace does not exist, as without OpenKruise.
     #[arg(long)]
     pub no_system_role: bool,
 }
 
 impl Common {
-    /// Returns the failure policy for the requests of a part.
-    pub fn failure_policy(&self, part: Part) -> FailurePolicy {
+    /// Returns the failure policy for the requests of a part, if the options name one.
+    pub fn failure_policy(&self, part: Part) -> Option<FailurePolicy> {
         if part.is_about_pods() { self.failure_policy } else { self.guard_failure_policy }
     }
 }
@@ -139,6 +140,16 @@ impl Kubewarden {
     /// Returns the module that the policies run.
     pub fn module(&self) -> &str {
         self.module.as_deref().unwrap_or(MODULE)
+    }
+
+    /// Returns the failure policy for the requests of a part. Policies that only monitor refuse nothing, so they refuse
+    /// nothing either while the policy server does not answer, unless the options say so.
+    pub fn failure_policy(&self, part: Part) -> FailurePolicy {
+        let absent = match self.mode {
+            Enforcement::Protect => FailurePolicy::Fail,
+            Enforcement::Monitor => FailurePolicy::Ignore,
+        };
+        self.common.failure_policy(part).unwrap_or(absent)
     }
 
     /// Returns a note if the options name no module.

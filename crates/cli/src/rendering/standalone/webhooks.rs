@@ -63,7 +63,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
         "name": format!("{}.pillion.dev", part.name()),
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config(options, part.path()),
-        "failurePolicy": common.failure_policy(part).name(),
+        "failurePolicy": common.failure_policy(part).unwrap_or_default().name(),
         "matchPolicy": "Equivalent",
         "rules": super::super::rules(part),
         "sideEffects": "None",

@@ -28,7 +28,6 @@ warning 4:1 spec.contextAwareResources: SidecarSets that are written may use pat
 warning 4:1 spec.timeoutEvalSeconds: look-ups count as evaluation, which by default ends within 2 seconds -> set it, for instance to 5
 warning 6:9 spec.mode: the policy only monitors: nothing is injected, nothing is refused -> set it to protect when its log says what you expect
 warning 7:13 spec.mutating: the policy may not mutate: every Pod that would get a sidecar is refused, every SidecarSet without its defaults and hash is refused -> set it to true
-warning 8:18 spec.failurePolicy: while the policy server does not answer, Pods start without their sidecars, SidecarSets are stored unchecked -> use Fail, and leave out the namespaces that must start without it
 warning 10:5 spec.namespaceSelector.matchLabels: Kubewarden silently drops matchLabels: the policy gets the Pods of every namespace -> use matchExpressions with operator In
 warning 11:3 spec.rules: SidecarSets are checked when they are created, but not when they are changed -> add UPDATE to the rule for sidecarsets
 "#);

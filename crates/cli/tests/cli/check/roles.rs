@@ -301,23 +301,29 @@ fn e12_policies_have_to_answer_and_to_refuse(
     #[case] without: &str,
     #[case] refused: Option<&str>,
 ) {
-    let mut policy = policy("p", &[rule], &settings(&[]));
-    policy["spec"]["mode"] = json!("monitor");
-    policy["spec"]["failurePolicy"] = json!("Ignore");
-    policy["spec"]["mutating"] = json!(false);
-    let mut expected = vec![
-        format!(
-            "spec.failurePolicy: while the policy server does not answer, {without} -> use Fail, and leave out the \
-             namespaces that must start without it"
-        ),
-        format!("spec.mode: {monitors} -> set it to protect when its log says what you expect"),
-    ];
-    expected.extend(
-        refused.map(|refused| format!("spec.mutating: the policy may not mutate: {refused} -> set it to true")),
+    let judged = |mode: &str, failure: &str, expected: &[String]| {
+        let mut policy = policy("p", &[rule], &settings(&[]));
+        policy["spec"]["mode"] = json!(mode);
+        policy["spec"]["failurePolicy"] = json!(failure);
+        policy["spec"]["mutating"] = json!(false);
+        let mutation = "spec.mutating: the policy may not mutate: ";
+        let expected: Vec<String> =
+            expected.iter().cloned().chain(refused.map(|it| format!("{mutation}{it} -> set it to true"))).collect();
+        let mut said = said(&[policy]);
+        said.sort();
+        assert_eq!(said, expected, "{mode} {failure}");
+    };
+    let monitors = format!("spec.mode: {monitors} -> set it to protect when its log says what you expect");
+    let refuses = "spec.failurePolicy: the policy only monitors, but every request is refused while the policy server does \
+                   not answer -> set it to Ignore until the mode is protect";
+    let opens = format!(
+        "spec.failurePolicy: while the policy server does not answer, {without} -> use Fail, and leave out the \
+         namespaces that must start without it"
     );
-    let mut said = said(&[policy]);
-    said.sort();
-    assert_eq!(said, expected);
+    judged("protect", "Fail", &[]);
+    judged("protect", "Ignore", &[opens]);
+    judged("monitor", "Ignore", std::slice::from_ref(&monitors));
+    judged("monitor", "Fail", &[refuses.to_owned(), monitors]);
 }
 
 #[test]

@@ -389,8 +389,6 @@ fn options_reach_the_policies() {
         "monitor",
         "--exclude-namespaces",
         "ingress,dns",
-        "--failure-policy",
-        "Ignore",
         "--opt-out-label",
         "pillion.dev/injection=off",
         "--crd",
@@ -412,11 +410,27 @@ fn options_reach_the_policies() {
         assert_eq!(twin[field], pods[field], "{field}");
     }
     let guards = &object(&rendered, "ClusterAdmissionPolicy second-guards")["spec"];
-    assert_eq!(guards["failurePolicy"], "Fail");
+    assert_eq!(guards["failurePolicy"], "Ignore");
     assert!(guards.get("objectSelector").is_none() && guards.get("namespaceSelector").is_none());
     let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
-    assert_eq!(rendered.notes.len(), 7, "{:?}", rendered.notes);
+    assert_eq!(rendered.notes.len(), 6, "{:?}", rendered.notes);
+}
+
+/// What only monitors refuses nothing while the policy server is down, unless its user asks for that.
+#[rstest]
+#[case::protect(&[], ["Fail", "Fail"], false)]
+#[case::monitor(&["--mode=monitor"], ["Ignore", "Ignore"], false)]
+#[case::protect_that_fails_open(&["--failure-policy=Ignore"], ["Ignore", "Fail"], false)]
+#[case::monitor_that_refuses(&["--mode=monitor", "--failure-policy=Fail"], ["Fail", "Ignore"], true)]
+fn e12_a_trial_refuses_nothing(#[case] flags: &[&str], #[case] expected: [&str; 2], #[case] noted: bool) {
+    let rendered = for_kubewarden(&identities(), flags);
+    let of = |part: &str| {
+        object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"))["spec"]["failurePolicy"].clone()
+    };
+    assert_eq!([of("pods"), of("guards")], expected);
+    let notes = &rendered.notes;
+    assert_eq!(notes.iter().any(|note| note.contains("with Fail they refuse requests")), noted, "{notes:?}");
 }
 
 /// `pillion check` has no findings in the rendered manifests.

@@ -343,6 +343,12 @@ fn kubewarden_cases() -> Vec<Case> {
         )
         .with(&["--mode", "monitor"]),
         Case::new(
+            "Kubewarden only logs, and refuses Pods while it does not answer",
+            Policies,
+            json!({"settings": identities(), "kubewarden": {"mode": "monitor"}, "failurePolicy": "Fail"}),
+        )
+        .with(&["--mode", "monitor", "--failure-policy", "Fail"]),
+        Case::new(
             "Kubewarden, with options",
             Policies,
             json!({

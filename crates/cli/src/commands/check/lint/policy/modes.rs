@@ -19,7 +19,9 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     let Policy { document, spec, .. } = policy;
     let jobs = jobs(policy);
     let mut findings = Vec::new();
-    if json::text(spec, &["mode"]) == "monitor" {
+    let monitors = json::text(spec, &["mode"]) == "monitor";
+    let ignores = json::text(spec, &["failurePolicy"]) == "Ignore";
+    if monitors {
         let message = match (policy.acts() && policy.asks.pods(), policy.has_gate()) {
             (true, true) => {
                 "the policy only monitors: nothing is injected, no sidecar gets an identity, nothing is refused"
@@ -28,8 +30,16 @@ pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
             (false, _) => "the policy only monitors: nothing is refused",
         };
         findings.push(document.warning("spec.mode", message, "set it to protect when its log says what you expect"));
-    }
-    if json::text(spec, &["failurePolicy"]) == "Ignore" && !jobs.is_empty() {
+        if !ignores {
+            let message =
+                "the policy only monitors, but every request is refused while the policy server does not answer";
+            findings.push(document.warning(
+                "spec.failurePolicy",
+                message,
+                "set it to Ignore until the mode is protect",
+            ));
+        }
+    } else if ignores && !jobs.is_empty() {
         let missed: Vec<&str> = jobs.iter().map(|job| job.without_it).collect();
         let message = format!("while the policy server does not answer, {}", missed.join(", "));
         let remedy = "use Fail, and leave out the namespaces that must start without it";
