@@ -24,6 +24,11 @@
 {{- include "pillion.checkController" . -}}
 {{- include "pillion.checkAutoscaling" . -}}
 {{- include "pillion.checkDisruptionBudget" . -}}
+{{- with .Values.server -}}
+{{- if and .port (eq (int .port) (int .healthPort)) -}}
+{{- fail (printf "server.port and server.healthPort are both %d; give them different ports" (int .port)) -}}
+{{- end -}}
+{{- end -}}
 {{- range (default dict .Values.rbac).sidecarSetReaders -}}
 {{- if and (eq .kind "ServiceAccount") (not .namespace) -}}
 {{- fail (printf "rbac.sidecarSetReaders has the ServiceAccount %q without a namespace; add namespace" .name) -}}

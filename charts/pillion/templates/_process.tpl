@@ -7,6 +7,7 @@ values.autoscaling.enabled.
 {{- define "pillion.process" -}}
 {{- $labels := include "pillion.labels" (dict "root" .root "instance" .name "component" .component) }}
 {{- $selector := include "pillion.selector" (dict "instance" .name "component" .component) }}
+{{- $isInHostNetwork := dig "hostNetwork" false .values }}
 {{- $isAutoscaled := dig "autoscaling" "enabled" false .values }}
 ---
 apiVersion: v1
@@ -50,10 +51,10 @@ spec:
       {{- $selector | nindent 6 }}
   strategy:
     type: RollingUpdate
-    # A new Pod is ready before an old one stops.
+    # A new Pod is ready before an old one stops, unless both need the same ports of a node.
     rollingUpdate:
-      maxSurge: 1
-      maxUnavailable: 0
+      maxSurge: {{ ternary 0 1 $isInHostNetwork }}
+      maxUnavailable: {{ ternary 1 0 $isInHostNetwork }}
   template:
     metadata:
       labels:
@@ -80,10 +81,12 @@ spec:
       {{- with .values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      {{- with .values.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
+      {{- if $isInHostNetwork }}
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
       {{- end }}
+      nodeSelector:
+        {{- include "pillion.nodeSelector" .values | nindent 8 }}
       {{- with .values.tolerations }}
       tolerations:
         {{- toYaml . | nindent 8 }}
@@ -115,7 +118,7 @@ spec:
           ports:
             {{- range .ports }}
             - name: {{ .name }}
-              containerPort: {{ .number }}
+              containerPort: {{ int .number }}
               protocol: TCP
             {{- end }}
           startupProbe:
@@ -183,7 +186,8 @@ spec:
       {{- $selector | nindent 6 }}
   unhealthyPodEvictionPolicy: AlwaysAllow
 {{- end }}
-{{- if .root.Values.networkPolicy.enabled }}
+{{- /* A NetworkPolicy does not apply to Pods in the network of their nodes. */}}
+{{- if and .root.Values.networkPolicy.enabled (not $isInHostNetwork) }}
 ---
 # From anywhere: no selector knows where the API server, the kubelets and Prometheus run.
 apiVersion: networking.k8s.io/v1
@@ -203,7 +207,7 @@ spec:
   - ports:
     {{- range .ports }}
     - protocol: TCP
-      port: {{ .number }}
+      port: {{ int .number }}
     {{- end }}
   # The API server, before and behind its Service.
   egress:
@@ -213,6 +217,11 @@ spec:
       port: {{ . }}
     {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* The labels of the nodes of a process: its values, and Linux, since the image has no other system. */}}
+{{- define "pillion.nodeSelector" -}}
+{{- mergeOverwrite (dict "kubernetes.io/os" "linux") (default dict .nodeSelector) | toYaml -}}
 {{- end -}}
 
 {{/* The security context of a container. Without a value, as in an upgrade with the values of an earlier version, it is

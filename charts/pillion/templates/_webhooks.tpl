@@ -28,7 +28,7 @@ metadata:
   name: {{ $state.name }}
   labels:
     {{- include "pillion.labels" (dict "root" $root "instance" $state.name "component" "webhook") | nindent 4 }}
-  {{- include "pillion.annotations" (dict "root" $.root "own" (list (include "pillion.injectCa" $.root | fromYaml))) }}
+  {{- include "pillion.annotations" (dict "root" $.root "own" (list $root.Values.server.webhookAnnotations (include "pillion.injectCa" $.root | fromYaml))) }}
 webhooks:
 {{- range $part := $state.parts }}
 {{- if eq $part.mutates $.mutates }}

@@ -25,10 +25,8 @@ template:
     securityContext:
       {{- toYaml . | nindent 6 }}
     {{- end }}
-    {{- with .root.Values.controller.nodeSelector }}
     nodeSelector:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
+      {{- include "pillion.nodeSelector" .root.Values.controller | nindent 6 }}
     {{- with .root.Values.controller.tolerations }}
     tolerations:
       {{- toYaml . | nindent 6 }}

@@ -207,6 +207,21 @@ impl Deployment {
     }
 }
 
+/// How the API server reaches the server's Pods.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Reach {
+    /// Run the server in the network of its nodes, where the control plane cannot reach Pods, as on EKS with a network
+    /// plugin of your own.
+    #[arg(long)]
+    pub host_network: bool,
+    /// The port of the Pods that the API server calls, behind port 443 of the Service.
+    #[arg(long, value_name = "PORT", default_value_t = 8443, value_parser = unprivileged_port())]
+    pub port: u16,
+    /// The port of the Pods for the kubelet and Prometheus, without TLS.
+    #[arg(long, value_name = "PORT", default_value_t = 8080, value_parser = unprivileged_port())]
+    pub health_port: u16,
+}
+
 /// Options for Pillion's own server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Standalone {
@@ -216,6 +231,12 @@ pub struct Standalone {
     /// The options of the server's Deployment.
     #[command(flatten)]
     pub deployment: Deployment,
+    /// The way to the server's Pods.
+    #[command(flatten)]
+    pub reach: Reach,
+    /// Further annotations of the webhook configurations, such as admissions.enforcer/disabled=true on AKS.
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = annotation)]
+    pub webhook_annotations: Vec<(String, String)>,
     /// The source of the certificate.
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     pub certificates: Certificates,
@@ -296,6 +317,19 @@ pub fn module_reference(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("a module is written registry://REGISTRY/NAME:TAG, or as a URL with https, http or file".to_owned())
+}
+
+/// Ports that a process without privileges can listen on.
+fn unprivileged_port() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1024..)
+}
+
+fn annotation(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("an annotation is written KEY=VALUE")?;
+    match name_validation::qualified_name(key) {
+        Some(wrong) => Err(wrong.to_owned()),
+        None => Ok((key.to_owned(), value.to_owned())),
+    }
 }
 
 fn opt_out(text: &str) -> Result<(String, String), String> {

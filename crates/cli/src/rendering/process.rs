@@ -26,6 +26,8 @@ pub struct Process<'a> {
     pub component: &'static str,
     /// The options of its Deployment.
     options: &'a Deployment,
+    /// Whether its Pods run in the network of their nodes.
+    host_network: bool,
 }
 
 /// The container of a process.
@@ -65,7 +67,12 @@ fn capitalised(text: &str) -> String {
 impl<'a> Process<'a> {
     /// Returns the process named `name`.
     pub fn new(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
-        Self { name, component, options }
+        Self { name, component, options, host_network: false }
+    }
+
+    /// Returns the process with its Pods in the network of their nodes, if `host_network`.
+    pub fn with_host_network(self, host_network: bool) -> Self {
+        Self { host_network, ..self }
     }
 
     fn metadata(&self, name: &str, namespace: Option<&str>) -> Value {
@@ -92,7 +99,9 @@ impl<'a> Process<'a> {
     pub fn namespace(&self) -> Document {
         let mut metadata = self.metadata(&self.options.namespace, None);
         if let Some(labels) = metadata.get_mut("labels") {
-            insert(labels, "pod-security.kubernetes.io/enforce", "restricted".into());
+            // The Pod Security Standards allow Pods in the network of their nodes with "privileged" alone.
+            let level = if self.host_network { "privileged" } else { "restricted" };
+            insert(labels, "pod-security.kubernetes.io/enforce", level.into());
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         let about = format!("The {}'s namespace. Nothing is injected into its Pods.", self.component);
@@ -145,6 +154,7 @@ impl<'a> Process<'a> {
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "terminationGracePeriodSeconds": container.grace,
+            "nodeSelector": {"kubernetes.io/os": "linux"},
             "topologySpreadConstraints": [
                 self.spread("kubernetes.io/hostname"),
                 self.spread("topology.kubernetes.io/zone"),
@@ -155,11 +165,16 @@ impl<'a> Process<'a> {
         if let Some(class) = &self.options.priority_class {
             insert(&mut pod, "priorityClassName", class.as_str().into());
         }
+        // A new Pod is ready before an old one stops, unless both need the same ports of a node.
+        let (surge, unavailable) = if self.host_network { (0, 1) } else { (1, 0) };
+        if self.host_network {
+            insert(&mut pod, "hostNetwork", true.into());
+            insert(&mut pod, "dnsPolicy", "ClusterFirstWithHostNet".into());
+        }
         let spec = json!({
             "replicas": self.options.replicas,
             "selector": self.pods(),
-            // A new Pod is ready before an old one stops.
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         });
         let deployment = self.object("apps/v1", "Deployment", self.name, json!({"spec": spec}));

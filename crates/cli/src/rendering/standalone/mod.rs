@@ -5,6 +5,7 @@ mod rights;
 pub mod server;
 mod webhooks;
 
+use anyhow::bail;
 use pillion_host::paths;
 use serde_json::Value;
 
@@ -17,9 +18,14 @@ use super::{process, readers};
 /// Returns the objects for these settings.
 ///
 /// # Errors
-/// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
+/// If the settings cannot be decoded, have the role Assert, or are too large for a ConfigMap, or if both ports of the
+/// server are the same.
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
+    let reach = options.reach;
+    if reach.port == reach.health_port {
+        bail!("--port and --health-port are both {}: give them different ports", reach.port);
+    }
     let home = options.deployment.namespace.as_str();
     let input = Input::read(settings, Some(home), common.any_sidecar_sets, &common.without)?;
     let text = input.text()?;
@@ -46,8 +52,9 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     if options.deployment.replicas > 1 {
         documents.push(process.disruption_budget());
     }
-    if !options.deployment.no_network_policy {
-        documents.push(server::network_policy(process));
+    // A NetworkPolicy does not apply to Pods in the network of their nodes.
+    if !options.deployment.no_network_policy && !reach.host_network {
+        documents.push(server::network_policy(process, reach));
     }
     if !options.no_crd {
         let client = server::client_config(options, paths::CONVERT);
@@ -55,8 +62,9 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
         definition.file = "09-sidecarset-crd";
         documents.push(definition);
     }
-    documents.extend(webhooks::mutating(options, &input.needs, &annotations));
-    documents.extend(webhooks::validating(options, &input.needs, &annotations));
+    let of_webhooks = webhooks::annotations(options, &annotations);
+    documents.extend(webhooks::mutating(options, &input.needs, &of_webhooks));
+    documents.extend(webhooks::validating(options, &input.needs, &of_webhooks));
 
     let mut notes = input.notes(common);
     notes.extend(namespaces::notes(&documents, &[home], &input.needs));
@@ -69,6 +77,13 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
             "name cert-manager's namespace in --exclude-namespaces: its Pods have to start while no certificate is valid"
                 .to_owned(),
         );
+    }
+    if reach.host_network {
+        notes.push(format!(
+            "with --host-network, the namespace {home} allows every Pod, metrics are open on port {} of the nodes, and a \
+             node has room for one server; render controllers for this namespace with --no-namespace",
+            reach.health_port
+        ));
     }
     if !options.no_crd {
         notes.push("where OpenKruise is installed, use --no-crd: it has a SidecarSet definition of its own".to_owned());

@@ -4,16 +4,14 @@ use serde_json::{Value, json};
 
 use super::super::document::{Document, selector};
 use super::super::needs::Needs;
-use super::super::options::{Certificates, Standalone};
+use super::super::options::{Certificates, Reach, Standalone};
 use super::super::process::{self, Container, Process};
 use super::super::{access, crd};
 
 /// The component, for the labels.
 pub const COMPONENT: &str = "server";
-/// The port for the API server.
-pub const PORT: u16 = 8443;
-/// The port for the kubelet and Prometheus, without TLS.
-pub const HEALTH_PORT: u16 = 8080;
+/// The port of the Service for Prometheus.
+const METRICS_PORT: u16 = 8080;
 /// The port of the Service.
 pub const SERVICE_PORT: u16 = 443;
 /// The folder of the certificate, if it comes from a Secret.
@@ -24,7 +22,7 @@ const GRACE: u32 = 40;
 
 /// Returns the server's process.
 pub fn process(options: &Standalone) -> Process<'_> {
-    Process::new(&options.common.name, COMPONENT, &options.deployment)
+    Process::new(&options.common.name, COMPONENT, &options.deployment).with_host_network(options.reach.host_network)
 }
 
 /// Returns the Service that the API server calls.
@@ -32,7 +30,7 @@ pub fn service(process: Process<'_>) -> Document {
     let port = |name: &str, port: u16, target: &str| json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"});
     let spec = json!({
         "selector": selector(process.name, COMPONENT),
-        "ports": [port("https", SERVICE_PORT, "https"), port("metrics", HEALTH_PORT, "health")],
+        "ports": [port("https", SERVICE_PORT, "https"), port("metrics", METRICS_PORT, "health")],
     });
     let service = process.object("v1", "Service", process.name, json!({"spec": spec}));
     let about = "What the API server calls. Prometheus finds /metrics on the port of this name.";
@@ -40,10 +38,10 @@ pub fn service(process: Process<'_>) -> Document {
 }
 
 /// Returns the NetworkPolicy of the server.
-pub fn network_policy(process: Process<'_>) -> Document {
+pub fn network_policy(process: Process<'_>, reach: Reach) -> Document {
     let about = "The server is called by the API server, the kubelet and Prometheus, and calls the API server.";
     let from = "From anywhere: no selector knows where the API server runs.";
-    process.network_policy(&[PORT, HEALTH_PORT], about.to_owned(), from)
+    process.network_policy(&[reach.port, reach.health_port], about.to_owned(), from)
 }
 
 /// Returns the server's container.
@@ -54,7 +52,7 @@ pub fn container(options: &Standalone, needs: &Needs) -> Container {
     }
     Container {
         arguments: arguments(options, needs),
-        ports: vec![("https", PORT), ("health", HEALTH_PORT)],
+        ports: vec![("https", options.reach.port), ("health", options.reach.health_port)],
         resources: json!({"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}),
         volumes,
         grace: GRACE,
@@ -66,8 +64,8 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     let mut arguments = vec!["serve".to_owned()];
     let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
     flag("settings", &process::mounted_settings());
-    flag("listen", &format!("0.0.0.0:{PORT}"));
-    flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
+    flag("listen", &format!("0.0.0.0:{}", options.reach.port));
+    flag("health-listen", &format!("0.0.0.0:{}", options.reach.health_port));
     flag("namespace", &options.deployment.namespace);
     flag("service-name", &options.common.name);
     let watched = access::WATCHED.into_iter().filter(|read| needs.reads(*read));

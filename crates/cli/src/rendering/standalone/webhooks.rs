@@ -14,6 +14,13 @@ use super::server::client_config;
 /// The time that the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
 
+/// Returns the annotations of the configurations: those of the options, and `own`.
+pub fn annotations(options: &Standalone, own: &Value) -> Value {
+    let given = options.webhook_annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
+    let own = own.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+    given.chain(own).collect()
+}
+
 /// Returns the configuration of the mutating webhooks, if there are any.
 pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
     let about = "Asks the server to inject sidecars, and to default and check SidecarSets. To remove Pillion, delete the \

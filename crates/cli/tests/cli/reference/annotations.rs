@@ -23,11 +23,12 @@ const PREFIXES: [&str; 5] =
 
 /// Words of the same form that are no keys of Pillion: the types of Secrets, the folder of a token, labels of nodes,
 /// what controllers give the Pods of workloads, and the taints that such Pods tolerate.
-const OTHER_WORDS: [&str; 21] = [
+const OTHER_WORDS: [&str; 22] = [
     "kubernetes.io/tls",
     "kubernetes.io/service-account-token",
     "kubernetes.io/serviceaccount",
     "kubernetes.io/hostname",
+    "kubernetes.io/os",
     "topology.kubernetes.io/zone",
     "apps.kruise.io/cloneset-instance-id",
     "apps.kubernetes.io/pod-index",

@@ -226,8 +226,64 @@ fn the_server_is_restricted() {
     assert_eq!(container["allowPrivilegeEscalation"], false);
     assert_eq!(container["readOnlyRootFilesystem"], true);
     assert_eq!(container["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     let namespace = object(&rendered, "Namespace pillion-system");
     assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+}
+
+/// Such a control plane reaches the nodes, and not the Pods.
+#[test]
+fn a_server_in_the_network_of_its_nodes() {
+    let flags = ["--host-network", "--port=9443", "--health-port=9080"];
+    let rendered = standalone(&plain(), &flags);
+    let spec = &object(&rendered, "Deployment pillion-system/pillion")["spec"];
+    // A second server on the same node would wait for the ports for ever.
+    assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxSurge": 0, "maxUnavailable": 1}));
+    let pod = &spec["template"]["spec"];
+    assert_eq!((&pod["hostNetwork"], &pod["dnsPolicy"]), (&json!(true), &json!("ClusterFirstWithHostNet")));
+    let ports = json!([
+        {"name": "https", "containerPort": 9443, "protocol": "TCP"},
+        {"name": "health", "containerPort": 9080, "protocol": "TCP"},
+    ]);
+    assert_eq!(pod["containers"][0]["ports"], ports);
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    for argument in ["--listen=0.0.0.0:9443", "--health-listen=0.0.0.0:9080"] {
+        assert!(arguments.contains(&json!(argument)), "{arguments:?}");
+    }
+    let namespace = object(&rendered, "Namespace pillion-system");
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+    assert!(!titles(&rendered).iter().any(|title| title.starts_with("NetworkPolicy")));
+    assert!(rendered.notes.iter().any(|note| note.contains("metrics are open on port 9080")), "{:?}", rendered.notes);
+    // What the API server and Prometheus call stays the same.
+    let service = object(&rendered, "Service pillion-system/pillion");
+    assert_eq!(service, object(&standalone(&plain(), &[]), "Service pillion-system/pillion"));
+}
+
+#[test]
+fn two_ports_are_two_numbers() {
+    let options = super::options::<pillion::rendering::options::Standalone>(&["--port=8080"]);
+    let error = pillion::rendering::standalone::render(&plain(), &options).unwrap_err();
+    assert_eq!(error.to_string(), "--port and --health-port are both 8080: give them different ports");
+}
+
+#[rstest]
+#[case::self_signed(&[], json!({"admissions.enforcer/disabled": "true", "team": "a"}))]
+#[case::beside_that_of_cert_manager(
+    &["--certificates=cert-manager"],
+    json!({
+        "admissions.enforcer/disabled": "true", "team": "a",
+        "cert-manager.io/inject-ca-from": "pillion-system/pillion",
+    })
+)]
+fn webhook_configurations_have_annotations_of_their_own(#[case] flags: &[&str], #[case] expected: Value) {
+    let annotations = ["--webhook-annotations", "admissions.enforcer/disabled=true,team=a"];
+    let rendered = standalone(&identities(), &[flags, &annotations].concat());
+    for kind in ["Mutating", "Validating"] {
+        let object = object(&rendered, &format!("{kind}WebhookConfiguration pillion"));
+        assert_eq!(object["metadata"]["annotations"], expected);
+    }
+    let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
+    assert_eq!(definition["metadata"]["annotations"].get("team"), None);
 }
 
 /// Every selector matches the server's Pods, and every referenced object exists.

@@ -227,6 +227,16 @@ fn standalone_cases() -> Vec<Case> {
             json!({"settings": identities(), "failurePolicy": "Ignore", "guardFailurePolicy": "Ignore"}),
         )
         .with(&["--failure-policy", "Ignore", "--guard-failure-policy", "Ignore"]),
+        Case::new(
+            "a control plane that does not reach Pods, and another that edits webhooks",
+            Server,
+            json!({"server": {
+                "hostNetwork": true, "port": 9443, "healthPort": 9080,
+                "webhookAnnotations": {"admissions.enforcer/disabled": "true", "team": "a"},
+            }}),
+        )
+        .with(&["--host-network", "--port", "9443", "--health-port", "9080"])
+        .with(&["--webhook-annotations", "admissions.enforcer/disabled=true,team=a"]),
         Case::new("no role in the system namespace", Server, json!({"systemRole": false})).with(&["--no-system-role"]),
         Case::new("no definition", Server, json!({"crds": {"install": false}})).with(&["--no-crd"]),
         Case::new("one replica", Server, json!({"server": {"replicas": 1}, "controller": {"replicas": 1}}))

@@ -109,6 +109,8 @@ fn every_value_has_an_effect() {
     json!({"controller": {"controllers": ["*", "sidecarset-rollout"]}}), "use controller.rollouts.enabled"
 )]
 #[case::no_label(json!({"optOutLabel": "pillion.dev/injection"}), "write KEY=VALUE, such as pillion.dev/injection=disabled")]
+#[case::one_port_for_two(json!({"server": {"port": 8080}}), "server.port and server.healthPort are both 8080")]
+#[case::port_of_a_privileged_process(json!({"server": {"port": 443}}), "/server/port")]
 #[case::long_name(json!({"fullnameOverride": "a".repeat(45)}), "Set fullnameOverride to a name of at most 44")]
 #[case::name_that_begins_with_a_digit(json!({"fullnameOverride": "1st"}), "that begins with a letter")]
 #[case::large_settings(
