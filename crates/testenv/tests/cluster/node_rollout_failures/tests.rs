@@ -16,9 +16,10 @@ use crate::support::program;
 /// A deadline that nothing here reaches.
 const PATIENT: &str = "10m";
 
-/// Returns a readiness probe of each second, with what it does.
+/// Returns a readiness probe of each second, with what it does. A container that was ready stays it while a busy machine
+/// answers late; one that never was is not ready from the start.
 fn probe(action: &Value) -> Value {
-    let mut probe = json!({"periodSeconds": 1, "failureThreshold": 1});
+    let mut probe = json!({"periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 3});
     json_patch::merge(&mut probe, action);
     probe
 }
