@@ -71,6 +71,7 @@ impl<'a> Process<'a> {
     }
 
     /// Returns the process with its Pods in the network of their nodes, if `host_network`.
+    #[must_use]
     pub fn with_host_network(self, host_network: bool) -> Self {
         Self { host_network, ..self }
     }
