@@ -142,7 +142,8 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.append(&mut natives::unshared(source, sets));
-    warnings.append(&mut warnings::job(source, &plan.containers));
+    let Plan { init_containers, containers, volumes, .. } = &plan;
+    warnings.append(&mut warnings::unsuited(source, sets, Additions { init_containers, containers, volumes }));
     let mut annotations = plan.annotated(source, sets, (records, without_image));
     if context.hides_tokens.is_some() {
         annotations.extend(order::record(source, sets).map(|own| (order::OWN_CONTAINERS.to_owned(), own.into())));

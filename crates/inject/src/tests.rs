@@ -407,17 +407,6 @@ fn inj27_secrets_are_appended_once() {
 }
 
 #[test]
-fn a_job_is_warned_about_plain_sidecars_only() {
-    let mut pod = golden_pod();
-    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j"}]);
-    let native = set("n", json!({"initContainers": [{"name": "log", "image": "i:1", "restartPolicy": "Always"}]}));
-    assert_eq!(injected(&pod, &[native]).warnings, Vec::<String>::new());
-    let plain = set("p", json!({"containers": [{"name": "log", "image": "i:1"}]}));
-    let warnings = injected(&pod, &[plain]).warnings;
-    assert!(warnings.len() == 1 && warnings[0].contains("keep the Job from finishing"), "{warnings:?}");
-}
-
-#[test]
 fn ans4_unknown_fields_are_carried_into_the_pod() {
     let sets = [set("s", json!({"containers": [{"name": "log", "image": "i:1", "newer": {"x": [1, null]}}]}))];
     let pod = injected(&golden_pod(), &sets).pod;

@@ -21,21 +21,27 @@ pub fn shared_by(pod: &Value) -> impl Iterator<Item = &'static str> {
 
 /// Says with what a container can see the others: `is privileged`, or `has the capability SYS_ADMIN`.
 pub fn power(container: &Value) -> Option<String> {
+    power_among(container, &CAPABILITIES)
+}
+
+/// Says with what a container has one of these capabilities: `is privileged`, or `has the capability ALL`.
+pub fn power_among(container: &Value, capabilities: &[&'static str]) -> Option<String> {
     if json::flag(container, &["securityContext", "privileged"]) {
         return Some("is privileged".to_owned());
     }
     let added = json::texts(container, &["securityContext", "capabilities", "add"]);
-    added.into_iter().find_map(capability).map(|capability| format!("has the capability {capability}"))
+    let found = added.into_iter().find_map(|text| capability(text, capabilities));
+    found.map(|capability| format!("has the capability {capability}"))
 }
 
-/// Returns the capability that a text stands for, if it is `ALL` or one of [`CAPABILITIES`]. Container runtimes accept
-/// any case, and the kernel's prefix.
-fn capability(text: &str) -> Option<&'static str> {
+/// Returns the capability that a text stands for, if it is `ALL` or one of `capabilities`. Container runtimes accept any
+/// case, and the kernel's prefix.
+fn capability(text: &str, capabilities: &[&'static str]) -> Option<&'static str> {
     let name = match text.split_at_checked(4) {
         Some((prefix, rest)) if prefix.eq_ignore_ascii_case("CAP_") => rest,
         _ => text,
     };
-    ["ALL"].into_iter().chain(CAPABILITIES).find(|known| known.eq_ignore_ascii_case(name))
+    ["ALL"].iter().chain(capabilities).find(|known| known.eq_ignore_ascii_case(name)).copied()
 }
 
 /// Returns warnings about an ephemeral container that can see the containers called `holders`, each of which holds a

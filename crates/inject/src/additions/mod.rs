@@ -39,7 +39,7 @@ pub(crate) struct Additions<'a> {
 
 impl<'a> Additions<'a> {
     /// Returns the containers with their list.
-    fn all(self) -> impl Iterator<Item = Added<'a>> {
+    pub(crate) fn all(self) -> impl Iterator<Item = Added<'a>> {
         let of = |list, sidecars: &'a [Sidecar]| sidecars.iter().map(move |sidecar| Added { list, sidecar });
         of(List::Init, self.init_containers).chain(of(List::Containers, self.containers))
     }
@@ -53,7 +53,7 @@ impl<'a> Additions<'a> {
     }
 
     /// Returns the containers of the Pod that no addition replaces.
-    fn others(self, pod: Pod<'a>, list: List) -> impl Iterator<Item = &'a Value> {
+    pub(crate) fn others(self, pod: Pod<'a>, list: List) -> impl Iterator<Item = &'a Value> {
         let names: BTreeSet<&str> = self.sidecars(list).iter().map(Sidecar::name).collect();
         list.containers(pod).iter().filter(move |container| !names.contains(pod::name(container)))
     }
@@ -61,9 +61,11 @@ impl<'a> Additions<'a> {
 
 /// A container that an injection adds.
 #[derive(Clone, Copy)]
-struct Added<'a> {
-    list: List,
-    sidecar: &'a Sidecar,
+pub(crate) struct Added<'a> {
+    /// The list of the Pod that it goes into.
+    pub list: List,
+    /// The container as it is made.
+    pub sidecar: &'a Sidecar,
 }
 
 impl<'a> Added<'a> {

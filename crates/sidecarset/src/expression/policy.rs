@@ -85,6 +85,13 @@ impl ResourcesPolicy {
         self.entries.iter().any(|entry| !entry.expression.is_constant())
     }
 
+    /// Returns the amounts of the targets that the expressions read, each as its section and resource: `limits` and
+    /// `cpu`. A constant reads none.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let reading = self.entries.iter().filter(|entry| !entry.expression.is_constant());
+        reading.map(|Entry { section, slot, .. }| (section.key(), slot.variable()))
+    }
+
     /// Returns the sidecar's new `resources`, which replace the old ones completely (EXPR-3).
     ///
     /// Omits a limit that depends on an unlimited resource (DIFF-9), and empty maps. Without targets, pass the default

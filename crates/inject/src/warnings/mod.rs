@@ -1,16 +1,18 @@
 //! Warnings about an injection: each appears once, on one line, with the remedy.
 
+mod unsuited;
+
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::made;
-use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::container::Sidecar;
-use super::place::Shadowed;
-use super::sources::Missing;
+pub(crate) use self::unsuited::unsuited;
+use crate::place::Shadowed;
+use crate::sources::Missing;
 
 /// Warns of variables that a transferEnv entry names and that the Pod does not have (INJ-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
@@ -53,22 +55,6 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
         })
         .collect();
     unique.into_iter().collect()
-}
-
-/// Warns of plain sidecars in a Pod of a Job: the Pod does not finish before they do.
-pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
-    if !pod.belongs_to_job() {
-        return Vec::new();
-    }
-    let warning = |sidecar: &Sidecar| {
-        format!(
-            "SidecarSet {}: container \"{}\" may keep the Job from finishing; make it an init container with \
-             restartPolicy Always",
-            sidecar.set,
-            sidecar.name()
-        )
-    };
-    sidecars.iter().map(warning).collect()
 }
 
 /// Warns of mounts of volumes that are not among `volumes`, those of the Pod after injection. The API server will
