@@ -26,7 +26,8 @@ fn command(finding: &Finding) -> String {
     if !finding.path.is_empty() {
         properties.push(format!("title={}", property(&finding.path)));
     }
-    format!("::{} {}::{}", finding.severity.as_str(), properties.join(","), data(&finding.sentence("")))
+    let rule = finding.rule.map_or_else(String::new, |rule| format!(" [{}]", rule.id()));
+    format!("::{} {}::{}{rule}", finding.severity.as_str(), properties.join(","), data(&finding.sentence("")))
 }
 
 /// Escapes characters that end a command in GitHub's runner.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Finding;
+use super::{Finding, OptionalRule};
 
 /// A finding as printed. Positions count from 1, columns in characters; the end is after the last character.
 #[derive(Serialize)]
@@ -20,6 +20,8 @@ struct Record<'a> {
     message: &'a str,
     remedy: Option<&'a str>,
     sidecar_set: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'static str>,
 }
 
 pub(super) fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
@@ -41,5 +43,6 @@ fn record(finding: &Finding) -> Record<'_> {
         message: &finding.message,
         remedy: Some(finding.remedy.as_str()).filter(|text| !text.is_empty()),
         sidecar_set: Some(finding.sidecar_set.as_str()).filter(|text| !text.is_empty()),
+        rule: finding.rule.map(OptionalRule::id),
     }
 }

@@ -18,6 +18,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 
 pub use self::place::{FilePlace, Position};
+pub use self::rules::OptionalRule;
 
 /// The severity of a finding. Errors come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,9 +54,17 @@ pub struct Finding {
     pub remedy: String,
     /// The name of the `SidecarSet` with the problem; empty if none.
     pub sidecar_set: String,
+    /// The rule that warns of it, if it can be turned off.
+    pub rule: Option<OptionalRule>,
 }
 
 impl Finding {
+    /// Returns the finding as one of a rule that can be turned off.
+    #[must_use]
+    pub fn of(self, rule: OptionalRule) -> Self {
+        Self { rule: Some(rule), ..self }
+    }
+
     /// Returns the message, with the name of the SidecarSet and this path before it and the remedy behind it. Leaves out what is
     /// empty.
     fn sentence(&self, path: &str) -> String {

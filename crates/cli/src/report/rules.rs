@@ -1,5 +1,6 @@
 //! The kinds of findings, for formats that want each finding to have one.
 
+use clap::ValueEnum;
 use pillion_kubernetes::field::Cause;
 
 use super::{Finding, Severity};
@@ -13,6 +14,44 @@ pub(super) struct Rule {
     pub means: &'static str,
     /// The remedy: one sentence.
     pub help: &'static str,
+}
+
+/// A kind of warnings with an id of its own, which `pillion check --disable` turns off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OptionalRule {
+    /// A HorizontalPodAutoscaler stops scaling, since an injected container has no request.
+    MissingRequest,
+    /// A ResourceQuota refuses Pods, since an injected container lacks a request or a limit.
+    ResourceQuota,
+    /// The cluster autoscaler keeps a node because of an injected volume.
+    LocalVolume,
+}
+
+impl OptionalRule {
+    /// Returns the id in reports, which is the value of the option, too.
+    pub const fn id(self) -> &'static str {
+        self.rule().id
+    }
+
+    const fn rule(self) -> Rule {
+        match self {
+            Self::MissingRequest => rule(
+                "missing-request",
+                "A HorizontalPodAutoscaler stops scaling, since an injected container has no request.",
+                "Set the request that the message names.",
+            ),
+            Self::ResourceQuota => rule(
+                "resource-quota",
+                "A ResourceQuota refuses Pods, since an injected container lacks a request or a limit.",
+                "Set the requests and limits that the message names.",
+            ),
+            Self::LocalVolume => rule(
+                "local-volume",
+                "The cluster autoscaler keeps a node because of an injected volume.",
+                "Patch the annotation that the message names, if the data of the volume may be lost.",
+            ),
+        }
+    }
 }
 
 /// The page that explains errors of fields.
@@ -68,7 +107,8 @@ const fn rule(id: &'static str, means: &'static str, help: &'static str) -> Rule
 
 /// Returns all kinds.
 pub(super) fn all() -> impl Iterator<Item = Rule> {
-    OF_CAUSES.into_iter().map(|(_, rule)| rule).chain([REFUSED, UNINTENDED, UNREADABLE])
+    let optional = OptionalRule::value_variants().iter().map(|optional| optional.rule());
+    OF_CAUSES.into_iter().map(|(_, rule)| rule).chain([REFUSED, UNINTENDED, UNREADABLE]).chain(optional)
 }
 
 /// Returns the kind of a finding.
@@ -76,10 +116,22 @@ pub(super) fn rule_for(finding: &Finding) -> Rule {
     let has_cause = |cause: Cause| finding.message.starts_with(cause.as_str());
     let of_cause = OF_CAUSES.into_iter().find(|(cause, _)| has_cause(*cause)).map(|(_, rule)| rule);
     match (finding.severity, of_cause) {
-        (Severity::Warning, _) => UNINTENDED,
+        (Severity::Warning, _) => finding.rule.map_or(UNINTENDED, OptionalRule::rule),
         (Severity::Error, Some(rule)) => rule,
         // An error of a document has no field.
         (Severity::Error, None) if finding.path.is_empty() && finding.sidecar_set.is_empty() => UNREADABLE,
         (Severity::Error, None) => REFUSED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_rule_is_the_value_of_the_option() {
+        for rule in OptionalRule::value_variants() {
+            assert_eq!(rule.to_possible_value().unwrap().get_name(), rule.id());
+        }
     }
 }

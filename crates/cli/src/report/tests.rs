@@ -18,6 +18,7 @@ fn finding(text: &str, needle: &str) -> Finding {
         message: "Required value: image is required".to_owned(),
         remedy: "name an image".to_owned(),
         sidecar_set: "log-agent".to_owned(),
+        rule: None,
     }
 }
 

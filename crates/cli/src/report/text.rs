@@ -32,7 +32,11 @@ fn render(finding: &Finding, renderer: &Renderer) -> String {
         .line_start(finding.place.start().line)
         .path(finding.place.source.name.as_str())
         .annotation(annotation);
-    let mut group = level.primary_title(one_line(&finding.message)).element(snippet);
+    let mut title = level.primary_title(one_line(&finding.message));
+    if let Some(rule) = finding.rule {
+        title = title.id(rule.id());
+    }
+    let mut group = title.element(snippet);
     if !finding.sidecar_set.is_empty() {
         group = group.element(Level::NOTE.message(format!("in SidecarSet {:?}", finding.sidecar_set)));
     }

@@ -34,7 +34,7 @@ use self::settings::Judged;
 use self::subject::{Spot, Subject};
 use crate::cluster::Connection;
 use crate::preview;
-use crate::report::{self, Finding, FindingFormat, Severity, locate};
+use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -44,6 +44,7 @@ const EXAMPLES: &str = "Examples:
   pillion check examples/identity-isolate
   pillion check -o sarif examples/identity-isolate > pillion.sarif
   pillion check --warnings-as-errors settings.yaml
+  pillion check --disable local-volume examples/log-agent
   # are its SidecarSets right, with these settings?
   pillion check --cluster --settings settings.yaml";
 
@@ -52,7 +53,8 @@ pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
 ControllerRevisions, Namespaces, Roles with their bindings, the ConfigMap kruise-configuration, and the ServiceAccounts \
-that Pods and workloads name are taken into account if given. Other documents are passed over. Errors are those for \
+that Pods and workloads name are taken into account if given, and so are a workload's HorizontalPodAutoscaler, and the \
+ResourceQuotas and LimitRanges of its namespace. Other documents are passed over. Errors are those for \
 which the policy refuses the settings, the SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
 probably unintended. Policies are checked together, since one may cover requests that another does not.
 
@@ -97,6 +99,9 @@ pub struct Args {
     /// Exit with 1 also if there are only warnings.
     #[arg(long, visible_alias = "strict")]
     warnings_as_errors: bool,
+    /// Turn the warnings of a rule off; may be given several times.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "RULE")]
+    disable: Vec<OptionalRule>,
     /// Exit with 0 if there is nothing to check: for hooks that pass files of every kind.
     #[arg(long)]
     allow_empty: bool,
@@ -128,6 +133,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let Checked { mut findings, notes } = check(&input.documents, &before);
     findings.append(&mut input.findings);
+    findings.retain(|finding| !finding.rule.is_some_and(|rule| args.disable.contains(&rule)));
     report::sort(&mut findings, &input.files);
     // Text output prints unreadable files as errors above; machine-readable output has only one list.
     let unreadable = if args.output == FindingFormat::Text { &[][..] } else { input.unreadable.as_slice() };

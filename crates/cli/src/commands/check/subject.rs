@@ -78,6 +78,7 @@ impl<'a> Spot<'a> {
             message,
             remedy,
             sidecar_set: self.sidecar_set.clone(),
+            rule: None,
         }
     }
 
@@ -97,6 +98,7 @@ impl<'a> Spot<'a> {
             message: message.into(),
             remedy: remedy.into(),
             sidecar_set: self.sidecar_set.clone(),
+            rule: None,
         }
     }
 
@@ -111,6 +113,7 @@ impl<'a> Spot<'a> {
             message: warning.message.clone(),
             remedy: warning.remedy.clone(),
             sidecar_set: self.sidecar_set.clone(),
+            rule: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! `pillion check`, as users run it.
 
 mod audiences;
+mod autoscalers;
 mod beside;
 mod bundled;
 mod identities;

@@ -157,7 +157,7 @@ fn a_hash_that_is_not_of_these_containers_is_found() {
 
 #[test]
 fn a_base_that_its_canary_hides_and_a_shared_volume_are_found() {
-    let volume = json!({"name": "v", "emptyDir": {}});
+    let volume = json!({"name": "v", "emptyDir": {"medium": "Memory"}});
     let mount = json!([{"name": "v", "mountPath": "/v"}]);
     let with = |name: &str| {
         json_set(

@@ -4,10 +4,13 @@ mod admission;
 mod bundle_ref;
 mod controllers;
 mod cost;
+mod local_volumes;
 mod matching;
 mod namespace;
 mod own_account;
+mod pods;
 mod policy;
+mod requests;
 mod rights;
 mod rollout;
 mod size;
@@ -57,6 +60,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         .map(|document| &document.manifest.value)
         .collect();
     let mut findings: Vec<Finding> = spots.iter().flat_map(unknown).collect();
+    let pods = pods::created(documents);
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
             findings.extend(stored::hash(subject));
@@ -64,6 +68,8 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         }
         findings.extend(matching::hidden_bases(group));
         findings.extend(volumes::shared(group));
+        findings.extend(requests::missing(group, &pods, documents));
+        findings.extend(local_volumes::kept(group, &pods, documents));
     }
     findings.extend(sets.iter().flat_map(|subject| admission::of_cluster(subject, before, settings)));
     for judged in settings {

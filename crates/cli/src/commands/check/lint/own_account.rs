@@ -1,33 +1,18 @@
 //! Identities that SidecarSets do not get, since Pods have a ServiceAccount of their own (IDP-2).
 
-use std::collections::BTreeMap;
-
 use pillion_identity::declared::{ACCOUNT, Declared, MODE, Mode, path};
 use pillion_identity::names;
 use pillion_identity::rules::OnAppAccount;
-use pillion_inject::matching::{Query, is_match, precedence};
 use pillion_kubernetes::json;
-use pillion_sidecarset::pod::Pod;
-use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
-use pillion_workload as workload;
-use serde_json::Value;
 
 use super::Everything;
-use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::files::Files;
+use super::pods::{Created, created, selected};
+use crate::commands::check::documents::Document;
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
-/// A Pod of the documents, or one that a workload of the documents creates.
-struct Created {
-    /// The document in messages.
-    label: String,
-    namespace: String,
-    pod: Value,
-}
-
-impl Created {
+impl Created<'_> {
     fn account(&self) -> &str {
         let named = |field| json::text(&self.pod, &["spec", field]);
         // The API server still reads the former name of the field.
@@ -59,7 +44,7 @@ impl<'a> Yielding<'a> {
         Some(Self { subject, account, has_mode })
     }
 
-    fn finding(&self, kept: &[&Created]) -> Option<Finding> {
+    fn finding(&self, kept: &[&Created<'_>]) -> Option<Finding> {
         let first = kept.first()?;
         let others = match kept.len() {
             1 => String::new(),
@@ -107,47 +92,18 @@ pub fn compare(everything: &Everything<'_>) -> OwnAccounts {
 
 impl OwnAccounts {
     /// Adds what Pods show of a group of `SidecarSet`s.
-    fn add(&mut self, group: &[Subject<'_>], pods: &[Created], documents: &[Document]) {
+    fn add(&mut self, group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Document]) {
         let yielding: Vec<Yielding<'_>> = group.iter().filter_map(Yielding::find).collect();
         if yielding.is_empty() {
             return;
         }
-        let compiled: Vec<CompiledSet<'_>> = group.iter().map(|subject| CompiledSet::new(&subject.prepared)).collect();
-        let mut selected: BTreeMap<&str, Vec<&Created>> = BTreeMap::new();
-        for created in pods {
-            let Ok(pod) = Pod::decode(&created.pod) else { continue };
-            let query = Query { pod, namespace: &created.namespace, uid: "" };
-            // Whether a Namespace that is not given is selected is unknown.
-            let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(documents)).unwrap_or_default();
-            let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
-            for name in precedence::in_effect(&matched) {
-                selected.entry(name).or_default().push(created);
-            }
-        }
+        let selected = selected(group, pods, documents);
         for set in &yielding {
             let pods = selected.get(set.subject.set.name()).map_or(&[][..], Vec::as_slice);
-            let kept: Vec<&Created> =
+            let kept: Vec<&Created<'_>> =
                 pods.iter().copied().filter(|created| created.keeps_account_from(&set.account)).collect();
             self.findings.extend(set.finding(&kept));
             self.is_mode_left_out |= pods.is_empty() && !set.has_mode;
         }
     }
-}
-
-/// Returns the Pods of the documents, and one Pod for each template in them.
-fn created(documents: &[Document]) -> Vec<Created> {
-    let others = documents.iter().filter(|document| document.role == Role::Other);
-    let pods = others.flat_map(|document| {
-        let object = &document.manifest.value;
-        let namespace = match json::text(object, &["metadata", "namespace"]) {
-            "" => "default",
-            namespace => namespace,
-        };
-        let label = workload::label(object, namespace);
-        workload::templates(object).into_iter().filter_map(move |template| {
-            let pod = workload::pod::from_template(object, &template, namespace)?;
-            Some(Created { label: label.clone(), namespace: namespace.to_owned(), pod })
-        })
-    });
-    pods.collect()
 }

@@ -175,12 +175,13 @@ fn warn2_every_rule_has_a_sample_of_which_it_warns() {
 }
 
 /// The words before warnings about what `check` cannot know, and before those that admission refuses.
-const OF_CHECK: [&str; 5] = [
+const OF_CHECK: [&str; 6] = [
     "not checked whether ",
     "as far as these files tell: ",
     "with the default settings: ",
     "as SidecarSets of the cluster: ",
     "the hash is not that of these containers",
+    "the cluster autoscaler keeps the node",
 ];
 
 proptest! {

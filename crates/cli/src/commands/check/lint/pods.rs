@@ -1,0 +1,68 @@
+//! The Pods that the documents show, and the `SidecarSet`s that they get.
+
+use std::collections::BTreeMap;
+
+use pillion_inject::matching::{Query, is_match, precedence};
+use pillion_kubernetes::json;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use pillion_workload as workload;
+use serde_json::Value;
+
+use crate::commands::check::documents::{Document, Role};
+use crate::commands::check::files::Files;
+use crate::commands::check::subject::Subject;
+
+/// A Pod of the documents, or one that a workload of the documents creates.
+pub(super) struct Created<'a> {
+    /// The Pod or the workload, as it is written.
+    pub object: &'a Value,
+    /// The document in messages.
+    pub label: String,
+    pub namespace: &'a str,
+    pub pod: Value,
+}
+
+/// Returns the Pods of the documents, and one Pod for each template in them.
+pub(super) fn created(documents: &[Document]) -> Vec<Created<'_>> {
+    let others = documents.iter().filter(|document| document.role == Role::Other);
+    let pods = others.flat_map(|document| {
+        let object = &document.manifest.value;
+        let namespace = namespace(object);
+        let label = workload::label(object, namespace);
+        workload::templates(object).into_iter().filter_map(move |template| {
+            let pod = workload::pod::from_template(object, &template, namespace)?;
+            Some(Created { object, label: label.clone(), namespace, pod })
+        })
+    });
+    pods.collect()
+}
+
+/// Returns the namespace of an object; `default` if it names none.
+pub(super) fn namespace(object: &Value) -> &str {
+    match json::text(object, &["metadata", "namespace"]) {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// Returns the Pods that get each `SidecarSet` of a group, by its name.
+pub(super) fn selected<'s, 'p>(
+    group: &'s [Subject<'_>],
+    pods: &'p [Created<'p>],
+    documents: &[Document],
+) -> BTreeMap<&'s str, Vec<&'p Created<'p>>> {
+    let compiled: Vec<CompiledSet<'s>> = group.iter().map(|subject| CompiledSet::new(&subject.prepared)).collect();
+    let mut selected: BTreeMap<&str, Vec<&Created<'_>>> = BTreeMap::new();
+    for created in pods {
+        let Ok(pod) = Pod::decode(&created.pod) else { continue };
+        let query = Query { pod, namespace: created.namespace, uid: "" };
+        // Whether a Namespace that is not given is selected is unknown.
+        let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(documents)).unwrap_or_default();
+        let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
+        for name in precedence::in_effect(&matched) {
+            selected.entry(name).or_default().push(created);
+        }
+    }
+    selected
+}
