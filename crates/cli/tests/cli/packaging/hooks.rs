@@ -119,6 +119,23 @@ fn the_step_fails_as_asked_for(
     assert_eq!(annotations.matches("::error file=sets/more/a b.yaml").count(), errors, "{annotations}");
 }
 
+#[test]
+fn the_step_turns_rules_off() {
+    let set = SOUND
+        .replace("containers:", "volumes: [{name: v, emptyDir: {}}]\n  containers:")
+        .replace("{name: c,", "{name: c, volumeMounts: [{name: v, mountPath: /v}],");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), set).unwrap();
+    let program = assert_cmd::cargo::cargo_bin!("pillion").to_str().unwrap();
+    for (disabled, code) in [("", 1), ("missing-request\nlocal-volume\n", 0)] {
+        let variables = [("PATHS", "a.yaml"), ("FAIL_ON", "warning"), ("DISABLE", disabled)];
+        let output = script("check", folder.path(), &[program], &variables);
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{told}{}", said(&output));
+        assert_eq!(told.contains("[local-volume]"), code == 1, "{told}");
+    }
+}
+
 #[rstest]
 #[case::no_such_path(&[("PATHS", "gone")], "gone")]
 #[case::another_word(&[("FAIL_ON", "none")], "write error, warning or never")]
@@ -289,5 +306,5 @@ fn commands_of_the_guide_are_understood() {
         assert!(read.is_ok(), "{command}: {read:?}");
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
