@@ -43,8 +43,8 @@ const EXAMPLES: &str = "Examples:
   pillion check --settings settings.yaml -o json
   pillion check examples/identity-isolate
   pillion check -o sarif examples/identity-isolate > pillion.sarif
-  pillion check --warnings-as-errors settings.yaml
-  pillion check --disable local-volume examples/log-agent
+  pillion check --warnings-as-errors examples/identity-isolate
+  pillion check --warnings-as-errors --disable local-volume settings.yaml
   # are its SidecarSets right, with these settings?
   pillion check --cluster --settings settings.yaml";
 

@@ -448,5 +448,6 @@ fn check_accepts_what_is_rendered(#[case] settings: &str, #[case] flags: &[&str]
         command.current_dir(root()).args(args).arg(folder.path()).assert().success();
     };
     run(&[&["manifest", "kubewarden", "--settings", settings], flags, &["--output-dir"]].concat());
-    run(&["check", "--warnings-as-errors"]);
+    // Some of the SidecarSets have an emptyDir, and no Pods tell whether their nodes may go.
+    run(&["check", "--warnings-as-errors", "--disable", "local-volume"]);
 }
