@@ -18,6 +18,7 @@ pub mod completion;
 pub mod daemon;
 pub mod files;
 pub mod installation;
+mod key_value;
 pub mod module;
 pub mod output;
 mod policy_fields;

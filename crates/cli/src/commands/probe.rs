@@ -6,12 +6,12 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use pillion_kubernetes::name_validation;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use self::reason::{Facts, Lack, containers, has};
 use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
+use crate::key_value;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::units::Span;
@@ -52,21 +52,13 @@ pub struct Args {
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// A label of the Pod; may be given several times.
-    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = key_value::label)]
     labels: Vec<(String, String)>,
     /// How long to try: a new SidecarSet takes effect after a moment.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     timeout: Span,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
-    match name_validation::qualified_name(key).or_else(|| name_validation::label_value(value)) {
-        Some(wrong) => Err(wrong.to_owned()),
-        None => Ok((key.to_owned(), value.to_owned())),
-    }
 }
 
 /// Runs `pillion probe`.

@@ -6,6 +6,7 @@ use pillion_kubernetes::name_validation;
 use pillion_sidecarset::image;
 
 use super::answers::Part;
+use crate::key_value;
 
 /// The default module: its address in a release.
 const MODULE: &str = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION"));
@@ -84,7 +85,7 @@ pub struct Common {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub exclude_namespaces: Vec<String>,
     /// Inject nothing into Pods with this label. Every creator of Pods can set it: sidecars are no longer mandatory.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = opt_out)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value::label)]
     pub opt_out_label: Option<(String, String)>,
     /// Refuse new Pods (Fail) or accept them unchanged (Ignore) while no server answers; absent: Fail, and Ignore for
     /// policies that only monitor.
@@ -142,8 +143,8 @@ impl Kubewarden {
         self.module.as_deref().unwrap_or(MODULE)
     }
 
-    /// Returns the failure policy for the requests of a part. Policies that only monitor refuse nothing, so they refuse
-    /// nothing either while the policy server does not answer, unless the options say so.
+    /// Returns the failure policy for the requests of a part. Without an option, a policy that only monitors accepts
+    /// requests while the policy server does not answer, too.
     pub fn failure_policy(&self, part: Part) -> FailurePolicy {
         let absent = match self.mode {
             Enforcement::Protect => FailurePolicy::Fail,
@@ -235,7 +236,7 @@ pub struct Standalone {
     #[command(flatten)]
     pub reach: Reach,
     /// Further annotations of the webhook configurations, such as admissions.enforcer/disabled=true on AKS.
-    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = annotation)]
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value::annotation)]
     pub webhook_annotations: Vec<(String, String)>,
     /// The source of the certificate.
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
@@ -322,22 +323,6 @@ pub fn module_reference(text: &str) -> Result<String, String> {
 /// Ports that a process without privileges can listen on.
 fn unprivileged_port() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1024..)
-}
-
-fn annotation(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("an annotation is written KEY=VALUE")?;
-    match name_validation::qualified_name(key) {
-        Some(wrong) => Err(wrong.to_owned()),
-        None => Ok((key.to_owned(), value.to_owned())),
-    }
-}
-
-fn opt_out(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
-    match name_validation::qualified_name(key).or_else(|| name_validation::label_value(value)) {
-        Some(wrong) => Err(wrong.to_owned()),
-        None => Ok((key.to_owned(), value.to_owned())),
-    }
 }
 
 fn issuer(text: &str) -> Result<(String, String), String> {
