@@ -113,7 +113,7 @@ impl<'a> There<'a> {
             return Some(other);
         }
         // Records never list plain init containers (INJ-28). Recognise them by the variable that every sidecar has.
-        let is_plain_init = list == List::Init && !sidecar::is_native(sidecar);
+        let is_plain_init = !sidecar::is_long_running(sidecar, list);
         let is_listed = ours.listed.contains(pod::name(sidecar));
         let is_ours = |container: &Value| {
             if is_plain_init { ours.has_record && pod::is_injected(container) } else { is_listed }

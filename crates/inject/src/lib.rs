@@ -226,7 +226,7 @@ impl<'a> Plan<'a> {
                         continue;
                     }
                 };
-                if list == List::Containers || sidecar::is_native(sidecar) {
+                if sidecar::is_long_running(sidecar, list) {
                     listed.insert(pod::name(sidecar).to_owned());
                 }
                 sidecars += 1;

@@ -9,7 +9,8 @@ use super::*;
 const NOW: Context<'_> = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: None };
 const LATER: Context<'_> = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: None };
 
-fn set(name: &str, spec: Value) -> SidecarSet {
+/// Returns a SidecarSet for the Pods `app: x`, with these lists of sidecars.
+pub(crate) fn set(name: &str, spec: Value) -> SidecarSet {
     let mut spec = spec;
     spec["selector"] = json!({"matchLabels": {"app": "x"}});
     prepared(&SidecarSet::from_decoded(json!({

@@ -48,6 +48,11 @@ pub fn is_native(init_container: &Value) -> bool {
     json::text(init_container, &["restartPolicy"]) == "Always"
 }
 
+/// Whether a container of this list runs as long as the Pod: an init container does if it is a native sidecar (API-15).
+pub fn is_long_running(container: &Value, list: List) -> bool {
+    list == List::Containers || is_native(container)
+}
+
 /// Whether an upgrade replaces the container by a hot-upgrade pair (INJ-21).
 pub fn is_hot_upgrade(container: &Value) -> bool {
     json::text(container, &["upgradeStrategy", "upgradeType"]) == "HotUpgrade"
@@ -55,7 +60,7 @@ pub fn is_hot_upgrade(container: &Value) -> bool {
 
 /// Whether a sidecar becomes a hot-upgrade pair in a Pod: only containers and native init containers do (INJ-21).
 pub fn is_pair(sidecar: &Value, list: List) -> bool {
-    is_hot_upgrade(sidecar) && (list == List::Containers || is_native(sidecar))
+    is_hot_upgrade(sidecar) && is_long_running(sidecar, list)
 }
 
 /// Returns the names of the containers of a hot-upgrade pair, by the name in the `SidecarSet` (INJ-21).

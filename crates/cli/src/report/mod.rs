@@ -61,7 +61,7 @@ pub struct Finding {
 impl Finding {
     /// Returns the finding as one of a rule that can be turned off.
     #[must_use]
-    pub fn of(self, rule: OptionalRule) -> Self {
+    pub fn with_rule(self, rule: OptionalRule) -> Self {
         Self { rule: Some(rule), ..self }
     }
 

@@ -2,20 +2,12 @@
 #![allow(clippy::needless_pass_by_value, reason = "json!(...) reads better without a borrow")]
 
 use pillion_kubernetes::time::Timestamp;
-use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::Context;
-
-fn set(name: &str, spec: Value) -> SidecarSet {
-    let mut spec = spec;
-    spec["selector"] = json!({"matchLabels": {"app": "x"}});
-    prepared(&SidecarSet::from_decoded(json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec
-    })))
-}
+use crate::tests::set;
 
 /// Returns the reasons for which a Pod with this spec is refused.
 fn refused(pod: Value, sets: &[SidecarSet]) -> Vec<String> {

@@ -8,7 +8,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::expression::ResourcesPolicy;
 use pillion_sidecarset::made;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar::{List, is_native, names_in_pod};
+use pillion_sidecarset::sidecar::{List, is_long_running, is_native, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
@@ -74,9 +74,8 @@ fn on_the_nodes_network(pod: Pod<'_>, additions: Additions<'_>) -> Vec<String> {
 /// Whether the API server makes a port of the container one of the node that keeps a second Pod away. A port with a
 /// `hostPort` is one of the node in every Pod. The scheduler ignores ports of init containers that end.
 fn takes_ports(list: List, container: &Value) -> bool {
-    let lasts = list == List::Containers || is_native(container);
     let is_set = |port: &Value, key| port.get(key).and_then(Value::as_i64).is_some_and(|number| number != 0);
-    lasts
+    is_long_running(container, list)
         && json::items(container, &["ports"])
             .iter()
             .any(|port| is_set(port, "containerPort") && !is_set(port, "hostPort"))

@@ -141,9 +141,15 @@ fn broken(source: &Arc<Source>, error: manifest::Error, is_settings: bool) -> Op
 }
 
 fn finding(place: FilePlace, message: String) -> Finding {
-    let severity = Severity::Error;
-    let [path, remedy, sidecar_set] = <[String; 3]>::default();
-    Finding { severity, place, path, message, remedy, sidecar_set, rule: None }
+    Finding {
+        severity: Severity::Error,
+        place,
+        path: String::new(),
+        message,
+        remedy: String::new(),
+        sidecar_set: String::new(),
+        rule: None,
+    }
 }
 
 #[cfg(test)]

@@ -208,7 +208,9 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     findings.extend(sets::refused_without_gate(&sets, &settings, &folders, before));
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
-    let everything = lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before };
+    let pods = lint::created_pods(documents);
+    let everything =
+        lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, pods: &pods };
     findings.extend(lint::all(&everything));
     let accounts = lint::compare_accounts(&everything);
     findings.extend(accounts.findings);

@@ -4,20 +4,11 @@
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::Context;
-
-/// Returns a SidecarSet with these lists of sidecars.
-fn set(name: &str, spec: Value) -> SidecarSet {
-    let mut spec = spec;
-    spec["selector"] = json!({"matchLabels": {"app": "x"}});
-    prepared(&SidecarSet::from_decoded(json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec
-    })))
-}
+use crate::tests::set;
 
 /// Returns a SidecarSet `s` with one container `c`, which has these fields.
 fn with_container(fields: Value) -> SidecarSet {

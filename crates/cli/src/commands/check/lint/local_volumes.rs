@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::made;
 use serde_json::Value;
 
 use super::pods::{Created, selected};
@@ -41,7 +42,7 @@ pub(super) fn kept(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Doc
                 names.join(",")
             );
             let path = format!("spec.volumes[{index}]");
-            findings.push(subject.spot.warning(&path, message, remedy).of(OptionalRule::LocalVolume));
+            findings.push(subject.spot.warning(&path, message, remedy).with_rule(OptionalRule::LocalVolume));
         }
     }
     findings
@@ -56,10 +57,9 @@ fn unsafe_volumes<'a>(subject: &'a Subject<'_>) -> Vec<(usize, &'a str)> {
         return Vec::new();
     }
     let safe: BTreeSet<&str> = values(SAFE_VOLUMES).flat_map(|value| value.split(',')).collect();
-    let containers = set.containers().iter().chain(set.init_containers());
     // A volume that no container mounts is not injected.
-    let mounted: BTreeSet<&str> = containers
-        .flat_map(|container| json::items(container, &["volumeMounts"]))
+    let mounted: BTreeSet<&str> = made::sidecars(set)
+        .flat_map(|(_, _, container)| json::items(container, &["volumeMounts"]))
         .map(|mount| json::text(mount, &["name"]))
         .collect();
     local_volumes(set.volumes()).filter(|(_, name)| mounted.contains(name) && !safe.contains(name)).collect()

@@ -24,6 +24,8 @@ use serde_json::Value;
 pub use self::bundle_ref::is_missing as lacks_bundle_ref;
 pub use self::cost::is_costly_in_a_policy;
 pub use self::own_account::compare as compare_accounts;
+use self::pods::Created;
+pub use self::pods::created as created_pods;
 pub use self::policy::admits_sets;
 use super::documents::{Document, Role};
 use super::files::Files;
@@ -44,6 +46,8 @@ pub struct Everything<'a> {
     pub sets: &'a [Subject<'a>],
     /// Existing objects.
     pub before: &'a [Manifest],
+    /// The Pods that the documents show.
+    pub pods: &'a [Created<'a>],
 }
 
 /// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
@@ -53,14 +57,13 @@ pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
 
 /// Returns all warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
-    let Everything { documents, settings, spots, sets, before } = *everything;
+    let Everything { documents, settings, spots, sets, before, pods } = *everything;
     let namespaces: Vec<&Value> = documents
         .iter()
         .filter(|document| document.role == Role::Namespace)
         .map(|document| &document.manifest.value)
         .collect();
     let mut findings: Vec<Finding> = spots.iter().flat_map(unknown).collect();
-    let pods = pods::created(documents);
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
             findings.extend(stored::hash(subject));
@@ -68,8 +71,8 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         }
         findings.extend(matching::hidden_bases(group));
         findings.extend(volumes::shared(group));
-        findings.extend(requests::missing(group, &pods, documents));
-        findings.extend(local_volumes::kept(group, &pods, documents));
+        findings.extend(requests::missing(group, pods, documents));
+        findings.extend(local_volumes::kept(group, pods, documents));
     }
     findings.extend(sets.iter().flat_map(|subject| admission::of_cluster(subject, before, settings)));
     for judged in settings {

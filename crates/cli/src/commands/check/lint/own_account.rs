@@ -6,7 +6,7 @@ use pillion_identity::rules::OnAppAccount;
 use pillion_kubernetes::json;
 
 use super::Everything;
-use super::pods::{Created, created, selected};
+use super::pods::{Created, selected};
 use crate::commands::check::documents::Document;
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
@@ -74,18 +74,17 @@ pub struct OwnAccounts {
 
 /// Compares the accounts of `SidecarSet`s with those of Pods that they select.
 pub fn compare(everything: &Everything<'_>) -> OwnAccounts {
-    let Everything { documents, settings, sets, .. } = *everything;
+    let Everything { documents, settings, sets, pods, .. } = *everything;
     let is_kept = |judged: &&Judged<'_>| {
         let settings = &judged.settings;
         settings.gates.service_account_injection && settings.service_accounts.on_app_account == OnAppAccount::Keep
     };
-    let pods = created(documents);
     let mut found = OwnAccounts::default();
     for judged in settings.iter().filter(is_kept) {
-        found.add(&judged.subjects, &pods, documents);
+        found.add(&judged.subjects, pods, documents);
     }
     if settings.is_empty() || settings.iter().any(|judged| is_kept(&judged)) {
-        found.add(sets, &pods, documents);
+        found.add(sets, pods, documents);
     }
     found
 }

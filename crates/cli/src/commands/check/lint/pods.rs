@@ -14,17 +14,19 @@ use crate::commands::check::files::Files;
 use crate::commands::check::subject::Subject;
 
 /// A Pod of the documents, or one that a workload of the documents creates.
-pub(super) struct Created<'a> {
+pub struct Created<'a> {
     /// The Pod or the workload, as it is written.
     pub object: &'a Value,
     /// The document in messages.
     pub label: String,
+    /// Its namespace; `default` if it names none.
     pub namespace: &'a str,
+    /// The Pod, as its controller creates it.
     pub pod: Value,
 }
 
 /// Returns the Pods of the documents, and one Pod for each template in them.
-pub(super) fn created(documents: &[Document]) -> Vec<Created<'_>> {
+pub fn created(documents: &[Document]) -> Vec<Created<'_>> {
     let others = documents.iter().filter(|document| document.role == Role::Other);
     let pods = others.flat_map(|document| {
         let object = &document.manifest.value;

@@ -3,7 +3,9 @@
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
-use pillion_sidecarset::sidecar::is_native;
+use pillion_sidecarset::made;
+use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar::{is_long_running, is_native};
 use serde_json::Value;
 
 use super::pods::{Created, namespace, selected};
@@ -35,14 +37,6 @@ struct Judges<'a> {
     ranges: Vec<&'a Value>,
 }
 
-/// A container of a `SidecarSet`.
-struct Sidecar<'a> {
-    path: String,
-    container: &'a Value,
-    /// Whether it runs beside the containers of the application.
-    is_long_running: bool,
-}
-
 /// Returns warnings about `SidecarSet`s that stop a HorizontalPodAutoscaler of the documents, or for which a
 /// ResourceQuota of the documents refuses Pods.
 pub(super) fn missing(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Document]) -> Vec<Finding> {
@@ -54,12 +48,11 @@ pub(super) fn missing(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[
     let mut findings = Vec::new();
     for subject in group {
         let pods = selected.get(subject.set.name()).map_or(&[][..], Vec::as_slice);
-        for sidecar in sidecars(subject) {
-            let resources = format!("{}.resources", sidecar.path);
-            let name = json::text(sidecar.container, &["name"]);
-            for resource in MEASURED.into_iter().filter(|_| sidecar.is_long_running) {
-                let stopped =
-                    pods.iter().find_map(|pod| Some((pod, judges.stopped(pod, sidecar.container, resource)?)));
+        for (list, index, container) in made::sidecars(&subject.prepared) {
+            let resources = FieldPath::new("spec").item(list.key(), index).child("resources").to_string();
+            let name = pod::name(container);
+            for resource in MEASURED.into_iter().filter(|_| is_long_running(container, list)) {
+                let stopped = pods.iter().find_map(|pod| Some((pod, judges.stopped(pod, container, resource)?)));
                 if let Some((pod, scaler)) = stopped {
                     let message = format!(
                         "HorizontalPodAutoscaler {:?} stops scaling {}: its target is a percentage of the {resource} \
@@ -68,10 +61,12 @@ pub(super) fn missing(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[
                         pod.label
                     );
                     let remedy = format!("set requests.{resource}");
-                    findings.push(subject.spot.warning(&resources, message, remedy).of(OptionalRule::MissingRequest));
+                    findings.push(
+                        subject.spot.warning(&resources, message, remedy).with_rule(OptionalRule::MissingRequest),
+                    );
                 }
             }
-            let refused = pods.iter().find_map(|pod| Some((pod, judges.refused(pod, sidecar.container)?)));
+            let refused = pods.iter().find_map(|pod| Some((pod, judges.refused(pod, container)?)));
             if let Some((pod, (quota, missing))) = refused {
                 let message = format!(
                     "ResourceQuota {:?} refuses the Pods of {}: container {name:?} has no {}",
@@ -80,7 +75,7 @@ pub(super) fn missing(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[
                     missing.join(", ")
                 );
                 let remedy = "set what is missing, or add a LimitRange with defaults to the namespace";
-                findings.push(subject.spot.warning(&resources, message, remedy).of(OptionalRule::ResourceQuota));
+                findings.push(subject.spot.warning(&resources, message, remedy).with_rule(OptionalRule::ResourceQuota));
             }
         }
     }
@@ -182,18 +177,6 @@ fn needs_requests(scaler: &Value, resource: &str) -> bool {
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     let natives = json::items(pod, &["spec", "initContainers"]).iter().filter(|container| is_native(container));
     json::items(pod, &["spec", "containers"]).iter().chain(natives)
-}
-
-/// Returns all containers of a `SidecarSet`.
-fn sidecars<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = Sidecar<'a>> {
-    let of = |list: &'static str, containers: &'a [Value]| {
-        containers.iter().enumerate().map(move |(index, container)| Sidecar {
-            path: FieldPath::new("spec").item(list, index).to_string(),
-            container,
-            is_long_running: list == "containers" || is_native(container),
-        })
-    };
-    of("initContainers", subject.prepared.init_containers()).chain(of("containers", subject.prepared.containers()))
 }
 
 fn label(object: &Value) -> String {
