@@ -75,8 +75,8 @@ func kubeletProgram(o options) (program, error) {
 		"--hostname-override=" + o.name, "--node-labels=kubernetes.io/hostname=" + o.name,
 	}
 	if o.cadvisor {
-		// On a busy machine, kubelet overlooks the start of a container and sees it a minute later, when it looks at all of
-		// them. Until then it lowers no memory of the container.
+		// On a busy machine, kubelet may overlook the start of a container. It then sees the container when it looks at all
+		// of them, by default a minute later, and does not lower the container's memory until then.
 		arguments = append(arguments, "--housekeeping-interval=2s", "--global-housekeeping-interval=5s")
 	}
 	if o.gates != "" {

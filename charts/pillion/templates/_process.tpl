@@ -118,7 +118,7 @@ spec:
           ports:
             {{- range .ports }}
             - name: {{ .name }}
-              containerPort: {{ int .number }}
+              containerPort: {{ .number }}
               protocol: TCP
             {{- end }}
           startupProbe:
@@ -207,7 +207,7 @@ spec:
   - ports:
     {{- range .ports }}
     - protocol: TCP
-      port: {{ int .number }}
+      port: {{ .number }}
     {{- end }}
   # The API server, before and behind its Service.
   egress:

@@ -1,4 +1,4 @@
-//! What sidecars stop beside the Pod: autoscalers and quotas.
+//! Warnings about sidecars that stop an autoscaler, or that a quota refuses.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ fn an_init_container_needs_a_request_if_it_stays(#[case] fields: Value, #[case] 
     );
 }
 
-/// What stops the autoscaler without the sidecar, or gives the sidecar a request, is no fault of the SidecarSet.
+/// `check` does not warn if the autoscaler stops without the sidecar, too, or if the Pod gives the sidecar its request.
 #[rstest]
 #[case::the_application_has_none("/spec/template/spec/containers/0/resources", json!({}))]
 #[case::the_pod_has_one("/spec/template/spec/resources", json!({"requests": {"cpu": "2"}}))]

@@ -417,7 +417,7 @@ fn options_reach_the_policies() {
     assert_eq!(rendered.notes.len(), 6, "{:?}", rendered.notes);
 }
 
-/// What only monitors refuses nothing while the policy server is down, unless its user asks for that.
+/// A policy that only monitors accepts every request while the policy server is down, unless the user asks for `Fail`.
 #[rstest]
 #[case::protect(&[], ["Fail", "Fail"], false)]
 #[case::monitor(&["--mode=monitor"], ["Ignore", "Ignore"], false)]

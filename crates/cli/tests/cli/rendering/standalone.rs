@@ -254,7 +254,7 @@ fn a_server_in_the_network_of_its_nodes() {
     assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
     assert!(!titles(&rendered).iter().any(|title| title.starts_with("NetworkPolicy")));
     assert!(rendered.notes.iter().any(|note| note.contains("metrics are open on port 9080")), "{:?}", rendered.notes);
-    // What the API server and Prometheus call stays the same.
+    // The API server and Prometheus call the Service, which stays the same.
     let service = object(&rendered, "Service pillion-system/pillion");
     assert_eq!(service, object(&standalone(&plain(), &[]), "Service pillion-system/pillion"));
 }
