@@ -69,8 +69,13 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Returns where revisions are found.
     pub fn sources(self) -> Sources<'a> {
-        let BorrowedSettings { controller_revisions, system_namespace, .. } = self.settings;
-        Sources { revisions: controller_revisions, system_namespace, lookup: self.lookup }
+        let BorrowedSettings { controller_revisions, system_namespace, native_sidecars, .. } = self.settings;
+        Sources {
+            revisions: controller_revisions,
+            system_namespace,
+            lookup: self.lookup,
+            native_sidecars: *native_sidecars,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use pillion_admission::settings::Settings;
 use pillion_inject::matching::Sources;
 use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::native::NativeSidecars;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -96,7 +97,12 @@ fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[Controlle
     }
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
-    let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
+    let sources = Sources {
+        revisions,
+        system_namespace: "kruise-system",
+        lookup: &Cluster,
+        native_sidecars: NativeSidecars::Off,
+    };
     pillion_inject::matching::select(&compiled, query, sources).sets.iter().map(|set| set.name().to_owned()).collect()
 }
 

@@ -3,6 +3,7 @@
 use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::made;
 use pillion_sidecarset::pod;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -135,10 +136,9 @@ fn of_isolated(secret: &str) -> String {
 
 /// Returns the containers of a set, each with its path.
 pub(crate) fn containers(set: &SidecarSet) -> impl Iterator<Item = (String, &Value)> {
-    let lists = [("initContainers", set.init_containers()), ("containers", set.containers())];
-    lists.into_iter().flat_map(|(list, containers)| {
-        let item = move |index| FieldPath::new("spec").item(list, index).to_string();
-        containers.iter().enumerate().map(move |(index, container)| (item(index), container))
+    made::sidecars(set).map(|(list, index, container)| {
+        let (list, index) = made::written(set, (list, index));
+        (FieldPath::new("spec").item(list.key(), index).to_string(), container)
     })
 }
 

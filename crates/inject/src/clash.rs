@@ -24,7 +24,8 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
         let record = records.get(set.name());
         let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
         for Made { name, list, index, sidecar } in made::containers(set) {
-            let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
+            let claim =
+                Claim { set: set.name(), list, written: made::written(set, (list, index)), base: pod::name(sidecar) };
             match owners.get(&name) {
                 Some(owner) if owner.set != claim.set => {
                     reasons.push(claim.against_set(&name, owner));
@@ -72,7 +73,10 @@ pub fn too_long(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<Reason> {
         if set.name().len() > OBJECT_NAME_MAX {
             reasons.push(reason("metadata.name".to_owned(), set.name(), OBJECT_NAME_MAX).about(&name));
         }
-        let of_sidecars = made::sidecars(set).filter_map(|(list, index, it)| of_container(list, index, it));
+        let of_sidecars = made::sidecars(set).filter_map(|(list, index, it)| {
+            let (list, index) = made::written(set, (list, index));
+            of_container(list, index, it)
+        });
         reasons.extend(of_sidecars.map(|reason| reason.about(&name)));
     }
     reasons
@@ -109,7 +113,11 @@ impl<'a> There<'a> {
             List::Init => (&self.init_containers, (List::Containers, &self.containers)),
             List::Containers => (&self.containers, (List::Init, &self.init_containers)),
         };
-        if others.contains_key(name) {
+        // An earlier injection may have put the sidecar into the other list (NAT-4).
+        let may_move = sidecar::is_long_running(sidecar, list) && ours.listed.contains(pod::name(sidecar));
+        let is_moved =
+            |container: &&Value| may_move && sidecar::is_long_running(container, other) && pod::is_injected(container);
+        if others.get(name).is_some_and(|containers| !containers.iter().all(|container| is_moved(&container))) {
             return Some(other);
         }
         // Records never list plain init containers (INJ-28). Recognise them by the variable that every sidecar has.
@@ -127,7 +135,8 @@ impl<'a> There<'a> {
 struct Claim<'a> {
     set: &'a str,
     list: List,
-    index: usize,
+    /// The list in which the sidecar is written, and its index there.
+    written: (List, usize),
     /// The name in the `SidecarSet`.
     base: &'a str,
 }
@@ -135,7 +144,8 @@ struct Claim<'a> {
 impl Claim<'_> {
     fn reason(&self, problem: String, remedy: &str) -> Reason {
         let spec = FieldPath::new("spec");
-        let list = spec.item(self.list.key(), self.index);
+        let (list, index) = self.written;
+        let list = spec.item(list.key(), index);
         Reason::forbidden(list.child("name"), problem, remedy).about(self.set)
     }
 

@@ -26,8 +26,8 @@ pub const SIDECAR_FIELDS: [&str; 6] = [
 pub(crate) struct Sidecar {
     /// The `SidecarSet`'s name.
     pub set: String,
-    /// The position of the sidecar in its list of the `SidecarSet`.
-    pub index: usize,
+    /// The list of the `SidecarSet` in which the sidecar is written, and its position there.
+    pub written: (List, usize),
     /// The container.
     pub container: Value,
     /// Whether the container goes before the Pod's own containers.
@@ -41,13 +41,18 @@ impl Sidecar {
     pub fn name(&self) -> &str {
         pod::name(&self.container)
     }
+
+    /// Whether it is written as a container; in the list of init containers, those have become native sidecars (NAT-2).
+    pub fn is_written_as_container(&self) -> bool {
+        self.written.0 == List::Containers
+    }
 }
 
 /// Builds the containers of one sidecar: one, or a hot-upgrade pair. `resources`, the result of a resourcesPolicy,
 /// replaces those of the sidecar (EXPR-3).
 pub fn build(
     set: &str,
-    (list, index, sidecar): (List, usize, &Value),
+    (list, written, sidecar): (List, (List, usize), &Value),
     resources: Option<Value>,
     taken: &Taken<'_, '_>,
 ) -> Vec<Sidecar> {
@@ -67,7 +72,7 @@ pub fn build(
 
     let before = goes_before(sidecar);
     let mut built = Vec::new();
-    let mut add = |container| built.push(Sidecar { set: set.to_owned(), index, container, before, is_computed });
+    let mut add = |container| built.push(Sidecar { set: set.to_owned(), written, container, before, is_computed });
     if is_pair(sidecar, list) {
         let empty = json::text(sidecar, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
         let images = [None, Some(empty)];

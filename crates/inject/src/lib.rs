@@ -20,6 +20,7 @@ pub mod resources;
 pub mod sources;
 mod warnings;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_json::go as go_json;
@@ -176,6 +177,8 @@ impl Changes<'_> {
             return Injected::default();
         }
         if let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
+            place::take_moved(spec, List::Init, &containers);
+            place::take_moved(spec, List::Containers, &init_containers);
             place::containers(spec, List::Init, init_containers);
             place::containers(spec, List::Containers, containers);
             let shadowed = place::volumes(spec, &volumes);
@@ -215,8 +218,8 @@ impl<'a> Plan<'a> {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
             for wanted in wanted {
-                let Wanted { list, index, sidecar, .. } = wanted;
-                let resources = match targets.resources(set.name(), (list, index, sidecar)) {
+                let Wanted { list, written, sidecar, .. } = wanted;
+                let resources = match targets.resources(set.name(), (written.0, written.1, sidecar)) {
                     Ok(resources) => resources,
                     Err(mut more) => {
                         // Each sidecar may name each container of the Pod (E18).
@@ -239,9 +242,19 @@ impl<'a> Plan<'a> {
                 self.records.push(record(set, listed, context.now));
             }
         }
+        self.sort(context.sort_by_name);
+    }
+
+    /// Sorts the init containers by name, and the sidecars that are written as containers if `sort_by_name` is set
+    /// (INJ-23). Those that have become native sidecars follow the init containers (NAT-2).
+    fn sort(&mut self, sort_by_name: bool) {
         let by_name = |one: &Sidecar, other: &Sidecar| one.name().cmp(other.name());
-        self.init_containers.sort_by(by_name);
-        if context.sort_by_name {
+        self.init_containers.sort_by(|one, other| {
+            let is_sorted = sort_by_name || !one.is_written_as_container();
+            let kinds = one.is_written_as_container().cmp(&other.is_written_as_container());
+            kinds.then_with(|| if is_sorted { by_name(one, other) } else { Ordering::Equal })
+        });
+        if sort_by_name {
             self.containers.sort_by(by_name);
         }
     }
@@ -249,10 +262,10 @@ impl<'a> Plan<'a> {
     fn add(
         &mut self,
         set: &'a SidecarSet,
-        Wanted { list, index, sidecar, taken }: Wanted<'a, '_, '_>,
+        Wanted { list, written, sidecar, taken }: Wanted<'a, '_, '_>,
         resources: Option<Value>,
     ) {
-        let mut built = container::build(set.name(), (list, index, sidecar), resources, &taken);
+        let mut built = container::build(set.name(), (list, written, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         if sidecar::is_pair(sidecar, list) {
@@ -327,9 +340,10 @@ fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
 
 /// A sidecar of a set, with the parts that it copies from the Pod.
 struct Wanted<'s, 'o, 'p> {
+    /// The list of the Pod that it goes into.
     list: List,
-    /// The index in the list of the set.
-    index: usize,
+    /// The list in which it is written, and its index there.
+    written: (List, usize),
     sidecar: &'s Value,
     taken: Taken<'o, 'p>,
 }
@@ -338,8 +352,11 @@ impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
     /// Returns all sidecars of a set.
     fn from_sidecar_set(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
         let taken = |sidecar| own.taken_by(set.name(), sidecar);
-        let sidecars = made::sidecars(set);
-        sidecars.map(|(list, index, sidecar)| Self { list, index, sidecar, taken: taken(sidecar) }).collect()
+        let wanted = |(list, index, sidecar)| {
+            let written = made::written(set, (list, index));
+            Self { list, written, sidecar, taken: taken(sidecar) }
+        };
+        made::sidecars(set).map(wanted).collect()
     }
 }
 

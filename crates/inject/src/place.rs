@@ -13,6 +13,18 @@ use super::readmission;
 /// The most containers of one name that are compared with a sidecar. The API server accepts only one.
 const TRIED_MAX: usize = 8;
 
+/// Takes the containers out of a list of the Pod that sidecars of the other list replace: an earlier injection put them
+/// there in the other form (NAT-4). [`clash`](super::clash) has refused any container that is not one of ours.
+pub fn take_moved(spec: &mut Object, list: List, others: &[Sidecar]) {
+    let names: BTreeSet<&str> = others.iter().map(Sidecar::name).collect();
+    let is_moved = |container: &Value| names.contains(pod::name(container));
+    if let Some(Value::Array(existing)) = spec.get_mut(list.key())
+        && existing.iter().any(is_moved)
+    {
+        existing.retain(|container| !is_moved(container));
+    }
+}
+
 /// Puts sidecars into one of the Pod's lists, before or after all other containers (INJ-25). A sidecar takes the place
 /// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4). One that goes before the others
 /// does not stay where it is (ORDER-7).

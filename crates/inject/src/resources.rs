@@ -106,7 +106,8 @@ impl<'a> Targets<'a> {
         Ok(found)
     }
 
-    /// Returns the resources that the policy of `sidecar` computes, or `None` if it has no policy (EXPR-3).
+    /// Returns the resources that the policy of `sidecar` computes, or `None` if it has no policy (EXPR-3). `list` and
+    /// `index` say where it is written.
     ///
     /// # Errors
     /// The pattern is not a regular expression or needs too much effort, it matches no container, or an expression has

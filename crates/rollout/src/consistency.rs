@@ -19,9 +19,10 @@ pub fn is_candidate(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
     is_injected(target, pod) && has_all_sidecars(target, pod)
 }
 
-/// Whether a Pod is active and was injected with the SidecarSet.
+/// Whether a Pod is active and was injected with the SidecarSet. One that ends together with native sidecars of the
+/// SidecarSet does not count (NAT-5).
 pub fn is_injected(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
-    pod.is_active() && pod.injected().any(|name| name == target.name())
+    pod.is_active() && pod.injected().any(|name| name == target.name()) && !target.ends_with(pod)
 }
 
 /// Whether the Pod has a container for each sidecar; for a pair, both containers and the record of the working one

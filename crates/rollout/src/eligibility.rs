@@ -21,6 +21,13 @@ impl RolloutTarget<'_> {
     /// # Errors
     /// Why it does not get it.
     pub fn upgrade_method(&self, pod: &Pod) -> Result<UpgradeMethod, Obstacle> {
+        let evict = || self.recreation.check(pod).map(|()| UpgradeMethod::Recreate);
+        if self.upgrades.recreate && self.changes_form(pod) {
+            return evict();
+        }
+        if self.is_native_in(pod) && !self.upgrades.native {
+            return if self.upgrades.recreate { evict() } else { Err(Obstacle::NativeSidecars) };
+        }
         let begun = pod.resize(self);
         if begun.is_none() && self.recorded_hash(pod.records_without_image()) == self.hash_without_image() {
             return Ok(UpgradeMethod::InPlace);
@@ -41,7 +48,7 @@ impl RolloutTarget<'_> {
         };
         match obstacle {
             None => Ok(UpgradeMethod::Resize),
-            Some(_) if recreate => self.recreation.check(pod).map(|()| UpgradeMethod::Recreate),
+            Some(_) if recreate => evict(),
             Some(obstacle) => Err(obstacle),
         }
     }

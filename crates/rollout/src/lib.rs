@@ -19,6 +19,7 @@ pub mod evicted;
 pub mod evictions;
 pub mod failed_progress;
 pub mod failure;
+mod form;
 pub mod history;
 pub mod hot;
 mod in_place;

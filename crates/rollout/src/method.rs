@@ -7,6 +7,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::upgrades::NATIVE_UPGRADE;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -33,6 +34,9 @@ pub enum Obstacle {
         /// The paths of the fields, below `spec`.
         fields: Vec<String>,
     },
+    /// Its sidecars are native (NAT-5), and the SidecarSet does not ask for upgrades of native sidecars.
+    #[error("its sidecars are native; set annotation {NATIVE_UPGRADE} to \"true\" to upgrade them in place")]
+    NativeSidecars,
     /// The API server refuses the resize, or a `resourcesPolicy` cannot be computed for the Pod.
     #[error("its resize is refused: {problem}")]
     ResizeRefused {

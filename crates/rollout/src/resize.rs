@@ -14,7 +14,7 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::quantity::Quantity;
 use pillion_plan::{Step, Subresource};
 use pillion_sidecarset::pod as pods;
-use pillion_sidecarset::sidecar::List;
+use pillion_sidecarset::sidecar::{List, is_long_running};
 use serde_json::{Value, json};
 
 use crate::edit::{self, Edit, test};
@@ -158,11 +158,14 @@ fn operations(target: &RolloutTarget<'_>, object: &Value) -> Result<Vec<Value>, 
         let wanted = computed.as_ref().or_else(|| json::at(sidecar.container, &["resources"]));
         let Some(wanted) = wanted else { continue };
         for name in sidecar.containers() {
-            let list = json::items(object, &["spec", sidecar.list.key()]);
-            let Some((index, container)) = list.iter().enumerate().find(|(_, it)| pods::name(it) == name) else {
-                continue;
-            };
-            operations.extend(of_container(sidecar.list, index, container, wanted));
+            // A container of the SidecarSet may be a native sidecar of the Pod (NAT-5).
+            let found = List::ALL.into_iter().find_map(|list| {
+                let containers = json::items(object, &["spec", list.key()]).iter().enumerate();
+                let mut ours = containers.filter(|(_, it)| pods::name(it) == name && is_long_running(it, list));
+                ours.next().map(|(index, container)| (list, index, container))
+            });
+            let Some((list, index, container)) = found else { continue };
+            operations.extend(of_container(list, index, container, wanted));
         }
     }
     Ok(operations)

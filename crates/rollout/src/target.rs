@@ -7,6 +7,7 @@ use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar::{List, halves, is_native, is_pair};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -34,6 +35,8 @@ pub struct RolloutTarget<'a> {
     pub strategy: Strategy<'a>,
     /// What the SidecarSet asks for beyond upgrades of images.
     pub upgrades: Upgrades,
+    /// In which Pods new ones get the containers as native sidecars; `None` if that is not known (NAT-5).
+    pub native_sidecars: Option<NativeSidecars>,
     /// The stored versions.
     pub versions: Versions<'a>,
     /// The hash of the version that has failed: only its Pods get the version of the target (ROLL-62).
@@ -200,6 +203,7 @@ impl<'a> RolloutTarget<'a> {
             sidecars: sidecars.collect(),
             strategy: Strategy::from_sidecar_set(resource.as_value()),
             upgrades: Upgrades::default(),
+            native_sidecars: None,
             versions: Versions::default(),
             back_from: None,
             recreation: Recreation::default(),
@@ -246,6 +250,12 @@ impl<'a> RolloutTarget<'a> {
         target.upgrades = upgrades;
         target.versions = Versions::new(target.version, revisions.into_iter().collect());
         target
+    }
+
+    /// Adds in which Pods new ones get the containers as native sidecars.
+    #[must_use]
+    pub fn with_native_sidecars(self, native_sidecars: NativeSidecars) -> Self {
+        Self { native_sidecars: Some(native_sidecars), ..self }
     }
 
     /// Returns the name of the SidecarSet.

@@ -9,6 +9,7 @@ pub mod hash;
 pub mod image;
 pub mod made;
 pub mod names;
+pub mod native;
 pub mod pod;
 pub mod requested_revision;
 pub mod sidecar;

@@ -42,6 +42,13 @@ pub fn containers(set: &SidecarSet) -> impl Iterator<Item = Made<'_>> {
     })
 }
 
+/// Returns where the author of a `SidecarSet` wrote a sidecar: its list and its index there. They differ from those of the
+/// sidecar if containers have become native sidecars (NAT-2).
+pub fn written(set: &SidecarSet, (list, index): (List, usize)) -> (List, usize) {
+    let converted = set.native_from().filter(|_| list == List::Init).and_then(|first| index.checked_sub(first));
+    converted.map_or((list, index), |index| (List::Containers, index))
+}
+
 /// Returns the sidecars of a `SidecarSet` with their list and index.
 pub fn sidecars(set: &SidecarSet) -> impl Iterator<Item = (List, usize, &Value)> {
     let lists = [(List::Init, set.init_containers()), (List::Containers, set.containers())];

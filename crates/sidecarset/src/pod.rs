@@ -100,6 +100,12 @@ impl<'a> Pod<'a> {
         !json::is_terminating(self.object)
     }
 
+    /// Whether the Pod ends: its `restartPolicy` is not `Always`, which is the default, or a Job owns it, whose template
+    /// in a file may lack the field.
+    pub fn ends(self) -> bool {
+        self.belongs_to_job() || !matches!(json::text(self.object, &["spec", "restartPolicy"]), "" | "Always")
+    }
+
     /// Whether a Job owns the Pod.
     pub fn belongs_to_job(self) -> bool {
         json::items(self.object, &["metadata", "ownerReferences"]).iter().any(|owner| {

@@ -8,6 +8,7 @@ use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use rstest::rstest;
 use serde_json::json;
@@ -181,7 +182,12 @@ fn idc9_aud1_a_revision_is_injected_with_the_tokens_that_the_set_has_now() {
 
 /// Returns the SidecarSet as it is injected into a Pod.
 fn selected(set: &SidecarSet, revisions: &[ControllerRevision]) -> (Vec<SidecarSet>, Vec<Reason>) {
-    let sources = Sources { revisions, system_namespace: "kruise-system", lookup: &Cluster };
+    let sources = Sources {
+        revisions,
+        system_namespace: "kruise-system",
+        lookup: &Cluster,
+        native_sidecars: NativeSidecars::Off,
+    };
     let object = pod(json!({}));
     let query = Query { pod: pod::Pod::decode(&object).unwrap(), namespace: "web", uid: "u" };
     let Selection { sets, reasons, .. } = matching::select(&[CompiledSet::new(set)], query, sources);

@@ -32,6 +32,7 @@ use pillion_identity::rules::Rules;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
@@ -72,6 +73,8 @@ pub struct BorrowedSettings<'a> {
     /// The errors of `rollouts`, which is its default then. They stop the controllers and no policy server:
     /// [`Self::validate_all`] returns them, [`Self::validate`] does not.
     pub rollout_errors: Vec<FieldError>,
+    /// `nativeSidecars`.
+    pub native_sidecars: NativeSidecars,
     /// `role`.
     pub role: Role,
 }
@@ -101,6 +104,7 @@ impl Default for BorrowedSettings<'_> {
             shoots: ShootSettings::default(),
             rollouts: RolloutSettings::default(),
             rollout_errors: Vec::new(),
+            native_sidecars: NativeSidecars::default(),
             role: Role::default(),
         }
     }

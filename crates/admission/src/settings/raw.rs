@@ -12,6 +12,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::text::{Label, checked};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar_set::weight;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
@@ -72,6 +73,10 @@ pub(super) struct RawSettings {
     // Taken out as well, since its errors are not for a policy server.
     #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::rollouts()))]
     rollouts: RolloutSettings,
+    /// The Pods in which containers of SidecarSets become native sidecars. The annotation `pillion.dev/native` of a
+    /// SidecarSet wins.
+    #[cfg_attr(feature = "schema", schemars(example = NativeSidecars::EndingPods))]
+    native_sidecars: NativeSidecars,
     /// `Inject`, or `Assert`: only check the identities in Pods after all changes, and never patch.
     #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
     role: Role,
@@ -98,6 +103,7 @@ impl Default for RawSettings {
             service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
             rollouts: RolloutSettings::default(),
+            native_sidecars: NativeSidecars::default(),
             role: Role::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
@@ -148,6 +154,7 @@ pub(super) fn decode(
         shoots: raw.shoots,
         rollouts,
         rollout_errors,
+        native_sidecars: raw.native_sidecars,
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {

@@ -48,6 +48,7 @@ use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, StatusDecision, StatusReport, WrittenStatus};
 use pillion_rollout::target::{RolloutTarget, Surroundings};
 use pillion_sidecarset::names;
+use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -328,6 +329,10 @@ impl SidecarSetRollout {
         let surroundings = Surroundings { now: self.context.clock.now(), unready_nodes: self.nodes.unready() };
         let target = RolloutTarget::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
         let mut target = target.within(surroundings);
+        // Admission refuses an annotation that cannot be read. Then no form is known, and none changes.
+        if let Ok(native) = NativeSidecars::from_sidecar_set(&resource, self.context.settings().native_sidecars) {
+            target = target.with_native_sidecars(native);
+        }
         if let Some(in_force) = &in_force {
             target = target.back_from(in_force.back.failed.annotation(names::HASH));
         }

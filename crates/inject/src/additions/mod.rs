@@ -81,7 +81,8 @@ impl<'a> Added<'a> {
     /// Returns a reason to refuse the Pod because of a field of the sidecar in its SidecarSet.
     fn reason(self, field: &str, problem: String, remedy: &str) -> Reason {
         let spec = FieldPath::new("spec");
-        let place = spec.item(self.list.key(), self.sidecar.index);
+        let (list, index) = self.sidecar.written;
+        let place = spec.item(list.key(), index);
         Reason::forbidden(place.child(field), problem, remedy).about(&self.sidecar.set)
     }
 }

@@ -15,7 +15,7 @@ use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::requested_revision::{RequestedRevision, RevisionIndex};
-use pillion_sidecarset::sidecar::{List, names_in_pod};
+use pillion_sidecarset::sidecar::{List, is_native, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
@@ -144,12 +144,17 @@ impl<'a> There<'a> {
         })
     }
 
+    /// Returns the names of the containers that a sidecar of this list may be: a container may be a native sidecar (NAT-2).
     fn names(&self, list: List) -> &BTreeSet<&'a str> {
-        let names = match list {
-            List::Init => &self.init_containers,
-            List::Containers => &self.containers,
-        };
-        names.get_or_init(|| list.containers(self.pod).iter().map(pod::name).collect())
+        match list {
+            List::Init => {
+                self.init_containers.get_or_init(|| self.pod.init_containers().iter().map(pod::name).collect())
+            }
+            List::Containers => self.containers.get_or_init(|| {
+                let natives = self.pod.init_containers().iter().filter(|container| is_native(container));
+                self.pod.containers().iter().chain(natives).map(pod::name).collect()
+            }),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
+use pillion_sidecarset::native::{self, NativeSidecars};
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::requested_revision::RevisionIndex;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -34,7 +35,7 @@ pub struct Query<'a> {
     pub uid: &'a str,
 }
 
-/// The sources of objects that selection reads.
+/// What selection reads besides the Pod.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The ControllerRevisions of the settings.
@@ -43,6 +44,8 @@ pub struct Sources<'a> {
     pub system_namespace: &'a str,
     /// The lookup of objects of the cluster.
     pub lookup: &'a dyn Lookup,
+    /// The setting `nativeSidecars` (NAT-1).
+    pub native_sidecars: NativeSidecars,
 }
 
 /// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (E18).
@@ -56,8 +59,8 @@ pub struct Selection {
     pub sets: Vec<SidecarSet>,
     /// SidecarSets of the cluster that give way to one of the settings (TRUST-3, TRUST-4).
     pub left_out: Vec<LeftOut>,
-    /// All reasons to refuse the Pod: a selector that cannot be parsed, a Namespace or a revision that cannot be read, or
-    /// two sets with one name (DIFF-4).
+    /// All reasons to refuse the Pod: a selector or an annotation that cannot be parsed, a Namespace or a revision that
+    /// cannot be read, or two sets with one name (DIFF-4).
     pub reasons: Vec<Reason>,
 }
 
@@ -102,13 +105,29 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
                     selection.reasons.push(too_many_sidecars(set.name));
                     break;
                 }
-                selection.sets.push(suitable);
+                match in_pod(suitable, query.pod, sources.native_sidecars) {
+                    Ok(set) => selection.sets.push(set),
+                    Err(reason) => selection.reasons.push(reason),
+                }
             }
             Ok(_) => {}
             Err(reason) => selection.reasons.push(reason),
         }
     }
     selection
+}
+
+/// Returns a set in the form in which the Pod gets it: with its containers as native sidecars, if it asks for that
+/// (NAT-2).
+fn in_pod(set: SidecarSet, pod: Pod<'_>, setting: NativeSidecars) -> Result<SidecarSet, Reason> {
+    match NativeSidecars::from_sidecar_set(&set, setting) {
+        Ok(asked) if asked.apply(pod.ends()) => Ok(native::converted(set)),
+        Ok(_) => Ok(set),
+        Err(error) => {
+            let problem = format!("{}: {}", error.cause.as_str(), error.detail);
+            Err(Reason::forbidden(error.path, problem, "correct the annotation").about(set.name()))
+        }
+    }
 }
 
 /// Returns the reason why a Pod does not get the sidecars of this set, nor those of the sets after it.

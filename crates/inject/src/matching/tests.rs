@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use pillion_kubernetes::lookup::Answer;
 use pillion_kubernetes::outcome::Refusal;
 use pillion_sidecarset::names;
+use pillion_sidecarset::native::NativeSidecars;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -53,7 +54,8 @@ fn selected_from(
 ) -> Result<Vec<SidecarSet>, String> {
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
     let query = Query { pod: Pod::decode(pod).unwrap(), namespace, uid };
-    let sources = Sources { revisions, system_namespace: "kruise-system", lookup: cluster };
+    let sources =
+        Sources { revisions, system_namespace: "kruise-system", lookup: cluster, native_sidecars: NativeSidecars::Off };
     let Selection { sets, reasons, .. } = select(&compiled, query, sources);
     Refusal::from_reasons(reasons).map_or(Ok(sets), |refusal| Err(refusal.message()))
 }

@@ -7,6 +7,7 @@ use pillion_identity::tokens::sight;
 use pillion_kubernetes::json;
 use pillion_sidecarset::expression::ResourcesPolicy;
 use pillion_sidecarset::made;
+use pillion_sidecarset::native::NATIVE;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar::{List, is_long_running, is_native, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -30,17 +31,18 @@ pub(crate) fn unsuited(pod: Pod<'_>, sets: &[SidecarSet], additions: Additions<'
 /// Warns of plain sidecars in a Pod that ends: it does not end before they do. The Pod of a Job is known by its owner,
 /// too, since the template in a file may lack `restartPolicy`.
 fn ending(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
+    if !pod.ends() {
+        return Vec::new();
+    }
     let what = if pod.belongs_to_job() {
         "the Job from finishing".to_owned()
     } else {
-        match json::text(pod.as_value(), &["spec", "restartPolicy"]) {
-            policy @ ("Never" | "OnFailure") => format!("the Pod (restartPolicy {policy}) from completing"),
-            _ => return Vec::new(),
-        }
+        format!("the Pod (restartPolicy {}) from completing", json::text(pod.as_value(), &["spec", "restartPolicy"]))
     };
     let warning = |sidecar: &Sidecar| {
         format!(
-            "SidecarSet {}: container \"{}\" may keep {what}; make it an init container with restartPolicy Always",
+            "SidecarSet {}: container \"{}\" may keep {what}; set annotation {NATIVE} to EndingPods, or make it an init \
+             container with restartPolicy Always",
             sidecar.set,
             sidecar.name()
         )

@@ -31,6 +31,8 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// The native sidecars that were injected.
     pub natives: Vec<Native>,
+    /// Whether it ends: its `restartPolicy` is not `Always`.
+    pub ends: bool,
     /// Its state, as the kubelet reports it.
     pub state: PodState,
     recorded: Recorded,
@@ -117,6 +119,8 @@ fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<O
 pub struct Spec {
     #[serde(deserialize_with = "nullable::or_default")]
     node_name: String,
+    #[serde(deserialize_with = "nullable::or_default")]
+    restart_policy: String,
     #[serde(deserialize_with = "nullable::or_default")]
     containers: Vec<Container>,
     #[serde(deserialize_with = "nullable::or_default")]
@@ -282,7 +286,8 @@ impl Pod {
 
     /// Returns a Pod of its parts.
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
-        let Spec { node_name, mut containers, init_containers } = spec;
+        let Spec { node_name, restart_policy, mut containers, init_containers } = spec;
+        let ends = !matches!(restart_policy.as_str(), "" | "Always");
         let mut state = status.map(PodState::from).unwrap_or_default();
         let mut natives: Vec<Native> =
             init_containers.into_iter().enumerate().filter_map(Native::from_init_container).collect();
@@ -290,7 +295,7 @@ impl Pod {
         let of_natives = natives.iter_mut().map(|native| &mut native.container);
         compare_resources(containers.iter_mut(), &mut state.containers);
         compare_resources(of_natives, &mut state.natives);
-        Self { metadata, node: node_name, containers, natives, state, recorded: Recorded::default() }
+        Self { metadata, node: node_name, containers, natives, ends, state, recorded: Recorded::default() }
     }
 
     /// Whether the Pod has not ended and is not being deleted.

@@ -22,6 +22,9 @@ use crate::names;
 const REVISION: &str = "controllerRevision";
 /// The key of the name of the stored version that a set is. It is removed from manifests of users, too.
 const STORED: &str = "storedRevision";
+/// The key of the number of init containers before those that are written as containers (NAT-2). It is removed from
+/// manifests of users, too.
+const NATIVE_FROM: &str = "nativeFrom";
 
 /// A `SidecarSet` in its v1beta1 form (API-2): type-checked against [`crate::tables`], without JSON nulls, with unknown
 /// fields.
@@ -57,7 +60,7 @@ impl SidecarSet {
     /// Removes what only a bundle or the settings may say of a set: its stored versions and its origin.
     #[must_use]
     pub fn without_marks(mut self) -> Self {
-        const MARKS: [&str; 3] = [REVISION, STORED, origin::KEY];
+        const MARKS: [&str; 4] = [REVISION, STORED, NATIVE_FROM, origin::KEY];
         if MARKS.iter().any(|key| self.0.get(*key).is_some())
             && let Some(object) = self.as_value_mut().as_object_mut()
         {
@@ -79,6 +82,20 @@ impl SidecarSet {
     /// Returns the name of the stored version that this set is; `None` if it is the latest one.
     pub fn stored(&self) -> Option<&str> {
         json::at(&self.0, &[STORED])?.as_str()
+    }
+
+    /// Marks the init containers from this position on: they are written as containers, and become native sidecars.
+    #[must_use]
+    pub(crate) fn with_natives_from(mut self, position: usize) -> Self {
+        if let Some(object) = self.as_value_mut().as_object_mut() {
+            object.insert(NATIVE_FROM.to_owned(), position.into());
+        }
+        self
+    }
+
+    /// Returns the position from which on the init containers are written as containers; `None` if none are.
+    pub fn native_from(&self) -> Option<usize> {
+        json::at(&self.0, &[NATIVE_FROM])?.as_u64()?.try_into().ok()
     }
 
     /// Returns the whole object.
