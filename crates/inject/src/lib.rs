@@ -144,7 +144,8 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     let mut warnings = warnings::missing(&plan.missing);
     warnings.append(&mut natives::unshared(source, sets));
     let Plan { init_containers, containers, volumes, .. } = &plan;
-    warnings.append(&mut warnings::unsuited(source, sets, Additions { init_containers, containers, volumes }));
+    let additions = Additions { init_containers, containers, volumes };
+    warnings.append(&mut warnings::unsuited(source, sets, &records, additions));
     let mut annotations = plan.annotated(source, sets, (records, without_image));
     if context.hides_tokens.is_some() {
         annotations.extend(order::record(source, sets).map(|own| (order::OWN_CONTAINERS.to_owned(), own.into())));

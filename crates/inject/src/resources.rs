@@ -50,30 +50,14 @@ struct Unmatched {
 }
 
 impl<'a> Targets<'a> {
-    /// Collects the containers. Leaves out those with the name of a sidecar, and containers of hot-upgrade pairs that
-    /// the Pod's records list: an earlier admission of this Pod injected them.
+    /// [Collects](containers) the containers.
     pub fn new(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        for set in sets {
-            let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
-            for (list, _, sidecar) in made::sidecars(set) {
-                names.insert(pod::name(sidecar).to_owned());
-                if sidecar::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
-                    for name in sidecar::names_in_pod(sidecar, list) {
-                        names.insert(name);
-                    }
-                }
-            }
+        Self {
+            containers: containers(pod, sets, records),
+            amounts: OnceCell::new(),
+            known: RefCell::default(),
+            effort: Cell::new(EFFORT_MAX),
         }
-        let mut containers = Vec::new();
-        for (list, is_init) in [(pod.init_containers(), true), (pod.containers(), false)] {
-            for container in list {
-                if (!is_init || sidecar::is_native(container)) && !names.contains(pod::name(container)) {
-                    containers.push(container);
-                }
-            }
-        }
-        Self { containers, amounts: OnceCell::new(), known: RefCell::default(), effort: Cell::new(EFFORT_MAX) }
     }
 
     /// Returns the containers that a policy uses.
@@ -149,6 +133,25 @@ impl<'a> Targets<'a> {
             .map(Some)
             .map_err(|errors| errors.into_iter().map(|(field, error)| reason(&field, error.to_string(), "")).collect())
     }
+}
+
+/// Returns the Pod's containers that policies may use (EXPR-1). Leaves out those with the name of a sidecar, and containers
+/// of hot-upgrade pairs that the Pod's records list: an earlier admission of this Pod injected them.
+pub(crate) fn containers<'a>(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Vec<&'a Value> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for set in sets {
+        let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
+        for (list, _, sidecar) in made::sidecars(set) {
+            names.insert(pod::name(sidecar).to_owned());
+            if sidecar::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
+                for name in sidecar::names_in_pod(sidecar, list) {
+                    names.insert(name);
+                }
+            }
+        }
+    }
+    let natives = pod.init_containers().iter().filter(|container| sidecar::is_native(container));
+    natives.chain(pod.containers()).filter(|container| !names.contains(pod::name(container))).collect()
 }
 
 /// If the expressions of the SidecarSets are too long together, returns a reason for each SidecarSet that has any. A

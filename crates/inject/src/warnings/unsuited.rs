@@ -9,22 +9,26 @@ use pillion_sidecarset::expression::ResourcesPolicy;
 use pillion_sidecarset::made;
 use pillion_sidecarset::native::NATIVE;
 use pillion_sidecarset::pod::{self, Pod};
-use pillion_sidecarset::sidecar::{List, is_long_running, is_native, names_in_pod};
+use pillion_sidecarset::sidecar::{List, is_long_running, names_in_pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use crate::additions::{Added, Additions};
 use crate::container::Sidecar;
+use crate::records::Records;
+use crate::resources;
 
+/// The most characters of a warning that the API server passes on.
+const WARNING_MAX: usize = 256;
 /// How a SidecarSet leaves Pods out.
 const LEAVE_OUT: &str = "exclude such Pods by a label in the selector, or by the namespaceSelector";
 
 /// Warns of what the Pod's spec makes of the containers that are added to it.
-pub(crate) fn unsuited(pod: Pod<'_>, sets: &[SidecarSet], additions: Additions<'_>) -> Vec<String> {
+pub(crate) fn unsuited(pod: Pod<'_>, sets: &[SidecarSet], records: &Records, additions: Additions<'_>) -> Vec<String> {
     let mut warnings = ending(pod, additions.containers);
     warnings.extend(on_the_nodes_network(pod, additions));
     warnings.extend(for_windows(pod, additions));
-    warnings.extend(uncounted_resources(pod, sets, additions));
+    warnings.extend(uncounted_resources(pod, sets, records, additions));
     warnings
 }
 
@@ -106,7 +110,7 @@ fn for_windows(pod: Pod<'_>, additions: Additions<'_>) -> Vec<String> {
 
 /// Warns of a `resourcesPolicy` that computes with amounts which only the Pod has, and none of its containers: EXPR-2
 /// does not count them.
-fn uncounted_resources(pod: Pod<'_>, sets: &[SidecarSet], additions: Additions<'_>) -> Vec<String> {
+fn uncounted_resources(pod: Pod<'_>, sets: &[SidecarSet], records: &Records, additions: Additions<'_>) -> Vec<String> {
     let Some(of_pod) = json::at(pod.as_value(), &["spec", "resources"]).filter(|resources| resources.is_object())
     else {
         return Vec::new();
@@ -116,8 +120,7 @@ fn uncounted_resources(pod: Pod<'_>, sets: &[SidecarSet], additions: Additions<'
     if computed.is_empty() {
         return Vec::new();
     }
-    let natives = additions.others(pod, List::Init).filter(|container| is_native(container));
-    let own: Vec<&Value> = natives.chain(additions.others(pod, List::Containers)).collect();
+    let own = resources::containers(pod, sets, records);
     let is_in = |resources: &Value, path: &[&str]| json::at(resources, path).is_some_and(|amount| !amount.is_null());
     let mut of_pod_alone = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -139,18 +142,18 @@ fn uncounted_resources(pod: Pod<'_>, sets: &[SidecarSet], additions: Additions<'
                 .filter(is_of_pod_alone)
                 .map(|(section, resource)| format!("{section}.{resource}"))
                 .collect();
-            if uncounted.is_empty() {
-                continue;
-            }
+            let Some((first, more)) = uncounted.split_first() else { continue };
             let result = container.get("resources").filter(|result| **result != json!({}));
             let result = result.map_or_else(|| "nothing".to_owned(), Value::to_string);
-            warnings.push(format!(
-                "SidecarSet {}: {}: resourcesPolicy does not count {} of the Pod, and its containers have none: it computed \
-                 {result}; give the containers resources, or write constants",
-                set.name(),
-                pod::name(sidecar),
-                uncounted.join(", "),
-            ));
+            let about = format!("SidecarSet {}: {}: resourcesPolicy", set.name(), pod::name(sidecar));
+            let remedy = "give its containers resources, or write constants";
+            let whole = format!(
+                "{about} does not count {} of the Pod, and its containers have none: it computed {result}; {remedy}",
+                uncounted.join(", ")
+            );
+            let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
+            let fits = whole.chars().count() <= WARNING_MAX;
+            warnings.push(if fits { whole } else { format!("{about} ignores {first}{more} of the Pod; {remedy}") });
         }
     }
     warnings

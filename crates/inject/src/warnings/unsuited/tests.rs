@@ -150,10 +150,14 @@ fn inj31_images_for_linux_do_not_start_in_a_pod_for_windows(#[case] spec: Value,
     assert_eq!(warnings(pod(spec), &sets), expected);
 }
 
-fn computed(expressions: Value) -> SidecarSet {
-    with_container(json!({"resourcesPolicy": {
+fn policy(expressions: Value) -> Value {
+    json!({"resourcesPolicy": {
         "targetContainersMode": "sum", "targetContainersNameRegex": ".*", "resourcesExpr": expressions,
-    }}))
+    }})
+}
+
+fn computed(expressions: Value) -> SidecarSet {
+    with_container(policy(expressions))
 }
 
 /// Cases are the Pod's resources, the app's, the expressions, and the words of the warning.
@@ -188,11 +192,39 @@ fn inj31_expr2_resources_that_only_the_pod_has_are_not_counted(
     let app = container("app", json!({ "resources": of_app }));
     let text = |words| {
         format!(
-            "SidecarSet s: c: resourcesPolicy does not count {words} give the containers resources, or write constants"
+            "SidecarSet s: c: resourcesPolicy does not count {words} give its containers resources, or write constants"
         )
     };
     let expected: Vec<String> = words.map(text).into_iter().collect();
     assert_eq!(warnings(pod(json!({"containers": [app], "resources": of_pod})), &[computed(expressions)]), expected);
+}
+
+/// The longest names of a container, and a SidecarSet with one as long. The API server cuts a warning after 256 characters.
+#[test]
+fn inj31_expr2_a_warning_about_resources_keeps_its_remedy_with_long_names() {
+    let long = "n".repeat(63);
+    let all = json!({"cpu": "100", "memory": "123456789Ki"});
+    let expressions =
+        json!({"requests": {"cpu": "cpu", "memory": "memory"}, "limits": {"cpu": "cpu", "memory": "memory"}});
+    let set = set(&long, json!({"containers": [container(&long, policy(expressions))]}));
+    let found = warnings(pod(json!({"resources": {"requests": all, "limits": all}})), &[set]);
+    let expected = format!(
+        "SidecarSet {long}: {long}: resourcesPolicy ignores limits.cpu (and 3 more) of the Pod; give its containers resources, \
+         or write constants"
+    );
+    assert!(expected.len() <= 256);
+    assert_eq!(found, [expected]);
+}
+
+/// A container that an earlier call has injected is no target, although the Pod has it.
+#[test]
+fn inj31_expr1_resources_of_injected_containers_are_not_counted() {
+    let sets = [computed(json!({"requests": {"cpu": "cpu"}}))];
+    let (after, found) = injected(&pod(json!({"resources": {"requests": {"cpu": "1"}}})), &sets);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let again = crate::plan(Pod::decode(&after).unwrap(), &sets, context).unwrap();
+    assert_eq!(again.apply(&mut after.clone()).warnings, found);
 }
 
 /// A native sidecar of the Pod is a target, another init container is none.
