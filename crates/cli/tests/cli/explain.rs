@@ -106,6 +106,37 @@ fn test_data(name: &str) -> String {
     root.join("test_data").join(name).into_os_string().into_string().unwrap()
 }
 
+/// `shared/cases/host-network`: what `-o json` has as warnings is told in text, too.
+#[rstest]
+#[case::host_network("hostNetwork: true", "the Pod has hostNetwork, so the ports of container")]
+#[case::windows("os: {name: windows}", "the Pod is for Windows")]
+#[case::ending("restartPolicy: Never", "may keep the Pod (restartPolicy Never) from completing")]
+fn inj31_warnings_of_the_policy_are_told(#[case] field: &str, #[case] expected: &str) {
+    let set = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: agent, image: agent:1, ports: [{containerPort: 8080}]}]
+";
+    let folder = folder();
+    fs::write(folder.path().join("ports.yaml"), set).unwrap();
+    let pod = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: p, labels: {{app: web}}}}, spec: {{{field}, containers: [{{name: web, \
+         image: web:1}}]}}}}"
+    );
+    let args = ["-", "--sidecar-sets", "ports.yaml"];
+    let text = explain_in(folder.path(), &args, &pod).out;
+    assert!(
+        text.contains("\n  warning: SidecarSet agent: ") && text.replace("\n    ", " ").contains(expected),
+        "{text}"
+    );
+    let json = explain_in(folder.path(), &[&args[..], &["-o", "json"]].concat(), &pod).out;
+    let explained: Value = serde_json::from_str(&json).unwrap();
+    assert!(explained[0]["warnings"][0].as_str().unwrap().contains(expected), "{json}");
+}
+
 #[test]
 fn every_set_has_its_reasons() {
     let answer = explain(&["web.yaml", "--sidecar-sets", "sets.yaml", "namespace.yaml"]);

@@ -38,7 +38,7 @@ pub fn write(page: &mut Page<'_>, explained: &ExplainedPod, with_remedies: bool)
     }
     if explained.outcome.is_none() || (!explained.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
-        return Ok(());
+        return warnings(page, explained);
     }
     if let Some(identity) = &explained.identity {
         self::identity::of_pod(page, identity)?;
@@ -46,6 +46,14 @@ pub fn write(page: &mut Page<'_>, explained: &ExplainedPod, with_remedies: bool)
     let width = explained.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or_default().min(NAMES);
     for set in &explained.sets {
         self::set(page, set, width, with_remedies)?;
+    }
+    warnings(page, explained)
+}
+
+/// Writes what the creator of the Pod is warned of.
+fn warnings(page: &mut Page<'_>, explained: &ExplainedPod) -> io::Result<()> {
+    for warning in explained.answer.warnings.iter().flatten() {
+        page.line("  ", 4, &format!("{WARNING}warning{WARNING:#}: {warning}"))?;
     }
     Ok(())
 }
