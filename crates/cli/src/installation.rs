@@ -177,6 +177,20 @@ impl Installation {
     }
 }
 
+/// Returns the port of the server's Pods that the API server calls. `None` if there is no server, or it may not be read.
+pub fn port_of_server(reader: &Reader) -> Option<u64> {
+    let label = format!("{PART_OF}={PILLION}");
+    reader.try_list(DEPLOYMENT, None, Some(&label)).ok().flatten()?.iter().find_map(port)
+}
+
+/// Returns the port for webhooks of a Deployment: the one that its Service calls by name.
+fn port(deployment: &Value) -> Option<u64> {
+    let containers = json::items(deployment, &["spec", "template", "spec", "containers"]).iter();
+    let mut ports = containers.flat_map(|container| json::items(container, &["ports"]));
+    let https = ports.find(|port| json::text(port, &["name"]) == "https")?;
+    json::at(https, &["containerPort"]).and_then(Value::as_u64)
+}
+
 /// Returns namespace and name of the ServiceAccounts that bindings are about.
 fn accounts(bindings: &[Value]) -> BTreeSet<(&str, &str)> {
     let subjects = bindings.iter().flat_map(|binding| json::items(binding, &["subjects"]));

@@ -17,8 +17,8 @@ use crate::terminal;
 
 /// Time limit for connecting to the API server.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
-/// How long the API server may send nothing.
-pub(super) const SILENCE: Duration = Duration::from_secs(30);
+/// How long the API server may send nothing. It waits up to 30 seconds for a webhook, and then says which one failed.
+pub(super) const SILENCE: Duration = Duration::from_secs(40);
 /// The time that all reads together take before a progress message.
 const PATIENCE: Duration = Duration::from_secs(1);
 

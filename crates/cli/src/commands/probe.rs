@@ -1,5 +1,7 @@
 //! `pillion probe`: proves in a cluster that a Pod gets its sidecar.
 
+mod enforcer;
+mod failed_call;
 mod reason;
 
 use std::future::Future;
@@ -9,8 +11,10 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
+use self::failed_call::FailedCall;
 use self::reason::{Facts, Lack, containers, has};
 use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
+use crate::installation::port_of_server;
 use crate::key_value;
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -32,7 +36,9 @@ server, and the server answers. The Pod has one container and satisfies the rest
 the kubeconfig needs the right to create Pods in the namespace. `helm test` runs this command.
 
 While the Pod does not get the sidecar, the command tries again, and says on stderr what the last answer was. In the end \
-it tells why, as far as the user may read SidecarSets, the Namespace, and the webhooks and settings of Pillion.
+it tells why, as far as the user may read SidecarSets, the Namespace, and the webhooks and settings of Pillion. If the API \
+server cannot call a webhook, it tells by the error whether the cause is the network, the certificate or the server, and \
+what to do; docs/guides/managed-control-planes.md has a part for each cause.
 
 Exit codes: 0 the Pod gets the sidecar; 1 it does not within the time limit; 2 for other errors.";
 
@@ -73,7 +79,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     loop {
         let answer = writer.dry_run(Kind("v1", "Pod"), &args.namespace, &pod);
         let answer = runtime.block_on(progress.wait(answer, terminal));
-        let (why, is_refused) = match answer {
+        let (why, refusal) = match answer {
             Ok(admitted) if has(&admitted, &args.container) => {
                 writeln!(
                     terminal.out(),
@@ -86,19 +92,19 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             Ok(admitted) => {
                 let names = containers(&admitted).collect::<Vec<_>>().join(", ");
                 let Args { namespace, container, .. } = args;
-                (
-                    format!("a Pod in namespace {namespace} does not get the container {container}; it has {names}"),
-                    false,
-                )
+                (format!("a Pod in namespace {namespace} does not get the container {container}; it has {names}"), None)
             }
             // A new namespace gets its ServiceAccount a moment later, and a server may not be ready yet.
-            Err(WriteError::Ruled { message, .. }) => (format!("the cluster refuses the Pod: {message}"), true),
+            Err(WriteError::Ruled { message, .. }) => {
+                (format!("the cluster refuses the Pod: {message}"), Some(message))
+            }
             Err(error) => return Err(error).context("the Pod could not be tried"),
         };
         if begin.elapsed() + PAUSE > args.timeout.0 {
             terminal.error(&anyhow::anyhow!("{why}"));
-            if !is_refused {
-                tell_reasons(args, &pod, terminal)?;
+            match refusal {
+                None => tell_reasons(args, &pod, terminal)?,
+                Some(message) => tell_failed_call(args, &message, terminal)?,
             }
             return Ok(Status::Refused);
         }
@@ -136,6 +142,15 @@ impl Progress {
             self.reported = Some(why.to_owned());
         }
     }
+}
+
+/// Prints why the API server could not call a webhook, if that is why it refuses the Pod.
+fn tell_failed_call(args: &Args, message: &str, terminal: &mut Terminal) -> anyhow::Result<()> {
+    let Some(call) = FailedCall::of_refusal(message) else { return Ok(()) };
+    let reader = args.kubeconfig.reader()?;
+    reader.be_quiet();
+    writeln!(terminal.err(), "reason: {}", call.reason(port_of_server(&reader)))?;
+    Ok(())
 }
 
 /// Prints why the Pod does not get the sidecar.

@@ -139,6 +139,17 @@ impl Webhooks {
         (!self.is_empty() && self.0.iter().all(is_excluded)).then(|| self.0.iter().map(|it| it.name.as_str()).collect())
     }
 
+    /// Returns the names of the webhooks, with the selectors by which they leave namespaces out.
+    pub fn namespace_selectors(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().filter_map(|webhook| Some((webhook.name.as_str(), webhook.selector("namespaceSelector")?)))
+    }
+
+    /// Returns the names of the webhooks after whose failure a Pod is created without sidecars.
+    pub fn that_fail_open(&self) -> impl Iterator<Item = &str> {
+        let fails_open = |webhook: &&Webhook| json::text(&webhook.value, &["failurePolicy"]) == "Ignore";
+        self.0.iter().filter(fails_open).map(|webhook| webhook.name.as_str())
+    }
+
     /// Returns why none of the webhooks asks Pillion about a Pod of `namespace`, or heeds its answer; `None` if one does,
     /// or if no webhook is known.
     pub fn leave_out(&self, pod: &Value, namespace: &str, cluster: &Manifests) -> Option<NotAsked> {

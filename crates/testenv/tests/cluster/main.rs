@@ -31,6 +31,7 @@ mod node_rollouts;
 mod pages;
 mod plan;
 mod preview;
+mod probe;
 mod processes;
 mod recipes;
 mod rollout;

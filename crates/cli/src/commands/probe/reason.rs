@@ -7,6 +7,7 @@ use pillion_plan::bundle::CONDITION;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use super::enforcer;
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation::Installation;
 use crate::preview::Webhooks;
@@ -83,6 +84,7 @@ impl Facts {
                  `pillion explain --cluster` tells more about a Pod"
                     .to_owned(),
             );
+            reasons.extend(self.of_failures());
         }
         let unknown = self.unknown.iter().map(|problem| format!("not all is known: {problem}"));
         reasons.into_iter().chain(unknown).collect()
@@ -97,14 +99,28 @@ impl Facts {
         if webhooks.is_empty() {
             return vec!["no webhook and no policy of Pillion is asked about new Pods: it is not installed".to_owned()];
         }
-        let excluding = self.namespace.as_ref().and_then(|_| webhooks.that_exclude(self.labels()));
-        let reason = excluding.map(|names| {
+        let Some(names) = self.namespace.as_ref().and_then(|_| webhooks.that_exclude(self.labels())) else {
+            return Vec::new();
+        };
+        let excluded = format!(
+            "Pillion is not asked about Pods of namespace {namespace}: the namespaceSelector of {} leaves it out",
+            names.join(" and ")
+        );
+        let selectors = webhooks.namespace_selectors();
+        let enforced = selectors.filter_map(|(name, selector)| enforcer::reason(name, selector, self.labels()));
+        std::iter::once(excluded).chain(enforced).collect()
+    }
+
+    /// Returns that a failed call could be the reason. The API server says nothing about one that it ignores.
+    fn of_failures(&self) -> Option<String> {
+        let names: Vec<&str> = self.webhooks.iter().flat_map(Webhooks::that_fail_open).collect();
+        (!names.is_empty()).then(|| {
             format!(
-                "Pillion is not asked about Pods of namespace {namespace}: the namespaceSelector of {} leaves it out",
+                "or no server answers: the failurePolicy of {} is Ignore, so the API server then creates the Pod without \
+                 sidecars, and only its audit log and the metric apiserver_admission_webhook_fail_open_count tell of it",
                 names.join(" and ")
             )
-        });
-        reason.into_iter().collect()
+        })
     }
 
     fn of_sets(&self, lack: Lack<'_>) -> Vec<String> {
@@ -284,6 +300,30 @@ mod tests {
     fn reasons(facts: &Facts, namespace: &str) -> Vec<String> {
         let pod = json!({"metadata": {"labels": {"app": "web"}}});
         facts.reasons(Lack { container: "agent", namespace, pod: &pod })
+    }
+
+    #[test]
+    fn a_namespace_that_the_enforcer_of_aks_excludes_is_told() {
+        let mut facts = facts(vec![set(&json!({}))], true);
+        facts.namespace = Some(json!({"metadata": {"labels": {"control-plane": "true"}}}));
+        let mut edited = webhooks();
+        let selector = &mut edited["webhooks"][0]["namespaceSelector"]["matchExpressions"];
+        *selector = json!([{"key": "control-plane", "operator": "DoesNotExist"}]);
+        facts.webhooks = Some(Webhooks::among(&[edited], &[]));
+        let reasons = reasons(&facts, "shop");
+        assert!(reasons[0].starts_with("Pillion is not asked about Pods of namespace shop"), "{reasons:?}");
+        assert!(reasons[1].starts_with("the admissions enforcer of AKS has added control-plane"), "{reasons:?}");
+    }
+
+    #[test]
+    fn a_call_whose_failure_is_ignored_may_be_the_reason() {
+        let mut facts = facts(vec![set(&json!({}))], true);
+        let mut open = webhooks();
+        open["webhooks"][0]["failurePolicy"] = "Ignore".into();
+        facts.webhooks = Some(Webhooks::among(&[open], &[]));
+        let reasons = reasons(&facts, "shop");
+        let told = "or no server answers: the failurePolicy of webhook pods.pillion.dev is Ignore";
+        assert!(reasons.len() == 2 && reasons[1].starts_with(told), "{reasons:?}");
     }
 
     #[test]

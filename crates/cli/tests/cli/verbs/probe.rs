@@ -39,3 +39,24 @@ fn reasons_that_may_not_be_read_are_told() {
         assert!(run.err.contains(&says), "{}", run.err);
     }
 }
+
+#[test]
+fn a_webhook_that_cannot_be_called_has_a_reason_and_a_remedy() {
+    let port = json!({"name": "https", "containerPort": 10250});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "pillion", "namespace": "pillion-system", "labels": {"app.kubernetes.io/part-of": "pillion"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "pillion", "ports": [port]}]}}},
+    });
+    let failed = "Internal error occurred: failed calling webhook \"pods.pillion.dev\": failed to call webhook: Post \
+                  \"https://pillion.pillion-system.svc:443/mutate?timeout=10s\": context deadline exceeded";
+    let server = ApiServer::start(&[deployment, webhooks()], |state| {
+        state.refused.push(("POST /api/v1/namespaces/default/pods", 500, failed));
+    });
+    let run = run(&server, &["probe", "log-agent", "--timeout", "0s"]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
+    let reason = "reason: no answer came in time (webhook pods.pillion.dev); allow the control plane TCP port 10250 of the \
+                  server's Pods in firewalls, security groups and network policies: \
+                  docs/guides/managed-control-planes.md#private-clusters-of-gke\n";
+    assert_eq!(run.err, format!("error: the cluster refuses the Pod: {failed}\n{reason}"));
+}
