@@ -315,6 +315,66 @@ fn sidecar_sets_of_the_cluster_are_checked() {
     assert!(found.err.contains("2 SidecarSets"), "{}", found.err);
 }
 
+/// A HorizontalPodAutoscaler, a ResourceQuota and a Deployment of the namespace `shop`, whose Pods get `logs`.
+fn judged() -> [Value; 3] {
+    let mut scaler = object("autoscaling/v2", "HorizontalPodAutoscaler", Some("shop"), "web");
+    scaler["spec"] = json!({"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 5});
+    let mut quota = object("v1", "ResourceQuota", Some("shop"), "q");
+    quota["spec"] = json!({"hard": {"requests.memory": "10Gi"}});
+    let resources = json!({"requests": {"cpu": "1", "memory": "1Gi"}});
+    let mut workload = object("apps/v1", "Deployment", Some("shop"), "web");
+    workload["spec"] = json!({
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web:1", "resources": resources}]},
+        },
+    });
+    [scaler, quota, workload]
+}
+
+#[test]
+fn autoscalers_and_quotas_of_the_cluster_count_for_the_workloads_that_are_given() {
+    let [scaler, quota, workload] = judged();
+    let mut elsewhere = quota.clone();
+    elsewhere["metadata"]["namespace"] = "other".into();
+    let objects = [set("logs", "logs:1", &json!({})), namespace("a"), scaler, quota.clone(), elsewhere];
+    let server = ApiServer::start(contents(&objects));
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let found = run(folder.path(), &["check", "-", "--cluster"], &[workload.clone()]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+    for expected in ["warning[missing-request]", "HorizontalPodAutoscaler \"shop/web\"", "ResourceQuota \"shop/q\""] {
+        assert!(found.out.contains(expected), "{expected}: {}", found.out);
+    }
+    assert!(server.requests().iter().all(|request| !request.contains("/namespaces/other/")), "{:?}", server.requests());
+    // A document wins over the object of its name.
+    let mut lifted = quota;
+    lifted["spec"] = json!({"hard": {"pods": "5"}});
+    let found = run(folder.path(), &["check", "-", "--cluster"], &[workload, lifted]);
+    assert!(!found.out.contains("warning[resource-quota]"), "{}", found.out);
+    // Without a workload, none is read.
+    let before = server.requests().len();
+    let found = run(folder.path(), &["check", "--cluster"], &[]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+    let requests = server.requests().split_off(before);
+    assert!(requests.iter().all(|request| !request.contains("resourcequotas")), "{requests:?}");
+}
+
+#[test]
+fn a_missing_right_to_list_autoscalers_is_a_note() {
+    let [scaler, quota, workload] = judged();
+    let objects = [set("logs", "logs:1", &json!({})), namespace("a"), scaler, quota];
+    let server = ApiServer::start(Contents { forbidden: &["/horizontalpodautoscalers"], ..contents(&objects) });
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let found = run(folder.path(), &["check", "-", "--cluster"], &[workload]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+    assert!(found.out.contains("ResourceQuota \"shop/q\"") && !found.out.contains("missing-request"), "{}", found.out);
+    let note = "note: HorizontalPodAutoscalers of the namespace shop do not count: the cluster does not allow to list";
+    assert!(found.err.contains(note) && found.err.contains("horizontalpodautoscalers.autoscaling"), "{}", found.err);
+}
+
 #[test]
 fn policies_of_the_cluster_are_checked_unless_settings_are_given() {
     let policy = json!({

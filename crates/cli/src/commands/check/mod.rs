@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 use self::documents::{Document, Role};
 use self::input::Input;
+use self::lint::{Selection, Selections};
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
@@ -64,7 +65,8 @@ folder; if its folder has none, for all. Shoots are judged whether or not the se
 
 With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
-module, or the settings of the installed server. A document given wins over the cluster's object of the same name. \
+module, or the settings of the installed server. HorizontalPodAutoscalers, ResourceQuotas and LimitRanges are read in the \
+namespaces of the Pods and workloads given; without the right to list them, a note says so. A document given wins over the cluster's object of the same name. \
 Nothing is ever written.
 
 Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
@@ -154,7 +156,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             "there is nothing to check: no settings, SidecarSet, Shoot or policy of Pillion; a file of settings that is not known as one can be given with --settings"
         );
     }
-    for note in of_cluster.into_iter().chain(notes) {
+    for note in of_cluster.iter().map(String::as_str).chain(notes) {
         say(terminal, &format!("note: {note}"));
     }
     say(terminal, &summary(&findings, &input));
@@ -209,8 +211,12 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
     let pods = lint::created_pods(documents);
+    let of_settings: Vec<Selection<'_>> =
+        settings.iter().map(|judged| Selection::new(&judged.subjects, &pods, documents)).collect();
+    let of_files = Selection::new(&sets, &pods, documents);
+    let selections = Selections { of_settings: &of_settings, of_files: &of_files };
     let everything =
-        lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, pods: &pods };
+        lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, selections };
     findings.extend(lint::all(&everything));
     let accounts = lint::compare_accounts(&everything);
     findings.extend(accounts.findings);

@@ -12,7 +12,7 @@ use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
-use super::settings_in;
+use super::{lint, settings_in};
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation;
 use crate::preview;
@@ -21,22 +21,23 @@ use crate::terminal::Terminal;
 /// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
 
+/// The kinds that judge the requests and limits of containers.
+const JUDGES: [Kind<'_>; 3] =
+    [Kind("autoscaling/v2", "HorizontalPodAutoscaler"), Kind("v1", "ResourceQuota"), Kind("v1", "LimitRange")];
+
 /// The identity of a document: role, namespace, name.
 type Key = (&'static str, String, String);
 
 /// Adds the SidecarSets of the cluster, and the objects that count for them and for the settings: ControllerRevisions,
 /// the whitelist, Namespaces, and Roles with their bindings if a SidecarSet names a ServiceAccount. If no settings are
-/// given, adds the policies of Kubewarden, too, or the settings of the installed server. A document with the role and the
-/// name of an object wins over it. Returns notes.
+/// given, adds the policies of Kubewarden, too, or the settings of the installed server. Where the documents show Pods, adds
+/// what judges their resources in their namespaces. A document with the role and the name of an object wins over it.
+/// Returns notes.
 ///
 /// # Errors
 /// [`Trouble`] if the cluster does not answer, or does not allow a request. Another error if it has several servers whose
 /// settings differ.
-pub fn add(
-    documents: &mut Vec<Document>,
-    reader: &Reader,
-    terminal: &mut Terminal,
-) -> anyhow::Result<Vec<&'static str>> {
+pub fn add(documents: &mut Vec<Document>, reader: &Reader, terminal: &mut Terminal) -> anyhow::Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut known = known(documents);
     let mut add = |documents: &mut Vec<Document>, manifests: Vec<Manifest>| {
@@ -65,7 +66,7 @@ pub fn add(
     }
     match preview::sidecar_sets(reader)? {
         Some(sets) => add(documents, sets),
-        None => notes.push(NO_DEFINITION),
+        None => notes.push(NO_DEFINITION.to_owned()),
     }
     add(documents, list(Kind("v1", "Namespace"))?);
     let systems: BTreeSet<String> = system_namespaces(documents);
@@ -82,7 +83,40 @@ pub fn add(
             add(documents, list(Kind("rbac.authorization.k8s.io/v1", kind))?);
         }
     }
+    notes.extend(add_judges(documents, reader)?);
     Ok(notes)
+}
+
+/// Adds the objects that judge the resources of containers, from the namespaces in which the documents have Pods. Returns
+/// notes about those that may not be read: the check goes on without them.
+fn add_judges(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<String>, Trouble> {
+    let pods = lint::created_pods(documents);
+    let namespaces: BTreeSet<String> = pods.iter().map(|created| created.namespace.to_owned()).collect();
+    let known: BTreeSet<(String, String, String)> =
+        documents.iter().map(|document| named(&document.manifest.value)).collect();
+    let mut notes = Vec::new();
+    for kind in JUDGES {
+        for namespace in &namespaces {
+            let found = match reader.try_list(kind, Some(namespace), None) {
+                Ok(found) => found.unwrap_or_default(),
+                Err(forbidden @ Trouble::Forbidden { .. }) => {
+                    notes.push(format!("{}s of the namespace {namespace} do not count: {forbidden}", kind.1));
+                    continue;
+                }
+                Err(trouble) => return Err(trouble),
+            };
+            let new = found.iter().filter(|object| !known.contains(&named(object)));
+            let manifests = new.filter_map(|object| preview::manifest_of("cluster", object));
+            documents.extend(manifests.map(|manifest| Document { manifest, role: Role::Other }));
+        }
+    }
+    Ok(notes)
+}
+
+/// Returns kind, namespace and name of an object.
+fn named(object: &Value) -> (String, String, String) {
+    let text = |path: &[&str]| json::text(object, path).to_owned();
+    (text(&["kind"]), lint::namespace_of(object).to_owned(), text(&["metadata", "name"]))
 }
 
 /// Returns the identities of all documents, and of the SidecarSets in settings.

@@ -260,3 +260,24 @@ fn a_rule_with_an_id_can_be_turned_off(#[case] args: &[&str], #[case] expected: 
         }
     }
 }
+
+fn policy(name: &str, set: &Value) -> Value {
+    json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": name},
+        "spec": {"module": "registry://registry.example.com/pillion:v1", "mutating": true, "rules": [],
+                 "settings": {"sidecarSets": [set]}},
+    })
+}
+
+/// Rendered policies have the same SidecarSets, each in a file or a document of its own.
+#[rstest]
+#[case::the_same(json!({"emptyDir": {}}), 1)]
+#[case::another_of_this_name(json!({"hostPath": {"path": "/var/log"}}), 2)]
+fn a_sidecar_set_of_several_policies_is_told_once(#[case] source: Value, #[case] count: usize) {
+    let one = with_volume(&json!({"emptyDir": {}}), &json!({}));
+    let objects = [policy("pods", &one), policy("guards", &one), policy("other", &with_volume(&source, &json!({})))];
+    let found = warned(&objects.iter().collect::<Vec<_>>());
+    let told = found.iter().filter(|line| line.starts_with("local-volume ")).count();
+    assert_eq!(told, count, "{found:?}");
+    assert!(found.iter().any(|line| line.contains("spec.settings.sidecarSets[0].spec.volumes[0]")), "{found:?}");
+}

@@ -6,8 +6,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::made;
 use serde_json::Value;
 
-use super::pods::{Created, selected};
-use crate::commands::check::documents::Document;
+use super::pods::{Created, Selection};
 use crate::commands::check::subject::Subject;
 use crate::report::{Finding, OptionalRule};
 
@@ -18,20 +17,18 @@ const SAFE: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 /// Returns warnings about local volumes of `SidecarSet`s, unless all their Pods in the documents let a node go, or keep
 /// it, without regard to them.
-pub(super) fn kept(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Document]) -> Vec<Finding> {
-    let local: Vec<(&Subject<'_>, Vec<(usize, &str)>)> =
-        group.iter().map(|subject| (subject, unsafe_volumes(subject))).filter(|(_, found)| !found.is_empty()).collect();
-    if local.is_empty() {
-        return Vec::new();
-    }
-    let selected = selected(group, pods, documents);
+pub(super) fn kept(selection: &Selection<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (subject, volumes) in local {
-        let pods = selected.get(subject.set.name());
+    for subject in selection.group() {
+        let volumes = unsafe_volumes(subject);
+        if volumes.is_empty() {
+            continue;
+        }
+        let pods = selection.pods(subject);
         // The value is that of all volumes: a later annotation would replace an earlier one.
         let names: Vec<&str> = local_volumes(subject.prepared.volumes()).map(|(_, name)| name).collect();
         for (index, volume) in volumes {
-            if pods.is_some_and(|pods| pods.iter().all(|created| is_indifferent(created, volume))) {
+            if !pods.is_empty() && pods.iter().all(|created| is_indifferent(created, volume)) {
                 continue;
             }
             let message =

@@ -17,6 +17,8 @@ mod size;
 mod stored;
 mod volumes;
 
+use std::collections::BTreeMap;
+
 use pillion_documents::manifest::Manifest;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
@@ -24,8 +26,7 @@ use serde_json::Value;
 pub use self::bundle_ref::is_missing as lacks_bundle_ref;
 pub use self::cost::is_costly_in_a_policy;
 pub use self::own_account::compare as compare_accounts;
-use self::pods::Created;
-pub use self::pods::created as created_pods;
+pub use self::pods::{Selection, created as created_pods, namespace as namespace_of};
 pub use self::policy::admits_sets;
 use super::documents::{Document, Role};
 use super::files::Files;
@@ -46,8 +47,17 @@ pub struct Everything<'a> {
     pub sets: &'a [Subject<'a>],
     /// Existing objects.
     pub before: &'a [Manifest],
-    /// The Pods that the documents show.
-    pub pods: &'a [Created<'a>],
+    /// The Pods of the documents that get each `SidecarSet`.
+    pub selections: Selections<'a>,
+}
+
+/// The Pods that get each `SidecarSet`, by the place of the `SidecarSet`.
+#[derive(Clone, Copy)]
+pub struct Selections<'a> {
+    /// One for each of the settings.
+    pub of_settings: &'a [Selection<'a>],
+    /// For the `SidecarSet`s in files of their own.
+    pub of_files: &'a Selection<'a>,
 }
 
 /// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
@@ -57,22 +67,23 @@ pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
 
 /// Returns all warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
-    let Everything { documents, settings, spots, sets, before, pods } = *everything;
+    let Everything { documents, settings, spots, sets, before, selections } = *everything;
     let namespaces: Vec<&Value> = documents
         .iter()
         .filter(|document| document.role == Role::Namespace)
         .map(|document| &document.manifest.value)
         .collect();
     let mut findings: Vec<Finding> = spots.iter().flat_map(unknown).collect();
-    for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
+    for selection in selections.of_settings.iter().chain([selections.of_files]) {
+        let group = selection.group();
         for subject in group {
             findings.extend(stored::hash(subject));
             findings.extend(matching::not_given(subject, &namespaces));
         }
         findings.extend(matching::hidden_bases(group));
         findings.extend(volumes::shared(group));
-        findings.extend(requests::missing(group, pods, documents));
-        findings.extend(local_volumes::kept(group, pods, documents));
+        findings.extend(requests::missing(selection, documents));
+        findings.extend(local_volumes::kept(selection));
     }
     findings.extend(sets.iter().flat_map(|subject| admission::of_cluster(subject, before, settings)));
     for judged in settings {
@@ -96,7 +107,32 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     findings.extend(rollout::without_deadline(settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
+    told_once(&mut findings, settings);
     findings
+}
+
+/// Removes warnings about a `SidecarSet` of a policy that another policy has, too: policies for different requests are
+/// rendered from the same settings.
+fn told_once(findings: &mut Vec<Finding>, settings: &[Judged<'_>]) {
+    let of_policies = settings.iter().filter(|judged| judged.are_of_policy());
+    let spots: Vec<&Spot<'_>> = of_policies.flat_map(|judged| &judged.subjects).map(|subject| &subject.spot).collect();
+    let mut told: BTreeMap<(String, String), Vec<&Value>> = BTreeMap::new();
+    findings.retain(|finding| {
+        let is_below = |spot: &&&Spot<'_>| {
+            spot.manifest.source.name == finding.place.source.name
+                && spot.manifest.line() <= finding.place.start().line
+                && finding.path.strip_prefix(&spot.base).is_some_and(|rest| rest.starts_with('.'))
+        };
+        // The documents of a file are in its order.
+        let Some(spot) = spots.iter().rfind(is_below) else { return true };
+        let path = finding.path.get(spot.base.len()..).unwrap_or_default().to_owned();
+        let known = told.entry((path, finding.message.clone())).or_default();
+        let is_new = !known.contains(&spot.raw);
+        if is_new {
+            known.push(spot.raw);
+        }
+        is_new
+    });
 }
 
 /// Returns warnings about identities in settings; errors in them are among the errors of the settings.

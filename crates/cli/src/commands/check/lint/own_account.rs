@@ -6,8 +6,7 @@ use pillion_identity::rules::OnAppAccount;
 use pillion_kubernetes::json;
 
 use super::Everything;
-use super::pods::{Created, selected};
-use crate::commands::check::documents::Document;
+use super::pods::{Created, Selection};
 use crate::commands::check::settings::Judged;
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
@@ -74,31 +73,26 @@ pub struct OwnAccounts {
 
 /// Compares the accounts of `SidecarSet`s with those of Pods that they select.
 pub fn compare(everything: &Everything<'_>) -> OwnAccounts {
-    let Everything { documents, settings, sets, pods, .. } = *everything;
+    let Everything { settings, selections, .. } = *everything;
     let is_kept = |judged: &&Judged<'_>| {
         let settings = &judged.settings;
         settings.gates.service_account_injection && settings.service_accounts.on_app_account == OnAppAccount::Keep
     };
     let mut found = OwnAccounts::default();
-    for judged in settings.iter().filter(is_kept) {
-        found.add(&judged.subjects, pods, documents);
+    for (_, selection) in settings.iter().zip(selections.of_settings).filter(|(judged, _)| is_kept(judged)) {
+        found.add(selection);
     }
     if settings.is_empty() || settings.iter().any(|judged| is_kept(&judged)) {
-        found.add(sets, pods, documents);
+        found.add(selections.of_files);
     }
     found
 }
 
 impl OwnAccounts {
     /// Adds what Pods show of a group of `SidecarSet`s.
-    fn add(&mut self, group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Document]) {
-        let yielding: Vec<Yielding<'_>> = group.iter().filter_map(Yielding::find).collect();
-        if yielding.is_empty() {
-            return;
-        }
-        let selected = selected(group, pods, documents);
-        for set in &yielding {
-            let pods = selected.get(set.subject.set.name()).map_or(&[][..], Vec::as_slice);
+    fn add(&mut self, selection: &Selection<'_>) {
+        for set in selection.group().iter().filter_map(Yielding::find) {
+            let pods = selection.pods(set.subject);
             let kept: Vec<&Created<'_>> =
                 pods.iter().copied().filter(|created| created.keeps_account_from(&set.account)).collect();
             self.findings.extend(set.finding(&kept));

@@ -1,5 +1,6 @@
 //! The Pods that the documents show, and the `SidecarSet`s that they get.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use pillion_inject::matching::{Query, is_match, precedence};
@@ -41,30 +42,51 @@ pub fn created(documents: &[Document]) -> Vec<Created<'_>> {
 }
 
 /// Returns the namespace of an object; `default` if it names none.
-pub(super) fn namespace(object: &Value) -> &str {
+pub fn namespace(object: &Value) -> &str {
     match json::text(object, &["metadata", "namespace"]) {
         "" => "default",
         namespace => namespace,
     }
 }
 
-/// Returns the Pods that get each `SidecarSet` of a group, by its name.
-pub(super) fn selected<'s, 'p>(
-    group: &'s [Subject<'_>],
-    pods: &'p [Created<'p>],
-    documents: &[Document],
-) -> BTreeMap<&'s str, Vec<&'p Created<'p>>> {
-    let compiled: Vec<CompiledSet<'s>> = group.iter().map(|subject| CompiledSet::new(&subject.prepared)).collect();
-    let mut selected: BTreeMap<&str, Vec<&Created<'_>>> = BTreeMap::new();
-    for created in pods {
-        let Ok(pod) = Pod::decode(&created.pod) else { continue };
-        let query = Query { pod, namespace: created.namespace, uid: "" };
-        // Whether a Namespace that is not given is selected is unknown.
-        let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(documents)).unwrap_or_default();
-        let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
-        for name in precedence::in_effect(&matched) {
-            selected.entry(name).or_default().push(created);
-        }
+/// The Pods that get each `SidecarSet` of a group. They are matched when the first rule asks, and once for all rules.
+pub struct Selection<'a> {
+    group: &'a [Subject<'a>],
+    pods: &'a [Created<'a>],
+    documents: &'a [Document],
+    found: OnceCell<BTreeMap<&'a str, Vec<&'a Created<'a>>>>,
+}
+
+impl<'a> Selection<'a> {
+    /// Returns the Pods that get each `SidecarSet` of a group.
+    pub fn new(group: &'a [Subject<'a>], pods: &'a [Created<'a>], documents: &'a [Document]) -> Self {
+        Self { group, pods, documents, found: OnceCell::new() }
     }
-    selected
+
+    /// Returns the `SidecarSet`s.
+    pub(super) fn group(&self) -> &'a [Subject<'a>] {
+        self.group
+    }
+
+    /// Returns the Pods that get this `SidecarSet`.
+    pub(super) fn pods(&self, subject: &Subject<'_>) -> &[&'a Created<'a>] {
+        self.found.get_or_init(|| self.find()).get(subject.set.name()).map_or(&[], Vec::as_slice)
+    }
+
+    fn find(&self) -> BTreeMap<&'a str, Vec<&'a Created<'a>>> {
+        let compiled: Vec<CompiledSet<'a>> =
+            self.group.iter().map(|subject| CompiledSet::new(&subject.prepared)).collect();
+        let mut selected: BTreeMap<&str, Vec<&Created<'_>>> = BTreeMap::new();
+        for created in self.pods {
+            let Ok(pod) = Pod::decode(&created.pod) else { continue };
+            let query = Query { pod, namespace: created.namespace, uid: "" };
+            // Whether a Namespace that is not given is selected is unknown.
+            let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(self.documents)).unwrap_or_default();
+            let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
+            for name in precedence::in_effect(&matched) {
+                selected.entry(name).or_default().push(created);
+            }
+        }
+        selected
+    }
 }

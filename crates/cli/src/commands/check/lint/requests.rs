@@ -8,9 +8,8 @@ use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar::{is_long_running, is_native};
 use serde_json::Value;
 
-use super::pods::{Created, namespace, selected};
+use super::pods::{Created, Selection, namespace};
 use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::subject::Subject;
 use crate::report::{Finding, OptionalRule};
 
 /// The halves of a container's resources.
@@ -39,15 +38,14 @@ struct Judges<'a> {
 
 /// Returns warnings about `SidecarSet`s that stop a HorizontalPodAutoscaler of the documents, or for which a
 /// ResourceQuota of the documents refuses Pods.
-pub(super) fn missing(group: &[Subject<'_>], pods: &[Created<'_>], documents: &[Document]) -> Vec<Finding> {
+pub(super) fn missing(selection: &Selection<'_>, documents: &[Document]) -> Vec<Finding> {
     let judges = Judges::find(documents);
     if judges.scalers.is_empty() && judges.quotas.is_empty() {
         return Vec::new();
     }
-    let selected = selected(group, pods, documents);
     let mut findings = Vec::new();
-    for subject in group {
-        let pods = selected.get(subject.set.name()).map_or(&[][..], Vec::as_slice);
+    for subject in selection.group() {
+        let pods = selection.pods(subject);
         for (list, index, container) in made::sidecars(&subject.prepared) {
             let resources = FieldPath::new("spec").item(list.key(), index).child("resources").to_string();
             let name = pod::name(container);
