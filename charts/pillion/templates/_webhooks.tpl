@@ -57,7 +57,7 @@ webhooks:
   rules:
     {{- toYaml $part.rules | nindent 4 }}
   sideEffects: None
-  timeoutSeconds: 10
+  timeoutSeconds: {{ $root.Values.webhookTimeoutSeconds }}
   {{- include "pillion.matchConditions" $part | indent 2 }}
 {{- end }}
 {{- end }}

@@ -17,11 +17,11 @@ use crate::bundling::{Bundled, bundled};
 
 /// The file of the role of people who read SidecarSets. It is none of the policy server's rights.
 pub const READERS: &str = "sidecarsets-view";
-/// The time that the API server waits for an answer, in seconds.
-const TIMEOUT: u32 = 10;
 /// The time limit of an evaluation in seconds, including look-ups. Kubewarden's default of 2 can expire after one
 /// look-up.
-const EVALUATION: u32 = 5;
+const EVALUATION: u8 = 5;
+/// The same for a policy that asks about authors.
+const LONG_EVALUATION: u8 = 10;
 /// The size limit for the settings of all policies of one policy server: they share one ConfigMap.
 const CONFIG_MAP: usize = 1 << 20;
 /// The size limit for the list of SidecarSets in an annotation. The API server allows 256 KiB for all annotations.
@@ -149,8 +149,9 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
         "mutating": part.mutates(),
         "backgroundAudit": false,
         "failurePolicy": options.failure_policy(part).name(),
-        "timeoutSeconds": TIMEOUT,
-        "timeoutEvalSeconds": if asks { TIMEOUT } else { EVALUATION },
+        "timeoutSeconds": common.webhook_timeout,
+        // An evaluation cannot last longer than the API server waits.
+        "timeoutEvalSeconds": common.webhook_timeout.min(if asks { LONG_EVALUATION } else { EVALUATION }),
         "rules": super::rules(part),
     });
     let mut set = |key: &str, value: Value| super::insert(&mut spec, key, value);

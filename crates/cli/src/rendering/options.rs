@@ -94,6 +94,9 @@ pub struct Common {
     /// The same for all other requests.
     #[arg(long, value_enum, value_name = "Fail|Ignore", hide_possible_values = true)]
     pub guard_failure_policy: Option<FailurePolicy>,
+    /// How long the API server waits for an answer, in seconds: 1 to 30.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub webhook_timeout: u8,
     /// Leave out the Role for the systemNamespace, if that namespace does not exist, as without OpenKruise.
     #[arg(long)]
     pub no_system_role: bool,
@@ -180,6 +183,9 @@ pub struct Deployment {
     /// The PriorityClass of its Pods; absent: the cluster's default.
     #[arg(long, value_name = "NAME", value_parser = subdomain)]
     pub priority_class: Option<String>,
+    /// Labels of the nodes for its Pods, besides kubernetes.io/os=linux.
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value::label)]
+    pub node_selector: Vec<(String, String)>,
     /// Ports of the API server, for the NetworkPolicy.
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
     pub api_server_ports: Vec<u16>,

@@ -144,6 +144,10 @@ impl<'a> Process<'a> {
             volumes.push(volume);
             mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
         }
+        let mut nodes = json!({"kubernetes.io/os": "linux"});
+        for (key, value) in &self.options.node_selector {
+            insert(&mut nodes, key, value.as_str().into());
+        }
         let mut pod = json!({
             "serviceAccountName": self.name,
             "automountServiceAccountToken": true,
@@ -155,7 +159,7 @@ impl<'a> Process<'a> {
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "terminationGracePeriodSeconds": container.grace,
-            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "nodeSelector": nodes,
             "topologySpreadConstraints": [
                 self.spread("kubernetes.io/hostname"),
                 self.spread("topology.kubernetes.io/zone"),

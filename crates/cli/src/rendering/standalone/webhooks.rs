@@ -11,9 +11,6 @@ use super::super::options::Standalone;
 use super::super::{excluded, explain, insert, namespace_selector, object_selector};
 use super::server::client_config;
 
-/// The time that the API server waits for an answer, in seconds.
-const TIMEOUT: u32 = 10;
-
 /// Returns the annotations of the configurations: those of the options, and `own`.
 pub fn annotations(options: &Standalone, own: &Value) -> Value {
     let given = options.webhook_annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
@@ -74,7 +71,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
         "matchPolicy": "Equivalent",
         "rules": super::super::rules(part),
         "sideEffects": "None",
-        "timeoutSeconds": TIMEOUT,
+        "timeoutSeconds": common.webhook_timeout,
     });
     let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
     // The server's own namespace is exempt, so that its Pods can always start and can be debugged.

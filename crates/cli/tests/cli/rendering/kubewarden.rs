@@ -250,6 +250,27 @@ fn diff33_set12_new_installations_ask_whether_authors_may_create_pods(#[case] se
     assert_eq!(granted(&rendered).iter().any(|grant| grant[1] == "subjectaccessreviews"), is_on);
 }
 
+/// Cases are the option, the time limit of the call, and those of evaluations without and with questions about authors.
+#[rstest]
+#[case::by_default(&[], 10, [5, 10])]
+#[case::longer(&["--webhook-timeout=30"], 30, [5, 10])]
+#[case::shorter(&["--webhook-timeout=3"], 3, [3, 3])]
+fn a_policy_is_not_evaluated_for_longer_than_the_api_server_waits(
+    #[case] flags: &[&str],
+    #[case] call: u8,
+    #[case] evaluations: [u8; 2],
+) {
+    let rendered = for_kubewarden(&json!({}), flags);
+    for (name, evaluation) in ["pods", "sidecarsets"].into_iter().zip(evaluations) {
+        let policy = &object(&rendered, &format!("ClusterAdmissionPolicy pillion-{name}"))["spec"];
+        assert_eq!(
+            (&policy["timeoutSeconds"], &policy["timeoutEvalSeconds"]),
+            (&json!(call), &json!(evaluation)),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn a_bundle_in_the_cluster_is_read_by_everybody_who_knows_sidecar_sets() {
     let mut settings = identities();

@@ -260,6 +260,18 @@ fn a_server_in_the_network_of_its_nodes() {
 }
 
 #[test]
+fn the_time_limit_of_calls_and_the_nodes_are_options() {
+    let rendered = standalone(&identities(), &["--webhook-timeout=25", "--node-selector=pool=system,zone=a"]);
+    for kind in ["Mutating", "Validating"] {
+        let configuration = object(&rendered, &format!("{kind}WebhookConfiguration pillion"));
+        let webhooks = configuration["webhooks"].as_array().unwrap();
+        assert!(webhooks.iter().all(|webhook| webhook["timeoutSeconds"] == 25), "{webhooks:?}");
+    }
+    let pod = &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"];
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux", "pool": "system", "zone": "a"}));
+}
+
+#[test]
 fn two_ports_are_two_numbers() {
     let options = super::options::<pillion::rendering::options::Standalone>(&["--port=8080"]);
     let error = pillion::rendering::standalone::render(&plain(), &options).unwrap_err();

@@ -237,6 +237,16 @@ fn standalone_cases() -> Vec<Case> {
         )
         .with(&["--host-network", "--port", "9443", "--health-port", "9080"])
         .with(&["--webhook-annotations", "admissions.enforcer/disabled=true,team=a"]),
+        Case::new(
+            "another time limit, and nodes of a pool",
+            Server,
+            json!({
+                "settings": identities(), "webhookTimeoutSeconds": 25,
+                "server": {"nodeSelector": {"pool": "system"}}, "controller": {"nodeSelector": {"pool": "system"}},
+            }),
+        )
+        .with(&["--webhook-timeout", "25"])
+        .both(&["--node-selector", "pool=system"]),
         Case::new("no role in the system namespace", Server, json!({"systemRole": false})).with(&["--no-system-role"]),
         Case::new("no definition", Server, json!({"crds": {"install": false}})).with(&["--no-crd"]),
         Case::new("one replica", Server, json!({"server": {"replicas": 1}, "controller": {"replicas": 1}}))
@@ -363,10 +373,10 @@ fn kubewarden_cases() -> Vec<Case> {
             Policies,
             json!({
                 "settings": identities(), "without": ["guards"], "optOutLabel": "a=", "failurePolicy": "Ignore",
-                "excludeNamespaces": ["cilium"], "systemRole": false,
+                "excludeNamespaces": ["cilium"], "systemRole": false, "webhookTimeoutSeconds": 7,
             }),
         )
-        .with(&["--without", "guards", "--opt-out-label", "a=", "--failure-policy", "Ignore"])
+        .with(&["--without", "guards", "--opt-out-label", "a=", "--failure-policy", "Ignore", "--webhook-timeout", "7"])
         .with(&["--exclude-namespaces", "cilium", "--no-system-role"]),
         Case::new(
             "Kubewarden beside OpenKruise",
