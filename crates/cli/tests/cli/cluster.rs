@@ -342,7 +342,7 @@ fn autoscalers_and_quotas_of_the_cluster_count_for_the_workloads_that_are_given(
     let server = ApiServer::start(contents(&objects));
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
-    let found = run(folder.path(), &["check", "-", "--cluster"], &[workload.clone()]);
+    let found = run(folder.path(), &["check", "-", "--cluster"], std::slice::from_ref(&workload));
     assert_eq!(found.code, 0, "{}{}", found.out, found.err);
     for expected in ["warning[missing-request]", "HorizontalPodAutoscaler \"shop/web\"", "ResourceQuota \"shop/q\""] {
         assert!(found.out.contains(expected), "{expected}: {}", found.out);

@@ -49,6 +49,7 @@ mod serve_merged;
 mod serve_sidecarsets;
 mod serve_timeouts;
 mod serve_trust_anchors;
+mod serve_unsuited;
 mod support;
 mod uninstall;
 mod verbs_read;
