@@ -1,5 +1,7 @@
 //! Tests of a whole injection. Tests of single rules are in their modules.
 
+mod converted;
+
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};

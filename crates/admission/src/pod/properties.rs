@@ -119,7 +119,9 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
     let least = usize::from(name == "a");
     let containers = containers.prop_flat_map(move |list| subsequence(list, least..=2));
     let lists = (containers, prop::collection::vec(init_sidecar(name), 0..2), prop::collection::vec(patch(), 0..3));
-    (some_of(fields), lists, any::<bool>()).prop_map(move |(fields, (containers, init, patches), canary)| {
+    let native = prop::option::of(prop::sample::select(vec!["Off", "EndingPods", "Always"]));
+    let all = (some_of(fields), lists, any::<bool>(), native);
+    all.prop_map(move |(fields, (containers, init, patches), canary, native)| {
         let spec = with(
             fields,
             json!({
@@ -131,6 +133,10 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
         if canary && name == "c" {
             metadata["annotations"] =
                 json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "b"});
+        }
+        let is_hot = |sidecar: &Value| json::text(sidecar, &["upgradeStrategy", "upgradeType"]) == "HotUpgrade";
+        if let Some(native) = native.filter(|_| !json::items(&spec, &["containers"]).iter().any(is_hot)) {
+            metadata["annotations"]["pillion.dev/native"] = native.into();
         }
         // There are no Namespaces in the cluster, so namespace selectors match nothing.
         json!({"metadata": metadata, "spec": spec})

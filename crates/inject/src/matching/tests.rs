@@ -4,8 +4,10 @@ use std::cell::RefCell;
 
 use pillion_kubernetes::lookup::Answer;
 use pillion_kubernetes::outcome::Refusal;
+use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::native::NativeSidecars;
+use pillion_sidecarset::sidecar::List;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -425,4 +427,49 @@ fn inj2_a_revision_that_is_not_there_is_refused() {
     let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-9"}}}));
     let message = selected_from(&cluster(), "prod", &pod(), &[set], &[], "u").unwrap_err();
     assert!(message.contains("spec.injectionStrategy.revision.revisionName") && message.contains("s-9"), "{message}");
+}
+
+/// Returns the list in which the only sidecar of a SidecarSet with this annotation is, in a Pod with this restart policy.
+fn form(annotation: &str, setting: NativeSidecars, restart_policy: &str) -> Result<List, String> {
+    let set = set("s", &json!({"annotations": {"pillion.dev/native": annotation}, "containers": [{"name": "c"}]}));
+    let mut pod = pod();
+    pod["spec"]["restartPolicy"] = json!(restart_policy);
+    let compiled = [CompiledSet::new(&set)];
+    let query = Query { pod: Pod::decode(&pod).unwrap(), namespace: "prod", uid: "u" };
+    let cluster = cluster();
+    let sources =
+        Sources { revisions: &[], system_namespace: "kruise-system", lookup: &cluster, native_sidecars: setting };
+    let Selection { sets, reasons, .. } = select(&compiled, query, sources);
+    match Refusal::from_reasons(reasons) {
+        Some(refusal) => Err(refusal.message()),
+        None => Ok(made::sidecars(&sets[0]).next().unwrap().0),
+    }
+}
+
+#[rstest]
+#[case::nothing("", NativeSidecars::Off, "Never", List::Containers)]
+#[case::a_pod_that_ends("EndingPods", NativeSidecars::Off, "OnFailure", List::Init)]
+#[case::a_pod_that_does_not_end("EndingPods", NativeSidecars::Off, "Always", List::Containers)]
+#[case::every_pod("Always", NativeSidecars::Off, "Always", List::Init)]
+#[case::the_setting("", NativeSidecars::EndingPods, "Never", List::Init)]
+#[case::the_annotation_wins("Off", NativeSidecars::Always, "Never", List::Containers)]
+fn nat1_the_form_depends_on_the_annotation_the_setting_and_the_pod(
+    #[case] annotation: &str,
+    #[case] setting: NativeSidecars,
+    #[case] restart_policy: &str,
+    #[case] expected: List,
+) {
+    assert_eq!(form(annotation, setting, restart_policy), Ok(expected));
+}
+
+#[test]
+fn nat1_an_annotation_that_cannot_be_read_refuses_the_pod() {
+    let message = form("Sometimes", NativeSidecars::Off, "Always").unwrap_err();
+    assert!(
+        message.contains(
+            "SidecarSet \"s\": metadata.annotations[pillion.dev/native]: Unsupported value: \"Sometimes\": supported \
+             values: \"Off\", \"EndingPods\", \"Always\"; correct the annotation"
+        ),
+        "{message}"
+    );
 }

@@ -6,6 +6,7 @@ mod decisions;
 mod dry_runs;
 mod evictions;
 mod failures;
+mod forms;
 mod kubelet;
 mod lefts;
 mod natives;

@@ -23,6 +23,7 @@ mod tests;
 
 use serde_json::Value;
 
+use crate::native::NativeSidecars;
 use crate::sidecar_set::{SidecarSet, weight};
 use crate::upgrades::{RolloutSettings, Upgrades};
 use pillion_kubernetes::field::{Cause, FieldError};
@@ -74,6 +75,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     check_pod(set, &mut errors);
     patch_pod_metadata::check(&spec, &mut errors);
     errors.extend(Upgrades::from_sidecar_set(set, &RolloutSettings::default()).1);
+    errors.extend(NativeSidecars::from_sidecar_set(set, NativeSidecars::Off).err());
     errors
 }
 

@@ -396,3 +396,20 @@ fn val30_updates(#[case] containers: Value, #[case] expected: &[&str]) {
     let new = with_spec(json!({"containers": containers, "initContainers": [container("free", json!({}))]}));
     assert_eq!(paths(&collect(|errors| update::check(&new, &old, errors))), expected);
 }
+
+#[rstest]
+#[case::unknown("Sometimes", container("c", json!({})), &["metadata.annotations[pillion.dev/native]"])]
+#[case::hot_upgrade("Always", hot("c", json!({})), &["metadata.annotations[pillion.dev/native]"])]
+#[case::off_with_hot_upgrade("Off", hot("c", json!({})), &[])]
+#[case::ending_pods("EndingPods", container("c", json!({})), &[])]
+#[case::rolling_update("Always", container("c", json!({})), &[])]
+fn nat1_the_annotation_is_checked(#[case] annotation: &str, #[case] sidecar: Value, #[case] expected: &[&str]) {
+    let annotated = set(
+        "a",
+        json!({
+            "metadata": {"annotations": {"pillion.dev/native": annotation}},
+            "spec": {"containers": [sidecar]},
+        }),
+    );
+    assert_eq!(paths(&validate_manifest(&annotated)), expected);
+}
