@@ -180,8 +180,9 @@ impl Changes<'_> {
         if let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
             place::take_moved(spec, List::Init, &containers);
             place::take_moved(spec, List::Containers, &init_containers);
-            place::containers(spec, List::Init, init_containers);
-            place::containers(spec, List::Containers, containers);
+            for (list, sidecars) in [(List::Init, init_containers), (List::Containers, containers)] {
+                warnings.append(&mut warnings::set_back(&place::containers(spec, list, sidecars)));
+            }
             let shadowed = place::volumes(spec, &volumes);
             warnings.append(&mut warnings::shadowed(&shadowed));
             place::pull_secrets(spec, &secrets);

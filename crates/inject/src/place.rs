@@ -27,12 +27,13 @@ pub fn take_moved(spec: &mut Object, list: List, others: &[Sidecar]) {
 
 /// Puts sidecars into one of the Pod's lists, before or after all other containers (INJ-25). A sidecar takes the place
 /// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4). One that goes before the others
-/// does not stay where it is (ORDER-7).
-pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
+/// does not stay where it is (ORDER-7). Returns the sidecars that differed and were replaced.
+pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) -> Vec<SetBack> {
+    let mut set_back = Vec::new();
     if sidecars.is_empty() {
-        return;
+        return set_back;
     }
-    let Some(existing) = json::list_mut(spec, list.key()) else { return };
+    let Some(existing) = json::list_mut(spec, list.key()) else { return set_back };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     // Only index containers with the name of a sidecar; most have another.
     let names: BTreeSet<&str> = sidecars.iter().map(Sidecar::name).collect();
@@ -42,7 +43,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     }
     let mut taken = BTreeSet::new();
     for sidecar in sidecars {
-        let Sidecar { container, before: goes_before, .. } = sidecar;
+        let Sidecar { set, container, before: goes_before, is_computed, .. } = sidecar;
         let (mut place, mut is_ours) = (None, false);
         // A stored set may contain a name twice: each of its containers takes another place.
         let mut places = free.get_mut(pod::name(&container));
@@ -64,6 +65,12 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
             places.remove(&index);
         }
         if !is_ours {
+            if pod::is_injected(there) {
+                let mut fields = readmission::set_back(there, &container);
+                // Computed anew from the resources that the app has now.
+                fields.retain(|field| !(is_computed && field == "resources"));
+                set_back.push(SetBack { set, sidecar: pod::name(there).to_owned(), fields });
+            }
             *there = readmission::replacement(there, container);
         }
         if goes_before {
@@ -75,6 +82,18 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     before.extend(others.map(|(_, container)| container));
     before.append(&mut after);
     *existing = before;
+    set_back
+}
+
+/// A sidecar that was in the Pod, differed from the one of its SidecarSet, and was replaced (ORDER-8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetBack {
+    /// The `SidecarSet`'s name.
+    pub set: String,
+    /// The name of the container.
+    pub sidecar: String,
+    /// What differed, as in `image` and `env[HTTP_PROXY]`. It may be empty.
+    pub fields: Vec<String>,
 }
 
 /// A volume of a set that was not added because the Pod has another volume of this name.

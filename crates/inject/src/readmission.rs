@@ -4,6 +4,8 @@
 //! they read from a cluster. So annotations prove nothing: the existing container must equal the one that Pillion would
 //! write.
 
+use std::collections::BTreeMap;
+
 use pillion_kubernetes::json::{self, MAX_DEPTH, Object};
 use pillion_kubernetes::quantity::Quantity;
 use pillion_sidecarset::tables::{Field, Kind, Omit, SIDECAR_CONTAINER, Table, VOLUME, VOLUME_MOUNT};
@@ -50,8 +52,7 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
             None => existing.get(key) == Some(wanted),
             Some(known) => match known.name {
                 "volumeMounts" => true,
-                "resources" | "securityContext" => field(existing.get(key), wanted, known, Beside::Anything, MAX_DEPTH),
-                _ => field(existing.get(key), wanted, known, Beside::Defaults, MAX_DEPTH),
+                _ => field(existing.get(key), wanted, known, beside(known), MAX_DEPTH),
             },
         })
 }
@@ -66,6 +67,60 @@ pub fn replacement(existing: &Value, mut wanted: Value) -> Value {
         mounts.push(mount.clone());
     }
     wanted
+}
+
+/// The lists whose items are compared one by one, with the field that tells items apart.
+const ITEMISED: [(&str, &str); 3] = [("env", "name"), ("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")];
+/// Fields that a replacement takes away, although they may stay in a container that is not replaced. Further fields of
+/// this kind are defaults, which the API server fills in again.
+const NO_DEFAULTS: [&str; 2] = ["ports", "securityContext"];
+
+/// Returns what a replacement of `existing` by `wanted` sets back, for a message (ORDER-8): `image`, `env[HTTP_PROXY]`.
+///
+/// Items that only `wanted` has do not count: a sidecar that shares mounts or takes variables gets those that the app has
+/// now.
+pub(crate) fn set_back(existing: &Value, wanted: &Value) -> Vec<String> {
+    let (Some(existing), Some(wanted)) = (existing.as_object(), wanted.as_object()) else { return Vec::new() };
+    let mut found = Vec::new();
+    for known in SIDECAR_CONTAINER.fields {
+        let (there, ours) = (existing.get(known.name), wanted.get(known.name));
+        let itemised = ITEMISED.iter().find(|(list, _)| *list == known.name);
+        match (itemised, known.kind) {
+            (Some((list, key)), Kind::Objects(table)) => {
+                let items = |of: Option<&'_ Value>| of.and_then(Value::as_array).cloned().unwrap_or_default();
+                let (there, ours) = (items(there), items(ours));
+                let ours: BTreeMap<&str, &Value> = ours.iter().map(|item| (json::text(item, &[key]), item)).collect();
+                let is_ours = |item: &Value| {
+                    let pair =
+                        ours.get(json::text(item, &[key])).and_then(|ours| ours.as_object().zip(item.as_object()));
+                    pair.is_some_and(|(ours, there)| object(there, ours, table, Beside::Defaults, MAX_DEPTH))
+                };
+                let lost = there.iter().filter(|item| !is_token_mount(item) && !is_ours(item));
+                found.extend(lost.map(|item| format!("{list}[{}]", json::text(item, &["name"]))));
+            }
+            _ => {
+                let same = match ours {
+                    None => {
+                        there.is_none_or(is_zero)
+                            || !(DECISIVE.contains(&known.name) || NO_DEFAULTS.contains(&known.name))
+                    }
+                    Some(ours) => field(there, ours, known, beside(known), MAX_DEPTH),
+                };
+                if !same {
+                    found.push(known.name.to_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns which further fields the field of a container may have.
+fn beside(known: &Field) -> Beside {
+    match known.name {
+        "resources" | "securityContext" => Beside::Anything,
+        _ => Beside::Defaults,
+    }
 }
 
 /// Whether `existing`, a volume of the Pod, equals the one that Pillion would write.
@@ -299,6 +354,41 @@ mod tests {
     #[case::no_object(json!("log"))]
     fn is_replaced_where_it_differs(#[case] existing: Value) {
         assert!(!covers(&existing, &wanted()), "{existing}");
+    }
+
+    #[rstest]
+    #[case::nothing(wanted(), &[])]
+    #[case::image(after(|c| c["image"] = json!("mirror.example/log:1")), &["image"])]
+    #[case::variables(after(|c| {
+        c["env"] = json!([{"name": "HTTP_PROXY", "value": "p"}, {"name": "A", "value": "x"}, {"name": "IS_INJECTED", "value": "true"}]);
+    }), &["env[HTTP_PROXY]", "env[A]"])]
+    #[case::mounts(after(|c| {
+        c["volumeMounts"].as_array_mut().unwrap().push(json!({"name": "ca", "mountPath": "/etc/ssl/certs"}));
+    }), &["volumeMounts[ca]"])]
+    #[case::a_token_mount(after(|c| {
+        c["volumeMounts"].as_array_mut().unwrap().push(json!({"name": "t", "mountPath": TOKEN_PATH, "subPath": "x"}));
+    }), &[])]
+    #[case::fields(after(|c| {
+        c["args"] = json!(["--off"]);
+        c["securityContext"]["runAsUser"] = json!(7);
+        c["resources"] = json!({"limits": {"cpu": "2"}});
+    }), &["args", "resources", "securityContext"])]
+    #[case::a_field_that_is_gone(after(|c| drop(c.as_object_mut().unwrap().remove("startupProbe"))), &["startupProbe"])]
+    #[case::defaults(after(|c| {
+        c["imagePullPolicy"] = json!("IfNotPresent");
+        c["terminationMessagePath"] = json!("/dev/termination-log");
+        c["ports"][0]["protocol"] = json!("TCP");
+    }), &[])]
+    #[case::what_the_app_lacked_before(after(|c| {
+        c["env"].as_array_mut().unwrap().remove(0);
+        c["volumeMounts"] = json!([]);
+    }), &[])]
+    fn order8_what_a_replacement_sets_back(#[case] existing: Value, #[case] expected: &[&str]) {
+        let mut found = set_back(&existing, &wanted());
+        found.sort();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
     }
 
     /// Returns the wanted container without mounts.

@@ -204,6 +204,49 @@ fn a_sidecar_that_was_tampered_with_is_written_again() {
     assert_eq!(run(&tampered, &[golden_set()], LATER).unwrap().pod, once);
 }
 
+/// Another webhook mirrors images and adds a proxy and a CA bundle, and the API server calls Pillion again.
+#[test]
+fn order8_what_another_webhook_changed_is_set_back_with_a_warning() {
+    let spec = json!({
+        "containers": [{"name": "agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"}}],
+        "initContainers": [{"name": "setup", "image": "setup:1"}],
+    });
+    let sets = [set("logs", spec)];
+    let app =
+        json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}});
+    let once = injected(&app, &sets);
+    assert_eq!(once.warnings, [""; 0], "nothing is set back at first");
+    let (mut changed, mut wanted) = (once.pod.clone(), once.pod.clone());
+    for list in ["initContainers", "containers"] {
+        for container in changed["spec"][list].as_array_mut().unwrap() {
+            container["image"] = format!("mirror.example.com/{}", container["image"].as_str().unwrap()).into();
+            let container = container.as_object_mut().unwrap();
+            json::list_mut(container, "env").unwrap().push(json!({"name": "HTTP_PROXY", "value": "proxy:3128"}));
+        }
+    }
+    let mount = json!([{"name": "ca", "mountPath": "/etc/ssl/certs"}]);
+    changed["spec"]["containers"][0]["volumeMounts"] = mount.clone();
+    let again = run(&changed, &sets, LATER).unwrap();
+    let rest = "; let the webhook that changed it skip the sidecar, or edit the SidecarSet";
+    assert_eq!(
+        again.warnings,
+        [
+            format!("SidecarSet logs: setup: set back image, env[HTTP_PROXY]{rest}"),
+            format!("SidecarSet logs: agent: set back image, env[HTTP_PROXY], volumeMounts[ca]{rest}"),
+        ]
+    );
+    wanted["spec"]["containers"][1] = changed["spec"]["containers"][1].clone();
+    assert_eq!(again.pod, wanted, "the app keeps what it got");
+    assert_eq!(run(&again.pod, &sets, LATER).unwrap().warnings, [""; 0]);
+
+    // The sidecar gets a mount that the app has now. Nobody had changed the sidecar.
+    let mut shared = once.pod;
+    shared["spec"]["containers"][1]["volumeMounts"] = mount;
+    let again = run(&shared, &sets, LATER).unwrap();
+    assert_eq!(again.warnings, [""; 0]);
+    assert_eq!(item(&again.pod, "containers", "agent")["volumeMounts"][0]["name"], "ca");
+}
+
 #[test]
 fn a_sidecar_that_was_tampered_with_is_no_source() {
     let once = injected(&golden_pod(), &[golden_set()]).pod;

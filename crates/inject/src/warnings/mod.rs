@@ -4,6 +4,7 @@ mod unsuited;
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::shortened;
 use pillion_kubernetes::json;
 use pillion_sidecarset::made;
 use pillion_sidecarset::pod;
@@ -11,7 +12,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 pub(crate) use self::unsuited::unsuited;
-use crate::place::Shadowed;
+use crate::place::{SetBack, Shadowed};
 use crate::sources::Missing;
 
 /// Warns of variables that a transferEnv entry names and that the Pod does not have (INJ-16).
@@ -57,6 +58,35 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
     unique.into_iter().collect()
 }
 
+/// The most characters of a warning that the API server passes on.
+const LENGTH_MAX: usize = 256;
+
+/// Warns of sidecars that something had changed and that are again as their SidecarSets say (ORDER-8).
+pub fn set_back(sidecars: &[SetBack]) -> Vec<String> {
+    let changed = sidecars.iter().filter(|sidecar| !sidecar.fields.is_empty());
+    let text = |SetBack { set, sidecar, fields }: &SetBack| {
+        let before = format!("SidecarSet {}: {sidecar}: set back ", shortened(set));
+        let after = "; let the webhook that changed it skip the sidecar, or edit the SidecarSet";
+        let more = |count: usize| format!(" and {count} more");
+        let room = LENGTH_MAX.saturating_sub([before.as_str(), after, &more(fields.len())].concat().chars().count());
+        let (mut shown, mut count) = (String::new(), 0_usize);
+        for field in fields {
+            let next = if shown.is_empty() { shortened(field) } else { format!("{shown}, {}", shortened(field)) };
+            if next.chars().count() > room {
+                break;
+            }
+            (shown, count) = (next, count.saturating_add(1));
+        }
+        let rest = match (count, fields.len().saturating_sub(count)) {
+            (_, 0) => String::new(),
+            (0, all) => format!("{all} fields"),
+            (_, rest) => more(rest),
+        };
+        format!("{before}{shown}{rest}{after}")
+    };
+    changed.map(text).collect()
+}
+
 /// Warns of mounts of volumes that are not among `volumes`, those of the Pod after injection. The API server will
 /// refuse such a Pod (INJ-26).
 pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
@@ -82,4 +112,31 @@ pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<Str
         }
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(set: &str, sidecar: &str, fields: &[&str]) -> String {
+        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        let warnings = set_back(&[SetBack { set: set.to_owned(), sidecar: sidecar.to_owned(), fields }]);
+        warnings.into_iter().collect()
+    }
+
+    #[test]
+    fn order8_a_warning_names_the_fields_that_fit() {
+        assert_eq!(
+            warning("log", "agent", &["image", "env[HTTP_PROXY]", "volumeMounts[ca]"]),
+            "SidecarSet log: agent: set back image, env[HTTP_PROXY], volumeMounts[ca]; let the webhook that changed it skip the \
+             sidecar, or edit the SidecarSet"
+        );
+        assert_eq!(warning("log", "agent", &[]), "");
+        let long = format!("env[{}]", "V".repeat(60));
+        let many = warning("log", "agent", &[long.as_str(); 9]);
+        assert!(many.contains("] and 7 more; let") && many.chars().count() <= LENGTH_MAX, "{many}");
+        let (set, sidecar) = ("s".repeat(253), "c".repeat(63));
+        let full = warning(&set, &sidecar, &[long.as_str(); 9]);
+        assert!(full.contains("set back 9 fields; let") && full.chars().count() <= LENGTH_MAX, "{full}");
+    }
 }
