@@ -201,6 +201,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(pod_identity::exposed(&settled.pod, &decision, &injected.sidecars));
                 *object = settled.pod;
+                pod_identity::skip(object, &decision, &injected.sidecars, &rules.skip_containers);
             }
             Err(more) => reasons.extend(more),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_identity::author;
 use pillion_identity::content;
 use pillion_identity::decide::{self, App};
-use pillion_identity::decision::{Asking, Decision};
+use pillion_identity::decision::{Asking, Decision, Token};
 use pillion_identity::declared::{ACCOUNT, Declared, Mode, TOKENS, TOKENS_WITHOUT_ACCOUNT, name_error, path};
 use pillion_identity::drivers::Drivers;
 use pillion_identity::names;
@@ -14,6 +14,7 @@ use pillion_identity::rules::Rules;
 use pillion_identity::sharing::{self, Party, Used};
 pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
+use pillion_identity::workload_identity::CloudWebhook;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
@@ -188,11 +189,33 @@ pub fn assert(
     let owners = owners(sets);
     match identities.decide(pod, &owners, namespace, rules, lookup) {
         Ok(decision) => {
-            let mut reasons = tokens::assert::judge(pod, &decision, &owners, &rules.trusted_csi_drivers);
+            let in_effect = tokens::assert::InEffect { sets, owners: &owners };
+            let mut reasons = tokens::assert::judge(pod, &decision, in_effect, &rules.trusted_csi_drivers);
             reasons.extend(shared_volumes(identities, sets, &decision));
             reasons
         }
         Err(reasons) => reasons,
+    }
+}
+
+/// TOK-15: names the containers with a token of their own from a Secret in the annotations with which these webhooks leave
+/// containers out. What is in the annotations stays.
+pub fn skip(pod: &mut Value, decision: &Decision, owners: &Owners, webhooks: &[CloudWebhook]) {
+    let of_pod = account(pod);
+    let isolated = decision.grants.iter().filter(|of| of.token == Token::OfSecret && of.account != of_pod);
+    let isolated: BTreeSet<&str> =
+        isolated.filter_map(|grant| owners.get(&grant.sidecar_set)).flatten().map(String::as_str).collect();
+    if isolated.is_empty() {
+        return;
+    }
+    for webhook in webhooks {
+        let key = webhook.annotation();
+        let current = json::text(pod, &["metadata", "annotations", key]);
+        let Some(value) = webhook.naming(current, isolated.iter().copied()) else { continue };
+        let metadata = pod.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
+        if let Some(annotations) = metadata.and_then(|metadata| json::object_mut(metadata, "annotations")) {
+            annotations.insert(key.to_owned(), value.into());
+        }
     }
 }
 

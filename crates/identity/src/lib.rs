@@ -6,7 +6,8 @@
 //!   [`sharing`] and [`target`]: which SidecarSets trust each other, and may share a volume or an account.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
-//! * [`tokens`] carries the decision out. [`lost`] lists the permissions that merging drops.
+//! * [`tokens`] carries the decision out. [`workload_identity`]: webhooks that add tokens of the Pod's account. [`lost`]
+//!   lists the permissions that merging drops.
 //! * [`guards`] judge requests of other users that could circumvent it.
 #![forbid(unsafe_code)]
 
@@ -38,3 +39,4 @@ mod testing;
 pub mod tokens;
 pub mod validation;
 pub mod warnings;
+pub mod workload_identity;

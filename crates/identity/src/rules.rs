@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::Deserializer;
 
 use super::drivers::Drivers;
+use super::workload_identity::CloudWebhook;
 #[cfg(feature = "schema")]
 use crate::deny_permissions::DeniedRule;
 use crate::deny_permissions::{self, at_least_one};
@@ -229,6 +230,11 @@ pub struct Rules {
     #[serde(deserialize_with = "all_checked::<_, Name, _>")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
     pub trusted_csi_drivers: Drivers,
+    /// Webhooks for workload identity that mount a token of the Pod's ServiceAccount into every container. The policy adds
+    /// the containers that get a token of their own in mode `Isolate` to the annotation of the Pod with which this webhook
+    /// leaves containers out.
+    // TOK-15
+    pub skip_containers: Vec<CloudWebhook>,
 }
 
 impl Default for Rules {
@@ -255,6 +261,7 @@ impl Default for Rules {
             controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
             root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
+            skip_containers: Vec::new(),
         }
     }
 }

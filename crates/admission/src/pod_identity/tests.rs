@@ -393,3 +393,128 @@ fn sap8k_row_same_mounts_where_the_api_server_is_misled(#[case] volumes: Value, 
     let names: Vec<&str> = json::items(&pod, &["spec", "volumes"]).iter().map(pod::name).collect();
     assert_eq!(names.contains(&names::token_volume("x").as_str()), mounts, "{names:?}");
 }
+
+/// Does what the webhook of EKS does: mounts a token of the Pod's account into every container, except those that the
+/// annotation names.
+fn on_eks(mut pod: Value) -> Value {
+    let skipped = json::text(&pod, &["metadata", "annotations", "eks.amazonaws.com/skip-containers"]).to_owned();
+    let token = json!({"serviceAccountToken": {"audience": "sts.amazonaws.com", "path": "token"}});
+    let volume = json!({"name": "aws-iam-token", "projected": {"sources": [token]}});
+    let path = "/var/run/secrets/eks.amazonaws.com/serviceaccount";
+    let spec = pod["spec"].as_object_mut().unwrap();
+    let volumes = json::list_mut(spec, "volumes").unwrap();
+    if !volumes.contains(&volume) {
+        volumes.insert(0, volume);
+    }
+    for container in spec["containers"].as_array_mut().unwrap() {
+        if skipped.split(',').any(|name| name == pod::name(container)) {
+            continue;
+        }
+        let mounts = json::list_mut(container.as_object_mut().unwrap(), "volumeMounts").unwrap();
+        if !mounts.iter().any(|mount| mount["name"] == "aws-iam-token") {
+            mounts.push(json!({"name": "aws-iam-token", "readOnly": true, "mountPath": path}));
+        }
+    }
+    pod
+}
+
+fn twin(pod: &Value, set: &SidecarSet) -> Outcome {
+    let gates = Gates { service_account_injection: true, ..Gates::default() };
+    let settings = Settings { gates, role: crate::settings::Role::Assert, ..Settings::default() };
+    let context =
+        Context { settings: &settings, sidecar_sets: std::slice::from_ref(set), lookup: &Cluster, now: Timestamp(0) };
+    admit(PodRequest { uid: "u", namespace: "web", object: pod }, context)
+}
+
+fn isolated(more: Value) -> SidecarSet {
+    let mut fields = json!({"serviceAccountName": "x", "serviceAccountMode": "Isolate"});
+    fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    set(fields)
+}
+
+#[test]
+fn tok14_the_twin_names_the_way_out_of_the_webhook_of_eks() {
+    let set = isolated(json!({}));
+    let injected = injected(admitted(&pod(json!({"serviceAccountName": "web"})), &set, &[], true, &Cluster));
+    assert_eq!(twin(&injected, &set).verdict, Verdict::Unchanged);
+    let Verdict::Refused(refusal) = twin(&on_eks(injected), &set).verdict else { panic!("accepted") };
+    assert_eq!(
+        refusal.message(),
+        "SidecarSet \"logs\": spec.containers: the workload identity webhook of EKS mounted the volume \"aws-iam-token\", \
+         which holds a token of the Pod's own ServiceAccount, into the sidecar \"agent\"; name the container in the \
+         annotation eks.amazonaws.com/skip-containers of the Pod"
+    );
+}
+
+/// A SidecarSet keeps the webhook's token out of its sidecars, whichever webhook comes first.
+#[rstest]
+#[case::the_clouds_comes_after(false)]
+#[case::the_clouds_comes_first_and_is_called_again(true)]
+fn tok14_a_sidecar_set_keeps_the_token_of_the_app_out(#[case] is_first: bool) {
+    let annotations = json!({"eks.amazonaws.com/skip-containers": "agent"});
+    let set = isolated(json!({"patchPodMetadata": [{"patchPolicy": "Overwrite", "annotations": annotations}]}));
+    let mut before = pod(json!({"serviceAccountName": "web"}));
+    if is_first {
+        before = on_eks(before);
+    }
+    let after = on_eks(injected(admitted(&before, &set, &[], true, &Cluster)));
+    let holders = |pod: &Value| -> Vec<String> {
+        let mounts = |container: &&Value| container["volumeMounts"].to_string().contains("aws-iam-token");
+        json::items(pod, &["spec", "containers"]).iter().filter(mounts).map(|it| pod::name(it).to_owned()).collect()
+    };
+    assert_eq!(holders(&after), ["app"]);
+    assert_eq!(twin(&after, &set).verdict, Verdict::Unchanged);
+    // With reinvocationPolicy: IfNeeded, Pillion is called again.
+    let again = admitted(&after, &set, &[], true, &Cluster);
+    assert_eq!((again.verdict, again.warnings), (Verdict::Unchanged, Vec::new()));
+}
+
+fn admitted_with(pod: &Value, set: &SidecarSet, webhooks: &[CloudWebhook]) -> Outcome {
+    let settings = Settings {
+        gates: Gates { service_account_injection: true, ..Gates::default() },
+        service_accounts: Rules { skip_containers: webhooks.to_vec(), ..Rules::default() },
+        ..Settings::default()
+    };
+    let sidecar_sets = std::slice::from_ref(set);
+    let context = Context { settings: &settings, sidecar_sets, lookup: &Cluster, now: Timestamp(0) };
+    admit(PodRequest { uid: "u", namespace: "web", object: pod }, context)
+}
+
+/// The annotations join what the user wrote, a second call adds nothing, and the cloud's webhook heeds them.
+#[rstest]
+#[case::nothing(json!({}), "agent-1,agent-2", "agent-1;agent-2")]
+#[case::of_the_user(
+    json!({"eks.amazonaws.com/skip-containers": "app", "azure.workload.identity/skip-containers": "agent-2; app"}),
+    "agent-1,agent-2,app",
+    "agent-1;agent-2; app"
+)]
+fn tok15_isolated_sidecars_are_left_out_if_asked(#[case] annotations: Value, #[case] eks: &str, #[case] aks: &str) {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let set = isolated(json!({"containers": [{"name": "agent", "image": "agent:1", "upgradeStrategy": hot}]}));
+    let mut before = pod(json!({"serviceAccountName": "web"}));
+    before["metadata"]["annotations"] = annotations;
+    let webhooks = [CloudWebhook::Eks, CloudWebhook::Aks];
+    let once = injected(admitted_with(&before, &set, &webhooks));
+    let written = |pod: &Value, webhook: CloudWebhook| pod["metadata"]["annotations"][webhook.annotation()].clone();
+    assert_eq!(webhooks.map(|webhook| written(&once, webhook)), [eks, aks]);
+    let without = injected(admitted_with(&before, &set, &[]));
+    assert_eq!(without["spec"], once["spec"], "nothing else changes");
+    assert_eq!(without["metadata"]["annotations"][HASH], once["metadata"]["annotations"][HASH]);
+    assert_eq!(admitted_with(&once, &set, &webhooks).verdict, Verdict::Unchanged);
+    let after = on_eks(once);
+    assert_eq!(admitted_with(&after, &set, &webhooks).verdict, Verdict::Unchanged);
+    assert_eq!(twin(&after, &set).verdict, Verdict::Unchanged);
+}
+
+const HASH: &str = "kruise.io/sidecarset-hash";
+
+#[rstest]
+#[case::sidecars_only(json!({"serviceAccountName": "x"}), "default")]
+#[case::the_account_of_the_pod(json!({"serviceAccountName": "x", "serviceAccountMode": "Isolate"}), "x")]
+#[case::no_account(json!({}), "web")]
+fn tok15_a_pod_without_isolated_sidecars_gets_no_annotation(#[case] fields: Value, #[case] account: &str) {
+    let set = set(fields);
+    let before = pod(json!({"serviceAccountName": account}));
+    let admitted = |webhooks: &[CloudWebhook]| injected(admitted_with(&before, &set, webhooks));
+    assert_eq!(admitted(&[CloudWebhook::Eks, CloudWebhook::Aks]), admitted(&[]));
+}

@@ -94,6 +94,7 @@ fn kind(schema: &Value) -> String {
         return choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ");
     }
     match (name(schema), schema.get("items")) {
+        ("array", Some(items)) if !self::choices(items).is_empty() => format!("list of {}", kind(items)),
         ("array", Some(items)) => {
             format!("list of {}s", items.get("title").and_then(Value::as_str).unwrap_or(name(items)))
         }

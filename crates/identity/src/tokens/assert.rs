@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
+use super::foreign::{self, Known};
 use super::give;
 use super::granted::{Credential, Granted};
 use super::held::{containers, shown};
@@ -19,12 +21,22 @@ use crate::drivers::Drivers;
 /// The remedy if a Pod differs from the result of the mutating policy.
 const UNDONE: &str = "find the webhook that took it away, or the injecting policy that did not run";
 
+/// The SidecarSets of a Pod.
+#[derive(Clone, Copy, Debug)]
+pub struct InEffect<'a> {
+    /// The SidecarSets, in the version that the Pod has.
+    pub sets: &'a [SidecarSet],
+    /// Their containers.
+    pub owners: &'a Owners,
+}
+
 /// Compares a Pod with a decision about it.
 ///
 /// The Pod is compared with the result of the policy itself ([`settle`]). A Pod that the policy refuses is refused. So
 /// is a Pod with sidecars that the policy would still change. A Pod without any of the sidecars has not passed the
 /// mutating policy, so nothing in it can be missing.
-pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Vec<Reason> {
+pub fn judge(pod: &Value, decision: &Decision, in_effect: InEffect<'_>, trusted: &Drivers) -> Vec<Reason> {
+    let InEffect { sets, owners } = in_effect;
     let granted = Granted::new(decision, owners);
     let volumes = Volumes::from_pod(pod, trusted);
     let mut reasons = lacking(pod, &volumes, &granted);
@@ -33,7 +45,11 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
         let counted = Counted::from_decision(decision, account);
         reasons.append(&mut reach::regained(pod, &volumes, &granted, account, counted, true));
     }
-    let settled = match settle(pod.clone(), decision, owners, trusted) {
+    let mut rest = pod.clone();
+    let runs_as = decision.account.as_deref().unwrap_or_else(|| account_of(pod));
+    let known = Known { volumes: &volumes, granted: &granted, sets };
+    reasons.append(&mut foreign::set_apart(&mut rest, runs_as, &known));
+    let settled = match settle(rest, decision, owners, trusted) {
         Ok(settled) => settled,
         Err(mut more) => {
             reasons.append(&mut more);

@@ -9,12 +9,14 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
+use super::foreign;
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
 use crate::decision::Decision;
 use crate::drivers::Drivers;
 use crate::names;
+use crate::workload_identity::CloudWebhook;
 
 /// The name of a sidecar's Secret, volume or container that another container uses. It is formatted only for a message
 /// (E18).
@@ -182,8 +184,10 @@ pub(super) fn regained(
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
         let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
-        let remedy = "find the webhook that changed the Pod after it was injected";
-        reasons.push(Reason::forbidden("spec", problem, remedy));
+        let found = "find the webhook that changed the Pod after it was injected";
+        let webhook = CloudWebhook::of_volume(holder.volume).filter(|_| holder.container.is_some());
+        let remedy = webhook.map_or(found.to_owned(), foreign::skipping);
+        reasons.push(Reason::forbidden("spec", problem, &remedy));
     };
     let holder = |container, name| {
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !before_ours.contains(name) };

@@ -1,6 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 mod audiences;
+mod clouds;
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,12 @@ fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Settle
 
 /// Returns the messages of the validating policy about a Pod.
 fn judged(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
-    let reasons = assert::judge(pod, decision, owners, &Rules::default().trusted_csi_drivers);
+    judged_with(pod, decision, assert::InEffect { sets: &[], owners })
+}
+
+/// Returns the messages of the validating policy about a Pod that has these SidecarSets.
+fn judged_with(pod: &Value, decision: &Decision, in_effect: assert::InEffect<'_>) -> Vec<String> {
+    let reasons = assert::judge(pod, decision, in_effect, &Rules::default().trusted_csi_drivers);
     // As in a refusal, the messages are sorted and unique.
     Vec::from_iter(reasons.into_iter().collect::<BTreeSet<_>>()).iter().map(ToString::to_string).collect()
 }

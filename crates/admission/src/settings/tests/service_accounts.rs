@@ -2,6 +2,7 @@
 
 use pillion_identity::glob::Glob;
 use pillion_identity::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
+use pillion_identity::workload_identity::CloudWebhook;
 use pillion_kubernetes::rbac::Atom;
 
 use super::*;
@@ -24,7 +25,8 @@ fn every_rule_for_service_accounts_is_decoded() {
         ],
         "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
         "ephemeralContainers": "Warn", "controllerUser": "me",
-        "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"]
+        "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"],
+        "skipContainers": ["EKS", "AKS"]
     }}))
     .unwrap();
     assert_eq!(
@@ -51,6 +53,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             controller_user: "me".to_owned(),
             root_ca_publishers: vec!["system:node".to_owned(), "trust-manager".to_owned()],
             trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
+            skip_containers: vec![CloudWebhook::Eks, CloudWebhook::Aks],
         }
     );
 }
@@ -118,6 +121,10 @@ fn every_rule_for_service_accounts_is_decoded() {
 )]
 #[case::allowed_by_name_only(
     json!({"allowed": ["a"]}), ".allowed[0]: Invalid value: must be an object with namespaces and names, found a string"
+)]
+#[case::tok15_another_cloud(
+    json!({"skipContainers": ["eks"]}),
+    ".skipContainers[0]: Unsupported value: \"eks\": supported values: \"EKS\", \"AKS\""
 )]
 #[case::verbs_as_a_text(
     json!({"denyPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": "get"}]}),
