@@ -19,8 +19,9 @@ pub fn reason(webhook: &str, selector: &Value, labels: Option<&Object>) -> Optio
     let keys: Vec<&str> = added.iter().map(|one| json::text(one, &["key"])).collect();
     Some(format!(
         "the admissions enforcer of AKS has added {} to the namespaceSelector of {webhook}; annotate the webhook \
-         configurations with admissions.enforcer/disabled=true (--webhook-annotations, server.webhookAnnotations), and \
-         remove what it has added: docs/guides/managed-control-planes.md#aks",
+         configurations with admissions.enforcer/disabled=true, by \
+         `pillion manifest standalone --webhook-annotations` or server.webhookAnnotations, and remove what it has added: \
+         docs/guides/managed-control-planes.md#aks",
         keys.join(" and ")
     ))
 }

@@ -146,7 +146,7 @@ impl Cause {
     fn remedy(self, port: u64) -> String {
         match self {
             Self::AddressNotAllowed => {
-                "run the server in the network of its nodes (--host-network, server.hostNetwork)".to_owned()
+                "run the server in the network of its nodes (server.hostNetwork, `pillion manifest standalone --host-network`)".to_owned()
             }
             Self::Untrusted => {
                 "if a GitOps tool applies the webhook configurations, let it ignore caBundle; otherwise the \
@@ -169,7 +169,7 @@ impl Cause {
             Self::Refused => format!("look whether the server's Pods run and listen on port {port}"),
             Self::NoRoute => {
                 format!(
-                    "add the route, allow TCP port {port}, or run the server in the network of its nodes (--host-network)"
+                    "add the route, allow TCP port {port}, or run the server in the network of its nodes (server.hostNetwork)"
                 )
             }
             Self::Closed => "look whether the server was restarted, and take its Pods out of a service mesh".to_owned(),
