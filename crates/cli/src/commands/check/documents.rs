@@ -56,13 +56,14 @@ const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBindi
 
 /// Settings that identify a document on their own. Other programs also have keys named `bundle`, `role` and
 /// `serviceAccount`.
-const TELLING: [&str; 8] = [
+const TELLING: [&str; 9] = [
     "sidecarSets",
     "controllerRevisions",
     "patchPodMetadataWhitelist",
     "shoots",
     "bundleRef",
     "bundleCache",
+    "nativeSidecars",
     "onBundleUnavailable",
     "bundleMaxAge",
 ];

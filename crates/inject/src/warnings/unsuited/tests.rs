@@ -53,7 +53,8 @@ fn warnings(pod: Value, sets: &[SidecarSet]) -> Vec<String> {
 #[case::absent_which_is_always(json!({}), None)]
 #[case::unknown(json!({"restartPolicy": "Sometimes"}), None)]
 fn inj31_a_plain_sidecar_keeps_a_pod_from_completing(#[case] spec: Value, #[case] kept: Option<&str>) {
-    let remedy = "make it an init container with restartPolicy Always";
+    let remedy =
+        "set annotation pillion.dev/native to EndingPods, or make it an init container with restartPolicy Always";
     let text = |kept| format!("SidecarSet s: container \"c\" may keep {kept}; {remedy}");
     let sets = [with_container(json!({}))];
     let (after, found) = injected(&pod(spec), &sets);

@@ -5,6 +5,7 @@
 
 pub mod audiences;
 pub mod boundaries;
+pub mod jobs;
 pub mod life;
 pub mod modes;
 mod sets;

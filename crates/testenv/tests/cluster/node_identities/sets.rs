@@ -90,6 +90,13 @@ fn plain(story: &str, mode: &str, fields: &Value) -> Value {
     set(&format!("logs-{story}"), "logs", story, &all)
 }
 
+/// Returns the SidecarSet `logs` for the Pods of a Job, in which its container is a native sidecar.
+fn native(story: &str, mode: &str) -> Value {
+    let mut set = plain(story, mode, &json!({}));
+    set["metadata"]["annotations"] = json!({"pillion.dev/native": "EndingPods"});
+    set
+}
+
 /// Returns the settings of all stories.
 pub fn settings() -> Value {
     let mut sets: Vec<Value> = Vec::new();
@@ -107,6 +114,7 @@ pub fn settings() -> Value {
     let sharing = json!({"containers": [{"name": "logs", "image": AGENT, "shareVolumePolicy": {"type": "enabled"}}]});
     sets.push(plain("own-tokens", "Isolate", &sharing));
     sets.push(plain("boundaries", "SidecarsOnly", &json!({})));
+    sets.push(native("job", "Isolate"));
     json!({
         "sidecarSets": sets,
         "featureGates": {"SidecarSetServiceAccountInjection": true},

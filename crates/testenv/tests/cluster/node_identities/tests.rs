@@ -2,7 +2,7 @@ use pillion_testenv::Cluster;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::{World, audiences, boundaries, life, modes, starts, users};
+use super::{World, audiences, boundaries, jobs, life, modes, starts, users};
 use crate::support::Installation;
 
 async fn world() -> &'static World {
@@ -85,6 +85,11 @@ async fn sap9_e9_a_mirror_pod_does_not_run() {
 #[tokio::test]
 async fn e4_the_apps_own_tokens_stay_its_own() {
     boundaries::e4_the_apps_own_tokens_stay_its_own(world().await).await;
+}
+
+#[tokio::test]
+async fn nat2_a_job_with_a_sidecar_completes() {
+    jobs::a_job_with_a_sidecar_completes(world().await).await;
 }
 
 #[tokio::test]
