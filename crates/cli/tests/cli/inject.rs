@@ -200,7 +200,7 @@ fn warnings_of_the_policy_name_the_object() {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}});
     job["spec"]["template"] = template();
     let run = run(&[("set.yaml", SET)], &["--sidecar-sets=set.yaml", "-q"], &job.to_string());
-    insta::assert_snapshot!(run.err, @r#"warning: Job default/once: SidecarSet agent: container "agent" may keep the Job from finishing; make it an init container with restartPolicy Always"#);
+    insta::assert_snapshot!(run.err, @r#"warning: Job default/once: SidecarSet agent: container "agent" may keep the Job from finishing; set annotation pillion.dev/native to EndingPods, or make it an init container with restartPolicy Always"#);
 }
 
 #[test]
