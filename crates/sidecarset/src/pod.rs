@@ -100,10 +100,10 @@ impl<'a> Pod<'a> {
         !json::is_terminating(self.object)
     }
 
-    /// Whether the Pod ends: its `restartPolicy` is not `Always`, which is the default, or a Job owns it, whose template
-    /// in a file may lack the field.
+    /// Whether the Pod ends: its `restartPolicy` is `Never` or `OnFailure`, or a Job owns it, whose template in a file may
+    /// lack the field.
     pub fn ends(self) -> bool {
-        self.belongs_to_job() || !matches!(json::text(self.object, &["spec", "restartPolicy"]), "" | "Always")
+        self.belongs_to_job() || matches!(json::text(self.object, &["spec", "restartPolicy"]), "Never" | "OnFailure")
     }
 
     /// Whether a Job owns the Pod.

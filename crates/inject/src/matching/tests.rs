@@ -467,7 +467,7 @@ fn nat1_an_annotation_that_cannot_be_read_refuses_the_pod() {
     let message = form("Sometimes", NativeSidecars::Off, "Always").unwrap_err();
     assert!(
         message.contains(
-            "SidecarSet \"s\": metadata.annotations[pillion.dev/native]: Unsupported value: \"Sometimes\": supported \
+            "SidecarSet \"s\": metadata.annotations[pillion.dev/native]: Unsupported value: supported \
              values: \"Off\", \"EndingPods\", \"Always\"; correct the annotation"
         ),
         "{message}"

@@ -31,7 +31,7 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// The native sidecars that were injected.
     pub natives: Vec<Native>,
-    /// Whether it ends: its `restartPolicy` is not `Always`.
+    /// Whether it ends: its `restartPolicy` is `Never` or `OnFailure`.
     pub ends: bool,
     /// Its state, as the kubelet reports it.
     pub state: PodState,
@@ -287,7 +287,7 @@ impl Pod {
     /// Returns a Pod of its parts.
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
         let Spec { node_name, restart_policy, mut containers, init_containers } = spec;
-        let ends = !matches!(restart_policy.as_str(), "" | "Always");
+        let ends = matches!(restart_policy.as_str(), "Never" | "OnFailure");
         let mut state = status.map(PodState::from).unwrap_or_default();
         let mut natives: Vec<Native> =
             init_containers.into_iter().enumerate().filter_map(Native::from_init_container).collect();

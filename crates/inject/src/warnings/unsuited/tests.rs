@@ -79,8 +79,8 @@ fn inj31_each_plain_sidecar_in_the_pod_of_a_job_is_told_once() {
     let sets = ["a", "b"].map(|name| set(name, json!({"containers": [container(name, json!({}))]})));
     let expected = ["a", "b"].map(|name| {
         format!(
-            "SidecarSet {name}: container \"{name}\" may keep the Job from finishing; make it an init container with \
-             restartPolicy Always"
+            "SidecarSet {name}: container \"{name}\" may keep the Job from finishing; set annotation \
+             pillion.dev/native to EndingPods, or make it an init container with restartPolicy Always"
         )
     });
     assert_eq!(warnings(job, &sets), expected);
