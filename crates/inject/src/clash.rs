@@ -117,7 +117,7 @@ impl<'a> There<'a> {
         let may_move = sidecar::is_long_running(sidecar, list) && ours.listed.contains(pod::name(sidecar));
         let is_moved =
             |container: &&Value| may_move && sidecar::is_long_running(container, other) && pod::is_injected(container);
-        if others.get(name).is_some_and(|containers| !containers.iter().all(|container| is_moved(&container))) {
+        if others.get(name).is_some_and(|containers| !containers.iter().all(is_moved)) {
             return Some(other);
         }
         // Records never list plain init containers (INJ-28). Recognise them by the variable that every sidecar has.

@@ -85,30 +85,25 @@ pub(crate) fn set_back(existing: &Value, wanted: &Value) -> Vec<String> {
     for known in SIDECAR_CONTAINER.fields {
         let (there, ours) = (existing.get(known.name), wanted.get(known.name));
         let itemised = ITEMISED.iter().find(|(list, _)| *list == known.name);
-        match (itemised, known.kind) {
-            (Some((list, key)), Kind::Objects(table)) => {
-                let items = |of: Option<&'_ Value>| of.and_then(Value::as_array).cloned().unwrap_or_default();
-                let (there, ours) = (items(there), items(ours));
-                let ours: BTreeMap<&str, &Value> = ours.iter().map(|item| (json::text(item, &[key]), item)).collect();
-                let is_ours = |item: &Value| {
-                    let pair =
-                        ours.get(json::text(item, &[key])).and_then(|ours| ours.as_object().zip(item.as_object()));
-                    pair.is_some_and(|(ours, there)| object(there, ours, table, Beside::Defaults, MAX_DEPTH))
-                };
-                let lost = there.iter().filter(|item| !is_token_mount(item) && !is_ours(item));
-                found.extend(lost.map(|item| format!("{list}[{}]", json::text(item, &["name"]))));
-            }
-            _ => {
-                let same = match ours {
-                    None => {
-                        there.is_none_or(is_zero)
-                            || !(DECISIVE.contains(&known.name) || NO_DEFAULTS.contains(&known.name))
-                    }
-                    Some(ours) => field(there, ours, known, beside(known), MAX_DEPTH),
-                };
-                if !same {
-                    found.push(known.name.to_owned());
+        if let (Some((list, key)), Kind::Objects(table)) = (itemised, known.kind) {
+            let items = |of: Option<&'_ Value>| of.and_then(Value::as_array).cloned().unwrap_or_default();
+            let (there, ours) = (items(there), items(ours));
+            let ours: BTreeMap<&str, &Value> = ours.iter().map(|item| (json::text(item, &[key]), item)).collect();
+            let is_ours = |item: &Value| {
+                let pair = ours.get(json::text(item, &[key])).and_then(|ours| ours.as_object().zip(item.as_object()));
+                pair.is_some_and(|(ours, there)| object(there, ours, table, Beside::Defaults, MAX_DEPTH))
+            };
+            let dropped = there.iter().filter(|item| !is_token_mount(item) && !is_ours(item));
+            found.extend(dropped.map(|item| format!("{list}[{}]", json::text(item, &["name"]))));
+        } else {
+            let same = match ours {
+                None => {
+                    there.is_none_or(is_zero) || !(DECISIVE.contains(&known.name) || NO_DEFAULTS.contains(&known.name))
                 }
+                Some(ours) => field(there, ours, known, beside(known), MAX_DEPTH),
+            };
+            if !same {
+                found.push(known.name.to_owned());
             }
         }
     }

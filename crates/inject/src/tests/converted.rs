@@ -5,7 +5,7 @@ use pillion_sidecarset::native::converted;
 use super::*;
 
 /// Returns a SidecarSet with two containers, one of which goes before those of the Pod, and these init containers.
-fn written(init_containers: Value) -> SidecarSet {
+fn written(init_containers: &Value) -> SidecarSet {
     set(
         "logs",
         json!({
@@ -18,7 +18,7 @@ fn written(init_containers: Value) -> SidecarSet {
     )
 }
 
-fn native(init_containers: Value) -> SidecarSet {
+fn native(init_containers: &Value) -> SidecarSet {
     converted(written(init_containers))
 }
 
@@ -35,7 +35,7 @@ fn pod() -> Value {
 
 #[test]
 fn nat2_the_position_of_each_sidecar_is_that_among_the_init_containers() {
-    let pod = injected(&pod(), &[native(json!([]))]).pod;
+    let pod = injected(&pod(), &[native(&json!([]))]).pod;
     assert_eq!(names(&pod, "initContainers"), ["z", "own", "a"]);
     assert_eq!(names(&pod, "containers"), ["app"]);
     let sidecar = item(&pod, "initContainers", "z");
@@ -45,14 +45,14 @@ fn nat2_the_position_of_each_sidecar_is_that_among_the_init_containers() {
 
 #[test]
 fn nat2_sidecars_follow_the_init_containers_of_their_set_in_the_order_in_which_they_are_written() {
-    let pod = injected(&pod(), &[native(json!([{"name": "m", "image": "m:1"}, {"name": "b", "image": "b:1"}]))]).pod;
+    let pod = injected(&pod(), &[native(&json!([{"name": "m", "image": "m:1"}, {"name": "b", "image": "b:1"}]))]).pod;
     assert_eq!(names(&pod, "initContainers"), ["own", "b", "m", "z", "a"]);
 }
 
 #[test]
 fn nat2_the_gate_sorts_sidecars_by_name() {
     let how = Context { sort_by_name: true, ..NOW };
-    let pod = run(&pod(), &[native(json!([{"name": "m", "image": "m:1"}]))], how).unwrap().pod;
+    let pod = run(&pod(), &[native(&json!([{"name": "m", "image": "m:1"}]))], how).unwrap().pod;
     assert_eq!(names(&pod, "initContainers"), ["own", "m", "a", "z"]);
 }
 
@@ -75,7 +75,7 @@ fn nat2_variables_mounts_and_resources_of_the_app_are_copied_as_for_a_container(
     pod["spec"]["containers"][0]["env"] = json!([{"name": "LEVEL", "value": "1"}]);
     pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     pod["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "2"}});
-    let plain = injected(&pod, &[sharing.clone()]).pod;
+    let plain = injected(&pod, std::slice::from_ref(&sharing)).pod;
     let mut expected = item(&plain, "containers", "a").clone();
     expected["restartPolicy"] = json!("Always");
     assert_eq!(*item(&injected(&pod, &[converted(sharing)]).pod, "initContainers", "a"), expected);
@@ -84,7 +84,7 @@ fn nat2_variables_mounts_and_resources_of_the_app_are_copied_as_for_a_container(
 #[test]
 fn nat3_the_records_are_those_of_the_set_as_it_is_written() {
     for key in [names::HASH, names::HASH_WITHOUT_IMAGE, names::INJECTED_LIST] {
-        let [plain, native] = [written(json!([])), native(json!([]))].map(|set| injected(&pod(), &[set]).pod);
+        let [plain, native] = [written(&json!([])), native(&json!([]))].map(|set| injected(&pod(), &[set]).pod);
         assert_ne!(annotation(&plain, key), "");
         assert_eq!(annotation(&plain, key), annotation(&native, key));
     }
@@ -92,7 +92,7 @@ fn nat3_the_records_are_those_of_the_set_as_it_is_written() {
 
 #[test]
 fn nat4_an_injected_pod_is_admitted_again_as_it_is() {
-    let native = native(json!([{"name": "m", "image": "m:1"}]));
+    let native = native(&json!([{"name": "m", "image": "m:1"}]));
     let once = injected(&pod(), std::slice::from_ref(&native)).pod;
     assert_eq!(run(&once, &[native], LATER).unwrap().pod, once);
 }
@@ -100,7 +100,7 @@ fn nat4_an_injected_pod_is_admitted_again_as_it_is() {
 /// A Pod that comes from a backup may have the sidecars in the form in which the SidecarSet was injected then.
 #[test]
 fn nat4_sidecars_in_the_other_form_are_moved() {
-    let (plain, native) = (written(json!([])), native(json!([])));
+    let (plain, native) = (written(&json!([])), native(&json!([])));
     for (before, after) in [(&plain, &native), (&native, &plain)] {
         let once = injected(&pod(), std::slice::from_ref(before)).pod;
         let moved = injected(&once, std::slice::from_ref(after)).pod;
@@ -119,7 +119,7 @@ fn nat4_a_container_of_the_app_is_never_moved(#[case] annotations: Value, #[case
     if is_marked {
         pod["spec"]["containers"][0]["env"] = json!([{"name": "IS_INJECTED", "value": "true"}]);
     }
-    let message = refusal(&pod, &[native(json!([]))]);
+    let message = refusal(&pod, &[native(&json!([]))]);
     let expected = "SidecarSet \"logs\": spec.containers[0].name: sidecar \"z\" has the name of a container of the Pod; \
                     rename the Pod's \"z\" or the sidecar";
     assert!(message.contains(expected), "{message}");
@@ -146,6 +146,6 @@ fn nat2_a_problem_is_told_where_the_sidecar_is_written() {
 
 #[test]
 fn inj31_a_native_sidecar_keeps_no_pod_from_its_end() {
-    assert_eq!(injected(&pod(), &[written(json!([]))]).warnings.len(), 2);
-    assert_eq!(injected(&pod(), &[native(json!([]))]).warnings, [""; 0]);
+    assert_eq!(injected(&pod(), &[written(&json!([]))]).warnings.len(), 2);
+    assert_eq!(injected(&pod(), &[native(&json!([]))]).warnings, [""; 0]);
 }

@@ -155,7 +155,7 @@ const WITH_LOOPS: &str = "*,serviceaccount,serviceaccount-token,root-ca-publishe
 
 /// Returns every combination of values.
 pub fn all() -> Vec<Case> {
-    [standalone_cases(), certificates(), controllers(), kubewarden_cases()].concat()
+    [standalone_cases(), webhooks(), certificates(), controllers(), kubewarden_cases()].concat()
 }
 
 fn standalone_cases() -> Vec<Case> {
@@ -213,6 +213,33 @@ fn standalone_cases() -> Vec<Case> {
         )
         .with(&["--without", "pods,sidecarsets,token-secrets"]),
         Case::new("nothing is watched", Server, json!({"without": ["pods"]})).with(&["--without", "pods"]),
+        Case::new("no role in the system namespace", Server, json!({"systemRole": false})).with(&["--no-system-role"]),
+        Case::new("no definition", Server, json!({"crds": {"install": false}})).with(&["--no-crd"]),
+        Case::new("one replica", Server, json!({"server": {"replicas": 1}, "controller": {"replicas": 1}}))
+            .both(&["--replicas", "1"]),
+        Case::new(
+            "three replicas",
+            Server,
+            json!({"server": {"replicas": 3, "priorityClassName": "system-cluster-critical"}}),
+        )
+        .with(&["--replicas", "3", "--priority-class", "system-cluster-critical"]),
+        Case::new(
+            "another image",
+            Server,
+            json!({"image": {"repository": "registry.example.com/pillion", "tag": "v2"}}),
+        )
+        .both(&["--image", "registry.example.com/pillion:v2"]),
+        Case::new("no network policy", Server, json!({"networkPolicy": {"enabled": false}}))
+            .both(&["--no-network-policy"]),
+        Case::new("ports of the API server", Server, json!({"networkPolicy": {"apiServerPorts": [16443]}}))
+            .both(&["--api-server-ports", "16443"]),
+    ]
+}
+
+/// Returns what the webhooks of the server are called for, and how the API server reaches it.
+fn webhooks() -> Vec<Case> {
+    use Installation::Standalone as Server;
+    vec![
         Case::new(
             "an opt-out label",
             Server,
@@ -247,26 +274,6 @@ fn standalone_cases() -> Vec<Case> {
         )
         .with(&["--webhook-timeout", "25"])
         .both(&["--node-selector", "pool=system"]),
-        Case::new("no role in the system namespace", Server, json!({"systemRole": false})).with(&["--no-system-role"]),
-        Case::new("no definition", Server, json!({"crds": {"install": false}})).with(&["--no-crd"]),
-        Case::new("one replica", Server, json!({"server": {"replicas": 1}, "controller": {"replicas": 1}}))
-            .both(&["--replicas", "1"]),
-        Case::new(
-            "three replicas",
-            Server,
-            json!({"server": {"replicas": 3, "priorityClassName": "system-cluster-critical"}}),
-        )
-        .with(&["--replicas", "3", "--priority-class", "system-cluster-critical"]),
-        Case::new(
-            "another image",
-            Server,
-            json!({"image": {"repository": "registry.example.com/pillion", "tag": "v2"}}),
-        )
-        .both(&["--image", "registry.example.com/pillion:v2"]),
-        Case::new("no network policy", Server, json!({"networkPolicy": {"enabled": false}}))
-            .both(&["--no-network-policy"]),
-        Case::new("ports of the API server", Server, json!({"networkPolicy": {"apiServerPorts": [16443]}}))
-            .both(&["--api-server-ports", "16443"]),
     ]
 }
 
