@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::pod::Pod;
 
-    fn set(annotation: &str, spec: Value) -> SidecarSet {
+    fn set(annotation: &str, spec: &Value) -> SidecarSet {
         SidecarSet::from_decoded(json!({
             "metadata": {"name": "s", "annotations": {NATIVE: annotation}}, "spec": spec
         }))
@@ -126,7 +126,7 @@ mod tests {
         #[case] setting: NativeSidecars,
         #[case] expected: NativeSidecars,
     ) {
-        let set = set(annotation, json!({"containers": [{"name": "c"}]}));
+        let set = set(annotation, &json!({"containers": [{"name": "c"}]}));
         assert_eq!(NativeSidecars::from_sidecar_set(&set, setting), Ok(expected));
     }
 
@@ -139,7 +139,7 @@ mod tests {
          annotation"
     )]
     fn nat1_what_cannot_be_done_is_an_error(#[case] annotation: &str, #[case] spec: Value, #[case] expected: &str) {
-        let error = NativeSidecars::from_sidecar_set(&set(annotation, spec), NativeSidecars::Off).unwrap_err();
+        let error = NativeSidecars::from_sidecar_set(&set(annotation, &spec), NativeSidecars::Off).unwrap_err();
         assert_eq!(error.to_string(), format!("metadata.annotations[pillion.dev/native]: {expected}"));
     }
 
@@ -147,7 +147,7 @@ mod tests {
     #[case("", NativeSidecars::Always)]
     #[case("Off", NativeSidecars::Off)]
     fn nat1_the_setting_leaves_hot_upgrades_alone(#[case] annotation: &str, #[case] setting: NativeSidecars) {
-        let asked = NativeSidecars::from_sidecar_set(&set(annotation, hot()), setting);
+        let asked = NativeSidecars::from_sidecar_set(&set(annotation, &hot()), setting);
         assert_eq!(asked, Ok(NativeSidecars::Off));
     }
 
@@ -174,7 +174,7 @@ mod tests {
             ],
             "volumes": [],
         });
-        let natives = converted(set("Always", written));
+        let natives = converted(set("Always", &written));
         assert_eq!(natives.native_from(), Some(1));
         assert_eq!(
             natives.spec(&[]).unwrap(),
@@ -198,7 +198,7 @@ mod tests {
             "initContainers": [{"name": "i", "podInjectPolicy": "AfterAppContainer"}],
             "containers": [{"name": "c", "podInjectPolicy": "BeforeAppContainer"}],
         });
-        let natives = converted(set("Always", written));
+        let natives = converted(set("Always", &written));
         let places = natives.init_containers().iter().map(|it| json::text(it, &[POSITION])).collect::<Vec<_>>();
         assert_eq!(places, [AFTER, AFTER]);
     }

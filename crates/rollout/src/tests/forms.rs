@@ -22,7 +22,7 @@ fn target(set: &SidecarSet, upgrades: Upgrades, native: NativeSidecars) -> Rollo
     RolloutTarget::new(set, set).with_upgrades((upgrades, vec![]), vec![]).with_native_sidecars(native)
 }
 
-/// Returns a Pod of a ReplicaSet with `agent:v1` as a container.
+/// Returns a Pod of a `ReplicaSet` with `agent:v1` as a container.
 fn plain(set: &SidecarSet) -> Value {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o", "controller": true}]);
     pod(set, &[("/metadata/ownerReferences", owner)])
