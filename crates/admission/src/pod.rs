@@ -176,6 +176,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         sort_by_name: settings.gates.sort_sidecar_containers_by_name,
         hides_tokens: (!identities.asking.is_empty())
             .then_some(Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers }),
+        other_webhooks: Some(&settings.other_webhooks),
     };
     let changes = pillion_inject::plan(pod, &sets, how);
     // Usually it is certain that the Pod changes, and no copy is needed to compare.

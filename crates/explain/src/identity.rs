@@ -220,7 +220,8 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let rules = &settings.service_accounts;
     let sort_by_name = settings.gates.sort_sidecar_containers_by_name;
     let hidden = Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers };
-    let how = pillion_inject::Context { now, sort_by_name, hides_tokens: Some(hidden) };
+    let other_webhooks = Some(&settings.other_webhooks);
+    let how = pillion_inject::Context { now, sort_by_name, hides_tokens: Some(hidden), other_webhooks };
     let mut injected = query.pod.as_value().clone();
     let owners = pillion_inject::plan(query.pod, sets, how).ok()?.apply(&mut injected).sidecars;
     let (decision, settled) = identities.settle(injected.clone(), &owners, accounts_in, rules, lookup).ok()?;

@@ -8,6 +8,7 @@
 mod additions;
 pub mod clash;
 mod container;
+mod kept;
 pub mod matching;
 mod merge_patch;
 pub mod metadata;
@@ -30,6 +31,7 @@ use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::made;
 use pillion_sidecarset::names;
+use pillion_sidecarset::other_webhooks::OtherWebhooks;
 use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar::{self, List};
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -37,6 +39,7 @@ use serde_json::Value;
 
 use self::additions::Additions;
 use self::container::Sidecar;
+use self::kept::Kept;
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
 
@@ -49,6 +52,8 @@ pub struct Context<'a> {
     pub sort_by_name: bool,
     /// Set if the Pod gets an identity: mounts with tokens are not shared then (IDC-8).
     pub hides_tokens: Option<Hidden<'a>>,
+    /// The changes of other webhooks to sidecars that stay; none if absent (ORDER-9).
+    pub other_webhooks: Option<&'a OtherWebhooks>,
 }
 
 /// The outcome of an injection.
@@ -86,6 +91,7 @@ const COPIES_MAX: usize = 20_000;
 /// The changes that an injection makes in a Pod.
 pub struct Changes<'a> {
     sets: &'a [SidecarSet],
+    context: Context<'a>,
     /// All annotations after the injection, if any change.
     annotations: Option<Object>,
     init_containers: Vec<Sidecar>,
@@ -100,7 +106,7 @@ pub struct Changes<'a> {
 /// # Errors
 /// All reasons of all sets: impossible merges, unreadable records, conflicting names, resources that cannot be
 /// computed; or, if there is none of these, additions that the API server would refuse (INJ-30).
-pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
+pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'a>) -> Result<Changes<'a>, Vec<Reason>> {
     let too_long = clash::too_long(pod, sets);
     if !too_long.is_empty() {
         return Err(too_long);
@@ -133,6 +139,7 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
         checked(patched.as_ref())?;
         return Ok(Changes {
             sets: &[],
+            context,
             annotations: patched,
             init_containers: Vec::new(),
             containers: Vec::new(),
@@ -153,7 +160,7 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> R
     let annotations = Some(annotations);
     checked(annotations.as_ref())?;
     let Plan { init_containers, containers, volumes, secrets, .. } = plan;
-    Ok(Changes { sets, annotations, init_containers, containers, volumes, secrets, warnings })
+    Ok(Changes { sets, context, annotations, init_containers, containers, volumes, secrets, warnings })
 }
 
 impl Changes<'_> {
@@ -166,7 +173,7 @@ impl Changes<'_> {
 
     /// Applies the changes to the Pod for which they were planned.
     pub fn apply(self, pod: &mut Value) -> Injected {
-        let Self { sets, annotations, init_containers, containers, volumes, secrets, mut warnings } = self;
+        let Self { sets, context, annotations, init_containers, containers, volumes, secrets, mut warnings } = self;
         let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for sidecar in init_containers.iter().chain(&containers) {
             sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
@@ -180,8 +187,10 @@ impl Changes<'_> {
         if let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
             place::take_moved(spec, List::Init, &containers);
             place::take_moved(spec, List::Containers, &init_containers);
+            let asking = context.hides_tokens.map_or(&[][..], |hidden| hidden.asking);
+            let kept = Kept::new(context.other_webhooks, asking.iter().map(|set| set.sidecar_set.as_str()));
             for (list, sidecars) in [(List::Init, init_containers), (List::Containers, containers)] {
-                warnings.append(&mut warnings::set_back(&place::containers(spec, list, sidecars)));
+                warnings.append(&mut warnings::set_back(&place::containers(spec, list, sidecars, &kept)));
             }
             let shadowed = place::volumes(spec, &volumes);
             warnings.append(&mut warnings::shadowed(&shadowed));

@@ -8,6 +8,7 @@ use pillion_sidecarset::sidecar::List;
 use serde_json::Value;
 
 use super::container::Sidecar;
+use super::kept::Kept;
 use super::readmission;
 
 /// The most containers of one name that are compared with a sidecar. The API server accepts only one.
@@ -28,7 +29,7 @@ pub fn take_moved(spec: &mut Object, list: List, others: &[Sidecar]) {
 /// Puts sidecars into one of the Pod's lists, before or after all other containers (INJ-25). A sidecar takes the place
 /// of a container of its name, which stays as it is if it equals the sidecar (ORDER-4). One that goes before the others
 /// does not stay where it is (ORDER-7). Returns the sidecars that differed and were replaced.
-pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) -> Vec<SetBack> {
+pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>, kept: &Kept<'_>) -> Vec<SetBack> {
     let mut set_back = Vec::new();
     if sidecars.is_empty() {
         return set_back;
@@ -43,13 +44,13 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) -> Vec<
     }
     let mut taken = BTreeSet::new();
     for sidecar in sidecars {
-        let Sidecar { set, container, before: goes_before, is_computed, .. } = sidecar;
+        let goes_before = sidecar.before;
         let (mut place, mut is_ours) = (None, false);
         // A stored set may contain a name twice: each of its containers takes another place.
-        let mut places = free.get_mut(pod::name(&container));
+        let mut places = free.get_mut(sidecar.name());
         for index in places.iter().flat_map(|places| places.iter().copied()).take(TRIED_MAX) {
             let Some(there) = existing.get(index) else { continue };
-            is_ours = readmission::covers(there, &container);
+            is_ours = readmission::covers(there, &kept.container(there, &sidecar));
             if is_ours {
                 place = Some(index);
                 break;
@@ -58,18 +59,19 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) -> Vec<
         }
         let found = place.and_then(|index| Some((index, existing.get_mut(index)?)));
         let Some((index, there)) = found else {
-            if goes_before { &mut before } else { &mut after }.push(container);
+            if goes_before { &mut before } else { &mut after }.push(sidecar.container);
             continue;
         };
         if let Some(places) = &mut places {
             places.remove(&index);
         }
         if !is_ours {
+            let container = kept.container(there, &sidecar).into_owned();
             if pod::is_injected(there) {
                 let mut fields = readmission::set_back(there, &container);
                 // Computed anew from the resources that the app has now.
-                fields.retain(|field| !(is_computed && field == "resources"));
-                set_back.push(SetBack { set, sidecar: pod::name(there).to_owned(), fields });
+                fields.retain(|field| !(sidecar.is_computed && field == "resources"));
+                set_back.push(SetBack { set: sidecar.set, sidecar: pod::name(there).to_owned(), fields });
             }
             *there = readmission::replacement(there, container);
         }

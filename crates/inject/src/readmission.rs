@@ -17,7 +17,7 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Fields that decide what runs in a container. They have no defaults, so a field that Pillion does not write must be
 /// absent. Otherwise, a manifest with Pillion's annotations and a `command` of its own would disable a security
 /// sidecar.
-const DECISIVE: [&str; 11] = [
+const DECISIVE: [&str; 12] = [
     "args",
     "command",
     "env",
@@ -26,6 +26,7 @@ const DECISIVE: [&str; 11] = [
     "livenessProbe",
     "readinessProbe",
     "restartPolicy",
+    "restartPolicyRules",
     "startupProbe",
     "volumeDevices",
     "workingDir",
@@ -217,7 +218,8 @@ fn is_default(key: &str, value: &Value) -> bool {
     match key {
         "apiVersion" => value == "v1",
         "divisor" => value == "0",
-        "protocol" => value == "TCP",
+        // Of a port, and of an HTTP probe or handler since Kubernetes 1.37.
+        "protocol" => value == "TCP" || value == "HTTP1",
         "path" => value == "/",
         "scheme" => value == "HTTP",
         "timeoutSeconds" | "successThreshold" => value.as_i64() == Some(1),
@@ -304,6 +306,9 @@ mod tests {
     #[case::hook_defaulted(after(|c| c["lifecycle"]["preStop"]["httpGet"] = json!({
         "path": "/", "port": 80, "scheme": "HTTP"
     })))]
+    #[case::hook_defaulted_by_kubernetes_1_37(after(|c| c["lifecycle"]["preStop"]["httpGet"] = json!({
+        "path": "/", "port": 80, "scheme": "HTTP", "protocol": "HTTP1"
+    })))]
     #[case::resize_policy_defaulted(after(|c| c["resizePolicy"].as_array_mut().unwrap().push(
         json!({"resourceName": "memory", "restartPolicy": "NotRequired"})
     )))]
@@ -342,6 +347,10 @@ mod tests {
     #[case::readiness_probe_added(after(|c| c["readinessProbe"] = json!({"exec": {"command": ["kill", "1"]}})))]
     #[case::hook_added_beside_ours(after(|c| c["lifecycle"]["postStart"] = json!({"exec": {"command": ["kill", "1"]}})))]
     #[case::probe_made_impatient(after(|c| c["startupProbe"]["failureThreshold"] = json!(1)))]
+    #[case::rules_for_restarts_added(after(|c| c["restartPolicyRules"] = json!([
+        {"action": "Restart", "exitCodes": {"operator": "In", "values": [0]}}
+    ])))]
+    #[case::options_of_a_mount_added(after(|c| c["volumeMounts"][0]["bindMountOptions"] = json!(["nosuid"])))]
     #[case::prefix_added(after(|c| c["envFrom"][0]["prefix"] = json!("X_")))]
     #[case::resize_policy_added(after(|c| c["resizePolicy"].as_array_mut().unwrap().push(
         json!({"resourceName": "memory", "restartPolicy": "RestartContainer"})

@@ -385,7 +385,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use pillion_identity::declared::Declared;
     use pillion_identity::rules::Rules;
 
     #[rstest]
@@ -550,12 +549,7 @@ mod tests {
                 {"name": "nfs", "csi": {"driver": "nfs.csi.k8s.io"}}
             ]
         }});
-        let asking = [Asking {
-            sidecar_set: "owner".to_owned(),
-            account: "x".to_owned(),
-            declared: Declared::default(),
-            origin: pillion_sidecarset::sidecar_set::origin::Origin::Settings,
-        }];
+        let asking = [crate::tests::asking("owner")];
         let rules = Rules::default();
         let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});

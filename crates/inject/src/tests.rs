@@ -2,14 +2,19 @@
 
 mod converted;
 
+use pillion_identity::decision::Asking;
+use pillion_identity::declared::Declared;
+use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 
-const NOW: Context<'_> = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: None };
-const LATER: Context<'_> = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: None };
+const NOW: Context<'_> =
+    Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: None, other_webhooks: None };
+const LATER: Context<'_> =
+    Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: None, other_webhooks: None };
 
 /// Returns a SidecarSet for the Pods `app: x`, with these lists of sidecars.
 pub(crate) fn set(name: &str, spec: Value) -> SidecarSet {
@@ -18,6 +23,16 @@ pub(crate) fn set(name: &str, spec: Value) -> SidecarSet {
     prepared(&SidecarSet::from_decoded(json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec
     })))
+}
+
+/// Returns what a SidecarSet asks for that names the account `x`.
+pub(crate) fn asking(set: &str) -> Asking {
+    Asking {
+        sidecar_set: set.to_owned(),
+        account: "x".to_owned(),
+        declared: Declared::default(),
+        origin: Origin::Settings,
+    }
 }
 
 /// A Pod after injection.

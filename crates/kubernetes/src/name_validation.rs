@@ -88,7 +88,7 @@ pub(crate) fn config_key(text: &str) -> Option<&'static str> {
 
 /// Checks the name of an environment variable by Kubernetes' strict rule: letters, digits, `_`, `-` and `.`, not
 /// starting with a digit.
-pub(crate) fn env_var_name(text: &str) -> Option<&'static str> {
+pub fn env_var_name(text: &str) -> Option<&'static str> {
     if text.bytes().next().is_none_or(|byte| byte.is_ascii_digit()) || !has_name_characters(text) {
         return Some(VARIABLE);
     }

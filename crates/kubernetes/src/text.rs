@@ -31,7 +31,8 @@ pub enum TextError {
 }
 
 impl TextError {
-    fn malformed(text: &str, problem: &'static str) -> Self {
+    /// Returns the error for a text with the wrong format.
+    pub fn malformed(text: &str, problem: &'static str) -> Self {
         Self::Malformed { text: text.to_owned(), problem }
     }
 }

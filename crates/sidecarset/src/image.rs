@@ -49,40 +49,72 @@ pub fn is_latest(image: &str) -> bool {
 
 /// Returns the repository and the digest of a reference; `None` if it has no digest or is not an image reference.
 pub fn digest(image: &str) -> Option<(&str, &str)> {
-    tag(image)?;
-    let (name, digest) = image.split_once('@')?;
-    let path = name.rfind('/').map_or(0, |slash| slash.saturating_add(1));
-    let repository = match name.rfind(':').filter(|colon| *colon >= path) {
-        Some(colon) => name.get(..colon)?,
-        None => name,
-    };
-    Some((repository, digest))
+    let (name, (_, digest)) = repository(image)?;
+    (!digest.is_empty()).then_some((name, digest))
 }
 
 /// Whether two references name the same image: `x` is `docker.io/library/x:latest`, and a tag beside a digest counts for
 /// nothing.
 pub fn is_same(one: &str, other: &str) -> bool {
-    one == other || Name::parse(one).is_some_and(|one| Name::parse(other).is_some_and(|other| one == other))
+    one == other || Name::parse(one).is_some_and(|one| Name::parse(other).is_some_and(|other| one.is_same(&other)))
+}
+
+/// Returns the registries, with or without a path, under which `image` has the repository, tag and digest of `of`:
+/// `mirror.example/hub` for `mirror.example/hub/library/x:1` and `x:1`. Several readings are possible, since the path may
+/// begin with the registry of `of`. Returns none if one of the texts is not an image reference.
+pub fn registries_of<'a>(image: &'a str, of: &str) -> Vec<&'a str> {
+    let Some((name, of)) = repository(image)
+        .zip(Name::parse(of))
+        .and_then(|((name, versions), of)| (versions == of.versions).then_some((name, of)))
+    else {
+        return Vec::new();
+    };
+    let Name { domain, implied, path, .. } = of;
+    let whole = format!("{domain}/{implied}{path}");
+    let repositories = [Some(whole), (!implied.is_empty()).then(|| format!("{implied}{path}")), Some(path.to_owned())];
+    let registry = |repository: String| name.strip_suffix(&repository)?.strip_suffix('/');
+    repositories.into_iter().flatten().filter_map(registry).collect()
+}
+
+/// Whether the text is a registry, with or without a path, that the name of an image can begin with. A first component
+/// without dot and port would be a user of Docker Hub.
+pub fn is_registry(text: &str) -> bool {
+    let (domain, path) = split_domain(text);
+    let host = domain.unwrap_or(path);
+    let is_host = host == "localhost" || (host.contains(['.', ':']) && is_domain(host));
+    let is_whole = domain.is_some() || !path.contains('/');
+    is_host && is_whole && text != HUB_INDEX && tag(&format!("{text}/x")) == Some("latest")
+}
+
+/// The tag, `latest` if it is implied and `""` beside a digest alone, and the digest, `""` if there is none.
+type Versions<'a> = (&'a str, &'a str);
+
+/// Splits a reference into the name of its repository and its versions. Returns `None` if it is not a reference.
+fn repository(image: &str) -> Option<(&str, Versions<'_>)> {
+    let tag = tag(image)?;
+    let (name, digest) = image.split_once('@').unwrap_or((image, ""));
+    let path = name.rfind('/').map_or(0, |slash| slash.saturating_add(1));
+    let name = match name.rfind(':').filter(|colon| *colon >= path) {
+        Some(colon) => name.get(..colon)?,
+        None => name,
+    };
+    Some((name, (tag, digest)))
 }
 
 /// A reference without short forms.
-#[derive(PartialEq, Eq)]
 struct Name<'a> {
     domain: &'a str,
     /// The part of the path that a short name of Docker Hub implies.
     implied: &'static str,
     path: &'a str,
-    /// The digest, or else the tag.
-    version: &'a str,
+    versions: Versions<'a>,
 }
 
 impl<'a> Name<'a> {
     /// Returns `None` if the text is not an image reference.
     fn parse(image: &'a str) -> Option<Self> {
-        let tag = tag(image)?;
-        let (domain, rest) = split_domain(image);
-        let (name, version) = rest.split_once('@').unwrap_or((rest, tag));
-        let path = name.split_once(':').map_or(name, |(path, _)| path);
+        let (name, versions) = repository(image)?;
+        let (domain, path) = split_domain(name);
         let domain = domain.unwrap_or(HUB);
         // Docker Hub's short name and the written one are the same text in both parts.
         let (implied, path) = match path.strip_prefix(LIBRARY) {
@@ -90,7 +122,17 @@ impl<'a> Name<'a> {
             None if domain == HUB && !path.contains('/') => (LIBRARY, path),
             _ => ("", path),
         };
-        Some(Self { domain, implied, path, version })
+        Some(Self { domain, implied, path, versions })
+    }
+
+    /// Whether both name the same image. A tag beside a digest counts for nothing.
+    fn is_same(&self, other: &Self) -> bool {
+        let version = |name: &Self| match name.versions {
+            (tag, "") => tag.to_owned(),
+            (_, digest) => digest.to_owned(),
+        };
+        (self.domain, self.implied, self.path) == (other.domain, other.implied, other.path)
+            && version(self) == version(other)
     }
 }
 
@@ -255,6 +297,53 @@ mod tests {
         let [one, other] = [one, other].map(|image| image.replace("DIGEST", &digest));
         assert_eq!(is_same(&one, &other), expected);
         assert_eq!(is_same(&other, &one), expected);
+    }
+
+    #[rstest]
+    #[case::another_registry("mirror.example/team/agent:v1", "ghcr.io/team/agent:v1", &["mirror.example"])]
+    #[case::the_registry_as_a_path(
+        "mirror.example/ghcr.io/team/agent:v1", "ghcr.io/team/agent:v1", &["mirror.example", "mirror.example/ghcr.io"]
+    )]
+    #[case::a_path("mirror.example:5000/a/b/team/agent", "team/agent:latest", &["mirror.example:5000/a/b"])]
+    #[case::short_name("mirror.example/nginx:1", "nginx:1", &["mirror.example"])]
+    #[case::short_name_in_full(
+        "mirror.example/hub/library/nginx:1", "nginx:1", &["mirror.example/hub", "mirror.example/hub/library"]
+    )]
+    #[case::digest("mirror.example/a/b:v1@DIGEST", "quay.io/a/b:v1@DIGEST", &["mirror.example"])]
+    #[case::another_tag("mirror.example/a/b:v2", "quay.io/a/b:v1", &[])]
+    #[case::a_digest_for_a_tag("mirror.example/a/b@DIGEST", "quay.io/a/b:v1", &[])]
+    #[case::a_digest_beside_the_tag("mirror.example/a/b:v1@DIGEST", "quay.io/a/b:v1", &[])]
+    #[case::the_tag_gone_beside_a_digest("mirror.example/a/b@DIGEST", "quay.io/a/b:v1@DIGEST", &[])]
+    #[case::another_repository("mirror.example/a/c:v1", "quay.io/a/b:v1", &[])]
+    #[case::the_end_of_a_component("mirror.example/xa/b:v1", "quay.io/a/b:v1", &[])]
+    #[case::flattened("mirror.example/b:v1", "quay.io/a/b:v1", &[])]
+    #[case::no_reference("mirror.example/A/b:v1", "quay.io/a/b:v1", &[])]
+    #[case::itself("a/b:v1", "a/b:v1", &[])]
+    fn order9_the_registry_of_a_mirrored_image(#[case] image: &str, #[case] of: &str, #[case] expected: &[&str]) {
+        let digest = format!("sha256:{HEX}");
+        let [image, of] = [image, of].map(|image| image.replace("DIGEST", &digest));
+        assert_eq!(registries_of(&image, &of), expected);
+    }
+
+    #[rstest]
+    #[case::host("mirror.example", true)]
+    #[case::port("mirror.example:5000", true)]
+    #[case::path("mirror.example/hub/a", true)]
+    #[case::localhost("localhost", true)]
+    #[case::address("10.0.0.1:5000/x", true)]
+    #[case::ipv6("[::1]:5000/x", true)]
+    #[case::docker_hub("docker.io", true)]
+    #[case::empty("", false)]
+    #[case::a_user_of_docker_hub("team", false)]
+    #[case::a_path_of_docker_hub("team/mirror", false)]
+    #[case::slash("mirror.example/", false)]
+    #[case::scheme("https://mirror.example", false)]
+    #[case::tag("mirror.example/hub:1", false)]
+    #[case::upper_case_path("mirror.example/Hub", false)]
+    #[case::glob("*.example", false)]
+    #[case::space("mirror.example /a", false)]
+    fn order9_registries(#[case] text: &str, #[case] expected: bool) {
+        assert_eq!(is_registry(text), expected);
     }
 
     #[test]

@@ -127,6 +127,14 @@ pub fn has_progress_deadline(annotation: &str, settings: &RolloutSettings) -> bo
     }
 }
 
+/// Whether Pods may be evicted by this value of the annotation, or by the settings if it is empty.
+pub fn can_recreate(annotation: &str, settings: &RolloutSettings) -> bool {
+    match annotation.trim() {
+        "" => settings.upgrade_policies.contains(&UpgradePolicy::Recreate),
+        text => text.split(',').any(|word| word.trim() == "Recreate"),
+    }
+}
+
 /// Whether a `SidecarSet` asks for upgrades of native sidecars in place (ROLL-63).
 pub fn is_native_upgrade(set: &SidecarSet) -> bool {
     set.annotation(NATIVE_UPGRADE).trim() == "true"

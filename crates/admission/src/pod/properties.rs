@@ -19,10 +19,14 @@ use crate::settings::Settings;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// An empty cluster.
-fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], (uid, now): (&str, i64)) -> Outcome {
+/// Returns the answer in an empty cluster.
+fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], call: (&str, i64)) -> Outcome {
     let settings = Settings { controller_revisions: revisions.to_vec(), ..Settings::default() };
-    let context = Context { settings: &settings, sidecar_sets: sets, lookup: &NoObjects, now: Timestamp(now) };
+    answer_with(&settings, pod, sets, call)
+}
+
+fn answer_with(settings: &Settings, pod: &Value, sets: &[SidecarSet], (uid, now): (&str, i64)) -> Outcome {
+    let context = Context { settings, sidecar_sets: sets, lookup: &NoObjects, now: Timestamp(now) };
     admit(PodRequest { uid, namespace: "n", object: pod }, context)
 }
 
@@ -281,6 +285,23 @@ fn fill_in(container: &mut Value) {
     }
 }
 
+/// A change of another webhook to every container of a Pod.
+fn foreign(image: Option<&'static str>, variable: Option<(&'static str, usize)>) -> impl Fn(&mut Value) {
+    move |pod| {
+        for list in ["/spec/initContainers", "/spec/containers"] {
+            for container in pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Some(registry) = image {
+                    container["image"] = format!("{registry}/{}", container["image"].as_str().unwrap()).into();
+                }
+                if let Some((name, index)) = variable {
+                    let env = json::list_mut(container.as_object_mut().unwrap(), "env").unwrap();
+                    env.insert(index.min(env.len()), json!({"name": name, "value": "p"}));
+                }
+            }
+        }
+    }
+}
+
 /// Returns the parts of `pod` that injection must not change.
 fn untouched(pod: &Value, before: &Value) -> Value {
     let mut rest = pod.clone();
@@ -338,5 +359,54 @@ proptest! {
         }
         let revisions = revisions();
         prop_assert_eq!(answer(&pod, &sets, &revisions, ("u", 1)), answer(&pod, &others, &revisions, ("u", 1)));
+    }
+
+    /// Without the setting `otherWebhooks`, a change to a sidecar is undone. With it, the changes that it names stay, and
+    /// the others are undone. Another admission changes nothing.
+    #[test]
+    fn order9_changes_of_other_webhooks_stay_or_are_set_back(
+        pod in pod(),
+        sets in sets(),
+        image in prop::option::of(select(vec!["mirror.example", "evil.example"])),
+        variable in prop::option::of((select(vec!["HTTP_PROXY", "LD_PRELOAD", "A"]), 0_usize..4)),
+    ) {
+        let kept = json!({"imageRegistries": ["mirror.example"], "variables": ["HTTP_PROXY"]});
+        let settings = |kept: Value| Settings {
+            controller_revisions: revisions(), other_webhooks: serde_json::from_value(kept).unwrap(), ..Settings::default()
+        };
+        let injected = |verdict, before: &Value| match verdict {
+            Verdict::Mutated(after) => after,
+            _ => before.clone(),
+        };
+        if let Verdict::Mutated(once) = answer(&pod, &sets, &revisions(), ("u", 1)).verdict {
+            let change = |image, variable| {
+                let mut changed = once.clone();
+                foreign(image, variable)(&mut changed);
+                changed
+            };
+            let changed = change(image, variable);
+            for (settings, stays) in [(settings(json!({})), false), (settings(kept), true)] {
+                let verdict = answer_with(&settings, &changed, &sets, ("u", 1)).verdict;
+                // What the app's containers have now may be what sidecars share, or what refuses the Pod.
+                if matches!(verdict, Verdict::Refused(_)) {
+                    continue;
+                }
+                let again = injected(verdict, &changed);
+                prop_assert_eq!(answer_with(&settings, &again, &sets, ("v", 2)).verdict, Verdict::Unchanged, "{:#}", again);
+                for list in ["containers", "initContainers"] {
+                    for container in json::items(&again, &["spec", list]).iter().filter(|it| pillion_sidecarset::pod::is_injected(it)) {
+                        let image = container["image"].as_str().unwrap();
+                        prop_assert!(!image.starts_with("evil.example/"), "{}", image);
+                        prop_assert!(stays || !image.starts_with("mirror.example/"), "{}", image);
+                        let has = |name: &str| json::items(container, &["env"]).iter().any(|it| it["name"] == name);
+                        prop_assert!(!has("LD_PRELOAD"));
+                        prop_assert!(stays || !has("HTTP_PROXY"));
+                    }
+                }
+                if stays && image != Some("evil.example") && variable.is_none_or(|(name, _)| name == "HTTP_PROXY") {
+                    prop_assert_eq!(&again, &changed);
+                }
+            }
+        }
     }
 }

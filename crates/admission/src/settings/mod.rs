@@ -33,6 +33,7 @@ use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::native::NativeSidecars;
+use pillion_sidecarset::other_webhooks::OtherWebhooks;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
@@ -75,6 +76,8 @@ pub struct BorrowedSettings<'a> {
     pub rollout_errors: Vec<FieldError>,
     /// `nativeSidecars`.
     pub native_sidecars: NativeSidecars,
+    /// `otherWebhooks`.
+    pub other_webhooks: OtherWebhooks,
     /// `role`.
     pub role: Role,
 }
@@ -105,6 +108,7 @@ impl Default for BorrowedSettings<'_> {
             rollouts: RolloutSettings::default(),
             rollout_errors: Vec::new(),
             native_sidecars: NativeSidecars::default(),
+            other_webhooks: OtherWebhooks::default(),
             role: Role::default(),
         }
     }

@@ -13,6 +13,7 @@ use pillion_kubernetes::text::{Label, checked};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::native::NativeSidecars;
+use pillion_sidecarset::other_webhooks::OtherWebhooks;
 use pillion_sidecarset::sidecar_set::weight;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use serde::Deserialize;
@@ -77,6 +78,9 @@ pub(super) struct RawSettings {
     /// SidecarSet wins.
     #[cfg_attr(feature = "schema", schemars(example = NativeSidecars::EndingPods))]
     native_sidecars: NativeSidecars,
+    /// Changes of other webhooks to sidecars that stay if the policy is called again.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::other_webhooks()))]
+    other_webhooks: OtherWebhooks,
     /// `Inject`, or `Assert`: only check the identities in Pods after all changes, and never patch.
     #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
     role: Role,
@@ -104,6 +108,7 @@ impl Default for RawSettings {
             shoots: ShootSettings::default(),
             rollouts: RolloutSettings::default(),
             native_sidecars: NativeSidecars::default(),
+            other_webhooks: OtherWebhooks::default(),
             role: Role::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
@@ -155,6 +160,7 @@ pub(super) fn decode(
         rollouts,
         rollout_errors,
         native_sidecars: raw.native_sidecars,
+        other_webhooks: raw.other_webhooks,
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {

@@ -98,6 +98,10 @@ pub(super) fn service_accounts() -> Value {
     })
 }
 
+pub(super) fn other_webhooks() -> Value {
+    json!({"imageRegistries": ["mirror.example.com/hub"], "variables": ["HTTPS_PROXY", "NO_PROXY"]})
+}
+
 pub(super) fn shoots() -> Value {
     json!({"enabled": true, "migration": "Deny"})
 }

@@ -17,7 +17,7 @@ fn refused(pod: Value, sets: &[SidecarSet]) -> Vec<String> {
 fn refused_with(annotations: &Value, pod: Value, sets: &[SidecarSet]) -> Vec<String> {
     let metadata = json!({"name": "p", "labels": {"app": "x"}, "annotations": annotations});
     let pod = json!({"metadata": metadata, "spec": pod});
-    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None, other_webhooks: None };
     let result = crate::plan(Pod::decode(&pod).unwrap(), sets, context);
     result.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }

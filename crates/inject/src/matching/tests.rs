@@ -356,8 +356,12 @@ fn inj4_a_partition_is_a_number_that_go_reads(#[case] text: &str, #[case] share:
 
 /// Returns the Pod after the injection of these sets.
 fn injected(sets: &[SidecarSet]) -> Value {
-    let context =
-        crate::Context { now: pillion_kubernetes::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let context = crate::Context {
+        now: pillion_kubernetes::time::Timestamp(0),
+        sort_by_name: false,
+        hides_tokens: None,
+        other_webhooks: None,
+    };
     let mut pod = pod();
     let changes = crate::plan(Pod::decode(&pod.clone()).unwrap(), sets, context).unwrap();
     changes.apply(&mut pod);

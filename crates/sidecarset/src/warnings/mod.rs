@@ -6,6 +6,7 @@
 mod fields;
 mod launch_priority;
 mod matching;
+mod native;
 mod pull_policy;
 mod rollback;
 #[cfg(test)]
@@ -67,6 +68,8 @@ rules! {
     LaunchPriority,
     /// A rollback needs a progress deadline (ROLL-62).
     NoProgressDeadline,
+    /// Containers become native sidecars in all Pods, and nothing upgrades these (WARN-9).
+    NativeWithoutUpgrade,
 }
 
 /// A warning about a field of a `SidecarSet`.
@@ -120,5 +123,6 @@ pub fn about_values(written: &Written<'_>) -> Vec<Warning> {
     pull_policy::check(written, &mut found);
     launch_priority::check(written.object, &mut found);
     rollback::check(written, &mut found);
+    native::check(written, &mut found);
     found
 }

@@ -246,3 +246,39 @@ fn roll62_a_rollback_that_never_happens_is_told(
                     ever goes back; add the annotation pillion.dev/progress-deadline, as in \"10m\"";
     assert_eq!(told(object, None, &rollouts), if is_told { vec![expected] } else { vec![] });
 }
+
+#[rstest]
+#[case::in_all_pods(json!({"pillion.dev/native": "Always"}), json!({}), true)]
+#[case::with_the_strategy_written(
+    json!({"pillion.dev/native": "Always"}), json!({"updateStrategy": {"type": "RollingUpdate"}}), true
+)]
+#[case::in_pods_that_end(json!({"pillion.dev/native": "EndingPods"}), json!({}), false)]
+#[case::upgraded(json!({"pillion.dev/native": "Always", "pillion.dev/native-upgrade": "true"}), json!({}), false)]
+#[case::recreated(
+    json!({"pillion.dev/native": "Always", "pillion.dev/upgrade-policy": "Resize, Recreate"}), json!({}), false
+)]
+#[case::only_resized(json!({"pillion.dev/native": "Always", "pillion.dev/upgrade-policy": "Resize"}), json!({}), true)]
+#[case::never_rolled_out(
+    json!({"pillion.dev/native": "Always"}), json!({"updateStrategy": {"type": "NotUpdate"}}), false
+)]
+#[case::without_containers(json!({"pillion.dev/native": "Always"}), json!({"containers": []}), false)]
+fn warn9_native_sidecars_of_all_pods_need_a_way_to_be_upgraded(
+    #[case] annotations: Value,
+    #[case] spec: Value,
+    #[case] expected: bool,
+) {
+    let mut object = manifest("v1beta1", &spec);
+    object["metadata"]["annotations"] = annotations;
+    let wanted = "metadata.annotations[pillion.dev/native]: new images reach no running Pod, since those of native \
+                  sidecars do not change in place; set the annotation pillion.dev/native-upgrade to \"true\", or add \
+                  Recreate to pillion.dev/upgrade-policy";
+    let found = told(object.clone(), None, &[RolloutSettings::default()]);
+    assert_eq!(found, if expected { vec![wanted] } else { vec![] });
+    assert_eq!(told(object.clone(), None, &[]), [""; 0], "a SidecarSet of the settings is not rolled out");
+    let recreate = RolloutSettings {
+        upgrade_policies: vec![crate::upgrades::UpgradePolicy::Recreate],
+        ..RolloutSettings::default()
+    };
+    let by_settings = object["metadata"]["annotations"].get("pillion.dev/upgrade-policy").is_none();
+    assert!(!by_settings || told(object, None, &[recreate]).is_empty());
+}

@@ -46,6 +46,8 @@ mod serve_failure;
 mod serve_identities;
 mod serve_injection;
 mod serve_merged;
+mod serve_native_sidecars;
+mod serve_other_webhooks;
 mod serve_sidecarsets;
 mod serve_timeouts;
 mod serve_trust_anchors;

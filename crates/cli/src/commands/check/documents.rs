@@ -56,7 +56,7 @@ const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBindi
 
 /// Settings that identify a document on their own. Other programs also have keys named `bundle`, `role` and
 /// `serviceAccount`.
-const TELLING: [&str; 9] = [
+const TELLING: [&str; 10] = [
     "sidecarSets",
     "controllerRevisions",
     "patchPodMetadataWhitelist",
@@ -64,6 +64,7 @@ const TELLING: [&str; 9] = [
     "bundleRef",
     "bundleCache",
     "nativeSidecars",
+    "otherWebhooks",
     "onBundleUnavailable",
     "bundleMaxAge",
 ];

@@ -156,7 +156,7 @@ const OF_CONTROLLERS: &str = "rollouts";
 fn wanted() -> BTreeMap<String, Value> {
     let of_settings =
         members("").filter(|(setting, _)| *setting != OF_CONTROLLERS).flat_map(|(setting, schema)| match setting {
-            "bundleRef" | "featureGates" | "serviceAccounts" | "shoots" => {
+            "bundleRef" | "featureGates" | "otherWebhooks" | "serviceAccounts" | "shoots" => {
                 members(setting).map(|(key, schema)| (format!("{setting}.{key}"), schema.clone())).collect()
             }
             _ => vec![(setting.to_owned(), schema.clone())],

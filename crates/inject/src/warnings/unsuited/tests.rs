@@ -35,7 +35,7 @@ fn pod(fields: Value) -> Value {
 
 /// Returns the Pod after injection, and the warnings.
 fn injected(pod: &Value, sets: &[SidecarSet]) -> (Value, Vec<String>) {
-    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None, other_webhooks: None };
     let mut after = pod.clone();
     let warnings = crate::plan(Pod::decode(pod).unwrap(), sets, context).unwrap().apply(&mut after).warnings;
     assert_ne!(after, *pod);
@@ -60,7 +60,7 @@ fn inj31_a_plain_sidecar_keeps_a_pod_from_completing(#[case] spec: Value, #[case
     let (after, found) = injected(&pod(spec), &sets);
     assert_eq!(found, kept.map(text).into_iter().collect::<Vec<_>>());
     // Another call for the Pod, or an update of it, says the same.
-    let context = Context { now: Timestamp(9), sort_by_name: false, hides_tokens: None };
+    let context = Context { now: Timestamp(9), sort_by_name: false, hides_tokens: None, other_webhooks: None };
     let again = crate::plan(Pod::decode(&after).unwrap(), &sets, context).unwrap();
     assert_eq!(again.apply(&mut after.clone()).warnings, found);
 }
@@ -223,7 +223,7 @@ fn inj31_expr1_resources_of_injected_containers_are_not_counted() {
     let sets = [computed(json!({"requests": {"cpu": "cpu"}}))];
     let (after, found) = injected(&pod(json!({"resources": {"requests": {"cpu": "1"}}})), &sets);
     assert_eq!(found.len(), 1, "{found:?}");
-    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let context = Context { now: Timestamp(0), sort_by_name: false, hides_tokens: None, other_webhooks: None };
     let again = crate::plan(Pod::decode(&after).unwrap(), &sets, context).unwrap();
     assert_eq!(again.apply(&mut after.clone()).warnings, found);
 }

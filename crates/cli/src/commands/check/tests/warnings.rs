@@ -94,6 +94,7 @@ fn sample(rule: Rule) -> (Value, Option<Value>) {
             alone(&spec)
         }
         Rule::NoProgressDeadline => annotated("pillion.dev/rollback"),
+        Rule::NativeWithoutUpgrade => (set("v1beta1", &json!({"pillion.dev/native": "Always"}), &json!({})), None),
     }
 }
 
