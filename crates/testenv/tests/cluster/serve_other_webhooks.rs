@@ -13,7 +13,7 @@ use pillion_testkit::identity::Accounts;
 use serde_json::{Value, json};
 
 use crate::support::accounts::set_up;
-use crate::support::{Installation, SOON, dry_run, names, pod, webhook};
+use crate::support::{Installation, SOON, names, pod, webhook};
 
 const PROXY: &str = "HTTPS_PROXY";
 
@@ -154,7 +154,7 @@ async fn order8_a_mirrored_image_and_a_variable_are_set_back_with_a_warning() {
     let Answer { code, object, warnings } = setting.created(&json!({"plain": "yes"})).await;
     assert_eq!(code, 201, "{object:#}");
     assert_eq!(container(&object, "plain")["image"], "ghcr.io/team/plain:1");
-    assert_eq!(names(container(&object, "plain"), "/env"), ["IS_INJECTED", "LEVEL"]);
+    assert_eq!(names(container(&object, "plain"), "/env"), ["LEVEL", "IS_INJECTED"]);
     assert_eq!(container(&object, "app")["image"], "mirror.example/hub/app:1");
     let expected = "SidecarSet plain: plain: set back image, env[HTTPS_PROXY];";
     assert!(warnings.iter().any(|warning| warning.contains(expected)), "{warnings:?}");
@@ -178,12 +178,12 @@ async fn order9_what_the_settings_name_stays_except_variables_of_identities() {
     let Answer { code, object, warnings } = setting.created(&json!({"plain": "yes"})).await;
     assert_eq!((code, &warnings), (201, &vec![String::new(); 0]), "{object:#}");
     assert_eq!(container(&object, "plain")["image"], "mirror.example/hub/team/plain:1");
-    assert_eq!(names(container(&object, "plain"), "/env"), [PROXY, "IS_INJECTED", "LEVEL"]);
+    assert_eq!(names(container(&object, "plain"), "/env"), [PROXY, "LEVEL", "IS_INJECTED"]);
 
     let Answer { code, object, warnings } = setting.created(&json!({"isolated": "yes"})).await;
     assert_eq!(code, 201, "{object:#}");
     assert_eq!(container(&object, "isolated")["image"], "mirror.example/hub/team/isolated:1");
-    assert_eq!(names(container(&object, "isolated"), "/env"), ["IS_INJECTED", "LEVEL"]);
+    assert_eq!(names(container(&object, "isolated"), "/env"), ["LEVEL", "IS_INJECTED"]);
     let expected = "SidecarSet isolated: isolated: set back env[HTTPS_PROXY];";
     assert!(warnings.iter().any(|warning| warning.contains(expected)), "{warnings:?}");
 }
