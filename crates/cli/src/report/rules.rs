@@ -25,6 +25,8 @@ pub enum OptionalRule {
     ResourceQuota,
     /// The cluster autoscaler keeps a node because of an injected volume.
     LocalVolume,
+    /// A subject of the cluster's RBAC can get at the identities of sidecars.
+    IdentityAccess,
 }
 
 impl OptionalRule {
@@ -49,6 +51,11 @@ impl OptionalRule {
                 "local-volume",
                 "The cluster autoscaler keeps a node because of an injected volume.",
                 "Patch the annotation that the message names, if the data of the volume may be lost.",
+            ),
+            Self::IdentityAccess => rule(
+                "identity-access",
+                "A subject of the cluster's RBAC can get at the identities of sidecars.",
+                "Take the rights away that the message names, or accept that this subject holds the identities.",
             ),
         }
     }

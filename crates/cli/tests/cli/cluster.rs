@@ -54,12 +54,12 @@ fn app() -> Value {
 const GATE: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
 const BUNDLE_REF: &str = "bundleRef: {namespace: pillion-system, name: sidecarsets}\n";
 
-fn contents(objects: &[Value]) -> Contents {
+pub fn contents(objects: &[Value]) -> Contents {
     Contents { objects: objects.to_vec(), has_definition: true, ..Contents::default() }
 }
 
 /// Runs a command in a folder whose kubeconfig is `kubeconfig`, with these manifests as input.
-fn run(folder: &Path, args: &[&str], manifests: &[Value]) -> Run {
+pub fn run(folder: &Path, args: &[&str], manifests: &[Value]) -> Run {
     let text: Vec<String> = manifests.iter().map(|manifest| format!("---\n{manifest}\n")).collect();
     let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
         .current_dir(folder)

@@ -15,6 +15,7 @@ mod explain;
 mod habits;
 mod help;
 mod identities;
+mod identity_access;
 mod imports;
 mod inject;
 mod inputs;

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use self::documents::{Document, Role};
 use self::input::Input;
-use self::lint::{Selection, Selections};
+use self::lint::{Access, Selection, Selections};
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
@@ -66,7 +66,10 @@ folder; if its folder has none, for all. Shoots are judged whether or not the se
 With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
 module, or the settings of the installed server. HorizontalPodAutoscalers, ResourceQuotas and LimitRanges are read in the \
-namespaces of the Pods and workloads given; without the right to list them, a note says so. A document given wins over the cluster's object of the same name. \
+namespaces of the Pods and workloads given; without the right to list them, a note says so. Warnings name the users, \
+groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access). If a \
+SidecarSet names a ServiceAccount, the command therefore needs the right to list Roles, ClusterRoles and their bindings. A \
+document given wins over the cluster's object of the same name. \
 Nothing is ever written.
 
 Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
@@ -130,10 +133,16 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let before = manifest::read(&args.old, args.recursive)?;
     let mut of_cluster = Vec::new();
-    if let Some(reader) = args.connection.reader()? {
-        of_cluster = of_cluster::add(&mut input.documents, &reader, terminal)?;
+    let reader = args.connection.reader()?;
+    if let Some(reader) = &reader {
+        of_cluster = of_cluster::add(&mut input.documents, reader, terminal)?;
     }
-    let Checked { mut findings, notes } = check(&input.documents, &before);
+    let Checked { mut findings, notes, access } = check(&input.documents, &before);
+    // Files show some bindings, and a cluster all of them.
+    if reader.is_some() && !args.disable.contains(&OptionalRule::IdentityAccess) {
+        findings.extend(access.findings);
+        of_cluster.extend(access.note);
+    }
     findings.append(&mut input.findings);
     findings.retain(|finding| !finding.rule.is_some_and(|rule| args.disable.contains(&rule)));
     report::sort(&mut findings, &input.files);
@@ -180,6 +189,8 @@ struct Checked {
     findings: Vec<Finding>,
     /// Assumptions, one sentence each.
     notes: Vec<&'static str>,
+    /// Who can get at the identities of sidecars, if the documents have all Roles and bindings of a cluster.
+    access: Access,
 }
 
 /// Checks documents; `before` are existing objects.
@@ -218,6 +229,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     let everything =
         lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, selections };
     findings.extend(lint::all(&everything));
+    let access = lint::access(&everything);
     let accounts = lint::compare_accounts(&everything);
     findings.extend(accounts.findings);
     let policies = of(Role::Policy).chain(of(Role::PolicyGroup));
@@ -245,7 +257,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     if of(Role::Shoot).next().is_some() && !settings.is_empty() && !shoots::are_on(&settings) {
         notes.push("Shoots are judged as if shoots.enabled were true; these settings do not turn it on");
     }
-    Checked { findings, notes }
+    Checked { findings, notes, access }
 }
 
 /// Returns all settings: documents of their own, and parts of policies and of members of policy groups.

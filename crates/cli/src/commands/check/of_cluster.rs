@@ -7,12 +7,13 @@ use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
-use super::{lint, settings_in};
+use super::{lint, settings, settings_in};
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation;
 use crate::preview;
@@ -78,7 +79,10 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader, terminal: &mut Termin
         let whitelist = reader.get(Kind("v1", "ConfigMap"), Some(system), names::WHITELIST_CONFIG_MAP)?;
         add(documents, whitelist.iter().filter_map(|object| preview::manifest_of("cluster", object)).collect());
     }
-    if sets.iter().any(names_an_account) {
+    let bundled = settings_in(documents).into_iter().flat_map(|spot| settings::bundled(spot.raw));
+    let is_named =
+        sets.iter().any(names_an_account) || bundled.map(SidecarSet::from_decoded).any(|set| has_account(&set));
+    if is_named {
         for kind in RBAC {
             add(documents, list(Kind("rbac.authorization.k8s.io/v1", kind))?);
         }
@@ -157,6 +161,9 @@ fn system_namespaces(documents: &[Document]) -> BTreeSet<String> {
 
 /// Whether a SidecarSet names a ServiceAccount. One that cannot be decoded names none.
 fn names_an_account(set: &Value) -> bool {
-    let Ok(decoded) = decode(set.clone()) else { return false };
-    Declared::from_sidecar_set(&decoded.into_sidecar_set()).is_ok_and(|declared| declared.service_account.is_some())
+    decode(set.clone()).is_ok_and(|decoded| has_account(&decoded.into_sidecar_set()))
+}
+
+fn has_account(set: &SidecarSet) -> bool {
+    Declared::from_sidecar_set(set).is_ok_and(|declared| declared.service_account.is_some())
 }

@@ -1,5 +1,6 @@
 //! Warnings about input that the policy accepts and that is probably unintended.
 
+mod access;
 mod admission;
 mod bundle_ref;
 mod controllers;
@@ -23,6 +24,7 @@ use pillion_documents::manifest::Manifest;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
+pub use self::access::Access;
 pub use self::bundle_ref::is_missing as lacks_bundle_ref;
 pub use self::cost::is_costly_in_a_policy;
 pub use self::own_account::compare as compare_accounts;
@@ -96,11 +98,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(identity::alike(&judged.spot));
         findings.extend(identity::audiences(&judged.spot));
     }
-    // Nothing is merged, and nothing gets a token, while the gate is off.
-    let is_on = |judged: &&Judged<'_>| judged.settings.gates.service_account_injection;
-    let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
-    let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
-    let naming: Vec<_> = merging.chain(beside).collect();
+    let naming = naming(everything);
     findings.extend(naming.iter().flat_map(|subject| rights::not_merged(subject, documents)));
     findings.extend(controllers::without_tokens(&naming, documents));
     findings.extend(policy::check(settings));
@@ -109,6 +107,20 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     findings.extend(not_injected(sets, settings));
     told_once(&mut findings, settings);
     findings
+}
+
+/// Returns the SidecarSets whose identities count. Nothing is merged, and nothing gets a token, while the gate is off.
+fn naming<'a>(everything: &Everything<'a>) -> Vec<&'a Subject<'a>> {
+    let Everything { settings, sets, .. } = *everything;
+    let is_on = |judged: &&Judged<'_>| judged.settings.gates.service_account_injection;
+    let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
+    let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
+    merging.chain(beside).collect()
+}
+
+/// Returns who can get at the identities of sidecars, by the Roles and bindings among the documents.
+pub fn access(everything: &Everything<'_>) -> Access {
+    access::find(&naming(everything), everything)
 }
 
 /// Removes warnings about a `SidecarSet` of a policy that another policy has, too: policies for different requests are
