@@ -129,7 +129,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     }
     let gate = settings.gates.service_account_injection;
     if !pod.is_injectable() {
-        return unless(pod_identity::without(request.object, gate), Verdict::Unchanged.into());
+        return unless(pod_identity::without(request.object), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     // Accounts belong to the request's namespace, in which the Pod will be, whatever the object says (SAP-6).
@@ -155,7 +155,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
             reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, rules, lookup);
             reasons.append(&mut order.reasons);
         } else if !gate {
-            reasons.extend(pod_identity::without(request.object, gate));
+            reasons.extend(pod_identity::without(request.object));
         }
         // A Pod without any of the sidecars has not passed the mutating policy, which might refuse it. Go on to find
         // out.
@@ -166,7 +166,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     }
     let left_out = left_out.iter().map(LeftOut::to_string);
     if sets.is_empty() {
-        reasons.extend(pod_identity::without(request.object, gate));
+        reasons.extend(pod_identity::without(request.object));
         let mut outcome = Outcome::from(Verdict::Unchanged);
         outcome.warnings.extend(left_out);
         return unless(reasons, outcome);
@@ -193,14 +193,18 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {
-        reasons.extend(pod_identity::without(object, gate));
+        reasons.extend(pod_identity::without(object));
     } else {
         match identities.settle(object.take(), &injected.sidecars, &accounts_in, rules, lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
                 injected.warnings.extend(settled.warnings);
-                injected.warnings.extend(pod_identity::exposed(&settled.pod, &decision, &injected.sidecars));
+                let of = (&decision, &injected.sidecars);
+                match pod_identity::exposure(&settled.pod, &identities, &sets, of, rules) {
+                    Ok(warnings) => injected.warnings.extend(warnings),
+                    Err(more) => reasons.extend(more),
+                }
                 *object = settled.pod;
                 pod_identity::skip(object, &decision, &injected.sidecars, &rules.skip_containers);
             }

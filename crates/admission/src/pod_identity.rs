@@ -10,12 +10,14 @@ use pillion_identity::declared::{ACCOUNT, Declared, Mode, TOKENS, TOKENS_WITHOUT
 use pillion_identity::drivers::Drivers;
 use pillion_identity::names;
 use pillion_identity::partners::Side;
-use pillion_identity::rules::Rules;
+use pillion_identity::rules::{self, Rules};
 use pillion_identity::sharing::{self, Party, Used};
 pub use pillion_identity::tokens::account_of as account;
-use pillion_identity::tokens::{self, Owners, Settled, Volumes, sight};
+use pillion_identity::tokens::exposure::Exposure;
+use pillion_identity::tokens::held::shown;
+use pillion_identity::tokens::{self, Owners, Settled, Volumes};
 use pillion_identity::workload_identity::CloudWebhook;
-use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::field::{ERRORS_MAX, FieldError};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
@@ -124,6 +126,17 @@ impl Identities {
         }
     }
 
+    /// Returns the injected sets as others in their Pod see them, by name.
+    pub fn sides<'a>(&'a self, sets: &'a [SidecarSet]) -> BTreeMap<&'a str, Side<'a>> {
+        let asking: BTreeMap<_, _> = self.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)).collect();
+        let side = |set: &'a SidecarSet| {
+            let name = set.name();
+            let declared = asking.get(name).copied().or_else(|| self.beside.get(name))?;
+            Some((name, Side { name, declared, origin: set.origin() }))
+        };
+        sets.iter().filter_map(side).collect()
+    }
+
     /// Decides about a Pod after injection.
     ///
     /// # Errors
@@ -162,17 +175,16 @@ impl Identities {
 /// trust.
 pub fn shared_volumes(identities: &Identities, sets: &[SidecarSet], decision: &Decision) -> Vec<Reason> {
     let without: BTreeSet<_> = decision.skipped.iter().chain(&decision.kept).map(|(set, _)| set.as_str()).collect();
-    let asking: BTreeMap<_, _> =
-        identities.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)).collect();
-    if sets.len() < 2 || asking.keys().all(|set| without.contains(set)) {
+    let asking: BTreeSet<_> = identities.asking.iter().map(|set| set.sidecar_set.as_str()).collect();
+    if sets.len() < 2 || asking.iter().all(|set| without.contains(set)) {
         return Vec::new();
     }
+    let sides = identities.sides(sets);
     let used: Vec<Used<'_>> = sets.iter().map(Used::from_sidecar_set).collect();
     let parties = sets.iter().zip(&used).filter_map(|(set, used)| {
         let name = set.name();
-        let declared = asking.get(name).copied().or_else(|| identities.beside.get(name))?;
-        let is_owner = asking.contains_key(name) && !without.contains(name);
-        Some(Party { side: Side { name, declared, origin: set.origin() }, used, is_owner })
+        let is_owner = asking.contains(name) && !without.contains(name);
+        Some(Party { side: *sides.get(name)?, used, is_owner })
     });
     sharing::in_pod(&parties.collect::<Vec<_>>())
 }
@@ -192,6 +204,9 @@ pub fn assert(
             let in_effect = tokens::assert::InEffect { sets, owners: &owners };
             let mut reasons = tokens::assert::judge(pod, &decision, in_effect, &rules.trusted_csi_drivers);
             reasons.extend(shared_volumes(identities, sets, &decision));
+            if rules.exposure == rules::Exposure::Deny {
+                reasons.extend(exposing(pod, sets, &Exposure::new(&decision, &owners, identities.sides(sets))));
+            }
             reasons
         }
         Err(reasons) => reasons,
@@ -237,38 +252,72 @@ pub fn has_sidecars(pod: &Value, sets: &[SidecarSet]) -> bool {
     tokens::containers(pod).any(|container| names.contains(pod::name(container)))
 }
 
-/// Returns reasons to refuse a Pod in which no sidecar gets an identity: it runs under a merged account (E6), or holds
-/// a sidecar's token.
-pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
+/// Returns reasons to refuse a Pod in which no sidecar gets an identity: it runs under a merged account (E6), or has what
+/// only Pillion writes (TOK-17). Without the gate, too: a volume of a Secret that is not there yet could wait for it.
+pub fn without(pod: &Value) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if names::is_merged(account(pod)) {
         reasons.push(decide::foreign_merged(account(pod)));
     }
-    if gate {
-        reasons.append(&mut tokens::intruders(pod));
-    }
+    reasons.append(&mut tokens::intruders(pod));
     reasons
 }
 
-/// TOK-9: returns warnings if other containers can read a token that only its owners mount.
-pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if decision.grants.is_empty() {
-        return warnings;
-    }
-    for field in sight::shared_by(pod) {
-        warnings.push(format!(
-            "spec.{field} lets every container of the Pod read the tokens of its sidecars through /proc"
-        ));
-    }
-    let owners: BTreeSet<_> = owners.values().flatten().map(String::as_str).collect();
-    for container in tokens::containers(pod) {
-        let name = pod::name(container);
-        if let Some(power) = sight::power(container).filter(|_| !owners.contains(name)) {
-            warnings.push(format!("container \"{name}\" {power} and can read the tokens of the Pod's sidecars"));
+/// TOK-9: returns warnings if others in the Pod can read a token that only its owners mount.
+pub fn exposed(
+    pod: &Value,
+    identities: &Identities,
+    sets: &[SidecarSet],
+    decision: &Decision,
+    owners: &Owners,
+) -> Vec<String> {
+    Exposure::new(decision, owners, identities.sides(sets)).warnings(pod)
+}
+
+/// What others in a Pod can do about the tokens of its sidecars: warnings, or reasons to refuse it if the settings say so
+/// (TOK-16). `pod` is the Pod after injection.
+pub fn exposure(
+    pod: &Value,
+    identities: &Identities,
+    sets: &[SidecarSet],
+    (decision, owners): (&Decision, &Owners),
+    rules: &Rules,
+) -> Result<Vec<String>, Vec<Reason>> {
+    let exposure = Exposure::new(decision, owners, identities.sides(sets));
+    match rules.exposure {
+        rules::Exposure::Warn => Ok(exposure.warnings(pod)),
+        rules::Exposure::Deny => {
+            let reasons = exposing(pod, sets, &exposure);
+            if reasons.is_empty() { Ok(Vec::new()) } else { Err(reasons) }
         }
     }
-    warnings
+}
+
+/// TOK-16: returns reasons to refuse a Pod in which others can read the token of a sidecar, or decide what runs under its
+/// account.
+fn exposing(pod: &Value, sets: &[SidecarSet], exposure: &Exposure<'_>) -> Vec<Reason> {
+    let mut reasons = exposure.reasons(pod);
+    let trusted = exposure.trusted_with_tokens(pod);
+    if trusted.is_empty() {
+        return reasons;
+    }
+    let replaced = pillion_inject::replaced(json::items(pod, &["spec", "volumes"]), sets);
+    for set in sets.iter().filter(|set| !replaced.is_empty() && trusted.contains(set.name())) {
+        for (volume, index) in Used::from_sidecar_set(set).names().filter_map(|name| replaced.get_key_value(name)) {
+            if reasons.len() >= ERRORS_MAX {
+                return reasons;
+            }
+            let field = format!("spec.volumes[{index}]");
+            let problem = format!(
+                "volume {} of the Pod replaces the one that this SidecarSet uses, and what is in it decides what its containers do \
+                 with the token",
+                shown(volume)
+            );
+            let remedy = "rename the volume of the Pod, or set serviceAccounts.exposure to Warn";
+            reasons.push(Reason::forbidden(field, problem, remedy).about(set.name()));
+        }
+    }
+    reasons
 }
 
 /// Returns the reason to refuse a Pod because of what its version of a set has.

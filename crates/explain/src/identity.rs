@@ -180,7 +180,8 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         is_shared: false,
         exposed: Vec::new(),
     };
-    let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
+    let Some(Admitted { identities, injected, owners, decision, settled }) = admitted(asked, context, sets, outcome)
+    else {
         explained.merged = not_ready(&asking, accounts_in, context, outcome);
         return (Some(explained), each(None, &|_| Given::Withheld));
     };
@@ -197,12 +198,13 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
         explained.is_shared = decision.account.is_some() && !is_off;
     }
-    explained.exposed = pod_identity::exposed(&settled.pod, &decision, &owners);
+    explained.exposed = pod_identity::exposed(&settled.pod, &identities, sets, &decision, &owners);
     (Some(explained), each(Some(&decision), &|set| given(set, &decision)))
 }
 
 /// Admission's intermediate results for an accepted Pod.
 struct Admitted {
+    identities: Identities,
     injected: Value,
     owners: Owners,
     decision: Decision,
@@ -225,7 +227,7 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let mut injected = query.pod.as_value().clone();
     let owners = pillion_inject::plan(query.pod, sets, how).ok()?.apply(&mut injected).sidecars;
     let (decision, settled) = identities.settle(injected.clone(), &owners, accounts_in, rules, lookup).ok()?;
-    Some(Admitted { injected, owners, decision, settled })
+    Some(Admitted { identities, injected, owners, decision, settled })
 }
 
 fn given(set: &Asking, decision: &Decision) -> Given {

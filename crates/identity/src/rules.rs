@@ -83,6 +83,17 @@ pub enum OnAppAccount {
     Isolate,
 }
 
+/// What happens if others in a Pod can read the token of a sidecar (TOK-16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+pub enum Exposure {
+    /// The Pod, or the ephemeral container, is accepted with a warning.
+    #[default]
+    Warn,
+    /// It is refused.
+    Deny,
+}
+
 /// What happens to Secrets with tokens that do not expire, and to containers that are added to a running Pod (E7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
@@ -214,6 +225,11 @@ pub struct Rules {
     #[serde(deserialize_with = "reaction")]
     #[cfg_attr(feature = "schema", schemars(with = "Reaction"))]
     pub ephemeral_containers: Judgement,
+    /// What happens if others in a Pod can read the token of a sidecar: through `shareProcessNamespace` or `hostPID`, from
+    /// a container or an ephemeral container that is privileged or has the capability `SYS_ADMIN`, `SYS_PTRACE` or `ALL`,
+    /// or because a volume of the Pod replaces one that such a sidecar uses.
+    // TOK-16
+    pub exposure: Exposure,
     /// The only user who may create, change and delete merged ServiceAccounts, Roles and RoleBindings.
     #[serde(deserialize_with = "checked::<_, User>")]
     #[cfg_attr(feature = "schema", schemars(with = "User"))]
@@ -258,6 +274,7 @@ impl Default for Rules {
             legacy_token_secrets: Judgement::Warn,
             legacy_token_exempt: Vec::new(),
             ephemeral_containers: Judgement::Deny,
+            exposure: Exposure::Warn,
             controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
             root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),

@@ -349,6 +349,25 @@ fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
     brought
 }
 
+/// Returns the volumes with which a Pod replaces volumes of these sets (INJ-26), by name, each with its place in the list:
+/// they differ from every definition of the sets.
+pub fn replaced<'a>(volumes: &'a [Value], sets: &[SidecarSet]) -> BTreeMap<&'a str, usize> {
+    let mut wanted: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (_, volume) in brought(sets) {
+        wanted.entry(pod::name(volume)).or_default().push(volume);
+    }
+    // Of several volumes with one name, the first counts.
+    let mut found = BTreeMap::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        if let Some(wanted) = wanted.remove(pod::name(volume))
+            && !wanted.into_iter().any(|wanted| readmission::covers_volume(volume, wanted))
+        {
+            found.insert(pod::name(volume), index);
+        }
+    }
+    found
+}
+
 /// A sidecar of a set, with the parts that it copies from the Pod.
 struct Wanted<'s, 'o, 'p> {
     /// The list of the Pod that it goes into.

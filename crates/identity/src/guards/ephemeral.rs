@@ -8,14 +8,15 @@ use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::Objections;
-use crate::rules::{Judgement, Rules};
+use crate::rules::{Exposure, Judgement, Rules};
 use crate::tokens::held::shown;
 use crate::tokens::reach::Running;
 use crate::tokens::sight;
 use pillion_kubernetes::field::ERRORS_MAX;
 
 /// Judges the new ephemeral containers. None may mount the token of a sidecar, or share the processes of a container
-/// that holds one. One that the kernel lets see such a container causes a warning, as at the Pod's admission (TOK-9).
+/// that holds one. One that the kernel lets see such a container causes a warning or is refused, as at the Pod's admission
+/// (TOK-9, TOK-16).
 pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
     let mut findings = Objections::default();
     let list = &["spec", "ephemeralContainers"];
@@ -40,8 +41,16 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Objections {
                 Judgement::Allow => {}
             }
         }
-        if !running.holders().is_empty() && findings.warnings.len() < ERRORS_MAX {
-            findings.warnings.extend(sight::of_ephemeral(container, &fields, &holders));
+        let found = findings.warnings.len().max(findings.reasons.len());
+        if !running.holders().is_empty() && found < ERRORS_MAX {
+            let seen = sight::of_ephemeral(container, &fields, &holders);
+            match rules.exposure {
+                Exposure::Warn => findings.warnings.extend(seen),
+                Exposure::Deny => findings.reasons.extend(seen.into_iter().map(|problem| {
+                    let remedy = "debug without it, or set serviceAccounts.exposure to Warn";
+                    Reason::forbidden(format!("spec.ephemeralContainers[{index}]"), problem, remedy)
+                })),
+            }
         }
     }
     findings
@@ -158,7 +167,7 @@ mod tests {
         "is privileged and can read the tokens of the sidecar \"agent\""
     ])]
     #[case::neither(json!({"hostPID": false, "hostNetwork": true}), json!({"securityContext": {"privileged": false}}), &[])]
-    fn e7_tok9_what_sees_a_sidecar_is_warned_of(
+    fn e7_tok9_tok16_what_sees_a_sidecar_is_warned_of_or_refused(
         #[case] spec: Value,
         #[case] mut container: Value,
         #[case] warnings: &[&str],
@@ -168,10 +177,21 @@ mod tests {
         pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let warnings: Vec<String> =
             warnings.iter().map(|text| format!("ephemeral container \"debugger\" {text}")).collect();
+        let deny = Rules { exposure: Exposure::Deny, ..Rules::default() };
+        let refused = judge(&pod, &json!({}), &deny);
+        let said: Vec<String> = refused.reasons.iter().map(ToString::to_string).collect();
+        let remedy = "debug without it, or set serviceAccounts.exposure to Warn";
+        let expected: Vec<String> =
+            warnings.iter().map(|text| format!("spec.ephemeralContainers[0]: {text}; {remedy}")).collect();
+        assert_eq!((said, refused.warnings), (expected, Vec::new()), "TOK-16");
         assert_eq!(judge(&pod, &json!({}), &Rules::default()), Objections { warnings, ..Objections::default() });
-        assert_eq!(judge(&pod, &pod, &Rules::default()), Objections::default(), "it was there before");
+        for rules in [Rules::default(), deny.clone()] {
+            assert_eq!(judge(&pod, &pod, &rules), Objections::default(), "it was there before");
+        }
         pod["spec"]["containers"][1]["volumeMounts"] = json!([]);
-        assert_eq!(judge(&pod, &json!({}), &Rules::default()), Objections::default(), "nobody holds a token");
+        for rules in [Rules::default(), deny] {
+            assert_eq!(judge(&pod, &json!({}), &rules), Objections::default(), "nobody holds a token");
+        }
     }
 
     #[rstest]

@@ -1,7 +1,7 @@
 //! The setting `serviceAccounts`.
 
 use pillion_identity::glob::Glob;
-use pillion_identity::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
+use pillion_identity::rules::{Allowed, Exposure, Judgement, OnAppAccount, Otherwise};
 use pillion_identity::workload_identity::CloudWebhook;
 use pillion_kubernetes::rbac::Atom;
 
@@ -24,7 +24,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["*"], "resourceNames": null, "nonResourceURLs": ["/x"]}
         ],
         "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
-        "ephemeralContainers": "Warn", "controllerUser": "me",
+        "ephemeralContainers": "Warn", "exposure": "Deny", "controllerUser": "me",
         "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"],
         "skipContainers": ["EKS", "AKS"]
     }}))
@@ -50,6 +50,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             legacy_token_secrets: Judgement::Deny,
             legacy_token_exempt: vec![glob("ci/*")],
             ephemeral_containers: Judgement::Warn,
+            exposure: Exposure::Deny,
             controller_user: "me".to_owned(),
             root_ca_publishers: vec!["system:node".to_owned(), "trust-manager".to_owned()],
             trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
