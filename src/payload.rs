@@ -22,6 +22,7 @@ const PARSED: Part = Part::Members(&[
             ("kind", Part::Whole),
             ("subResource", Part::Whole),
             ("namespace", Part::Whole),
+            ("name", Part::Whole),
             ("operation", Part::Whole),
             ("object", Part::Whole),
         ]),

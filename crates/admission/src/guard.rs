@@ -1,10 +1,14 @@
-//! Admission of objects that could undo or steal an identity (docs/spec/threats.md, RUN-1 to RUN-4, MRG-8).
+//! Admission of requests that could undo or steal an identity (docs/spec/threats.md, RUN-1 to RUN-4, MRG-8, AFT-1 to
+//! AFT-8).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use pillion_identity::author::Inquiry;
 use pillion_identity::declared::Declared;
-use pillion_identity::guards::{Change, Objections, ephemeral, is_exempt, managed, secret, template, trust_anchor};
+use pillion_identity::guards::{
+    Change, Objections, ephemeral, exec, image, is_exempt, managed, secret, template, token_request, trust_anchor,
+};
 use pillion_inject::matching;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::lookup::{Lookup, Memo};
@@ -45,6 +49,29 @@ pub fn admit(
     let findings = match target {
         RequestTarget::EphemeralContainers => ephemeral::judge(object, old_object, rules),
         RequestTarget::WorkloadWrite => template::judge(object, old_object),
+        RequestTarget::PodConnect => {
+            let is_to_container = is_to_container(request);
+            let connection = exec::Connection {
+                is_to_container,
+                namespace: &request.namespace,
+                pod: &request.name,
+                options: object,
+                author,
+            };
+            let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
+            exec::judge(connection, rules, lookup, &mut inquiry, || {
+                let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
+                let (sets, unavailable) =
+                    bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
+                notice = unavailable;
+                Ok::<_, Outcome>(exec::accounts_of(&sets))
+            })?
+        }
+        RequestTarget::PodUpdate => image::judge(object, old_object, author, rules),
+        RequestTarget::TokenRequest => {
+            let asked = token_request::TokenRequest { namespace: &request.namespace, account: &request.name, author };
+            token_request::judge(asked, rules)
+        }
         RequestTarget::AccountChange => {
             // Only the deletion of an account depends on its users. Opening a whole bundle takes time.
             let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
@@ -81,6 +108,12 @@ pub fn admit(
         (None, None) => Verdict::Unchanged,
     };
     Ok(notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings))
+}
+
+/// Whether a connection is to one container. That of a forwarded port is not, and neither is one of an unknown kind.
+fn is_to_container(request: &Request) -> bool {
+    matches!(request.kind.kind.as_str(), "PodExecOptions" | "PodAttachOptions")
+        && matches!(request.sub_resource.as_str(), "exec" | "attach")
 }
 
 /// Finds the SidecarSets that use an account. Does not list Pods (MRG-8).

@@ -35,6 +35,8 @@ use crate::settings::{BorrowedSettings, Role};
 ///   ServiceAccount, then that account in each namespace.
 /// * For the deletion of a ServiceAccount: its Namespace.
 /// * For a token Secret: its ServiceAccount.
+/// * For a connection to a Pod: the Pod, then the bundle if a container of it has a token from a Secret, then the user's
+///   permissions.
 pub fn admit(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Outcome {
     admitted(request, settings, world).unwrap_or_else(|refused| refused)
 }
@@ -84,6 +86,9 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             notice.add_to(outcome, settings)
         }
         RequestTarget::EphemeralContainers
+        | RequestTarget::PodConnect
+        | RequestTarget::PodUpdate
+        | RequestTarget::TokenRequest
         | RequestTarget::WorkloadWrite
         | RequestTarget::AccountChange
         | RequestTarget::SecretWrite

@@ -38,6 +38,12 @@ pub enum RequestTarget {
     ShootWrite,
     /// Containers are added to a running Pod.
     EphemeralContainers,
+    /// Somebody opens a connection to a running Pod: `exec`, `attach` or `portforward`.
+    PodConnect,
+    /// A Pod is changed, without its subresources.
+    PodUpdate,
+    /// A token of a ServiceAccount is requested.
+    TokenRequest,
     /// A workload with a Pod template, or a `PodTemplate`, is created or changed.
     WorkloadWrite,
     /// A ServiceAccount, a Role or a RoleBinding is created, changed or deleted.
@@ -63,6 +69,8 @@ pub struct Request {
     pub sub_resource: String,
     /// The object's namespace; empty for cluster-scoped objects.
     pub namespace: String,
+    /// The name in the request's path; empty where the API server generates one, and for the deletion of a collection.
+    pub name: String,
     /// The object; null on DELETE.
     pub object: Value,
     /// The stored object; null on CREATE.
@@ -105,6 +113,7 @@ impl Request {
             operation: operation.parse().map_err(|error| Reason::of_field(Code::Undecodable, error))?,
             sub_resource: envelope.sub_resource.unwrap_or_default(),
             namespace: envelope.namespace.unwrap_or_default(),
+            name: envelope.name.unwrap_or_default(),
             object,
             old_object,
             user_info,
@@ -114,11 +123,16 @@ impl Request {
     /// Returns the rules that apply to this request. That needs no settings, and for [`RequestTarget::Other`] they are not
     /// read.
     pub fn target(&self) -> RequestTarget {
-        use Operation::{Create, Delete, Update};
+        use Operation::{Connect, Create, Delete, Update};
         let kind = (self.kind.group.as_str(), self.kind.kind.as_str());
         match (kind, self.sub_resource.as_str(), self.operation) {
             (("", "Pod"), "ephemeralcontainers", Update) => RequestTarget::EphemeralContainers,
             (("", "Pod"), "", Create) if self.kind.version == "v1" => RequestTarget::PodCreate,
+            (("", "Pod"), "", Update) => RequestTarget::PodUpdate,
+            // Each of the kind and the subresource is enough.
+            (("", "PodExecOptions" | "PodAttachOptions" | "PodPortForwardOptions"), _, Connect)
+            | (("", _), "exec" | "attach" | "portforward", Connect) => RequestTarget::PodConnect,
+            (("authentication.k8s.io", "TokenRequest"), "token", Create) => RequestTarget::TokenRequest,
             (("apps.kruise.io", "SidecarSet"), "", Create | Update) => RequestTarget::SidecarSetWrite,
             (
                 ("", "ReplicationController" | "PodTemplate")
@@ -166,6 +180,7 @@ struct Envelope {
     operation: Option<String>,
     sub_resource: Option<String>,
     namespace: Option<String>,
+    name: Option<String>,
 }
 
 fn expect_object(path: &FieldPath<'_>, value: &Value) -> Result<(), Reason> {
@@ -182,8 +197,8 @@ mod tests {
     use serde_json::json;
 
     use super::RequestTarget::{
-        AccountChange, EphemeralContainers, Other, PodCreate, SecretWrite, ShootWrite, SidecarSetWrite,
-        TrustAnchorChange, WorkloadWrite,
+        AccountChange, EphemeralContainers, Other, PodConnect, PodCreate, PodUpdate, SecretWrite, ShootWrite,
+        SidecarSetWrite, TokenRequest, TrustAnchorChange, WorkloadWrite,
     };
     use super::*;
 
@@ -204,7 +219,7 @@ mod tests {
     #[test]
     fn a_request_is_read_whole() {
         let read = Request::decode(request()).unwrap();
-        assert_eq!((read.uid.as_str(), read.namespace.as_str()), ("u", "n"));
+        assert_eq!((read.uid.as_str(), read.namespace.as_str(), read.name.as_str()), ("u", "n", "p"));
         assert_eq!(read.object, json!({"a": 1}));
         assert_eq!(read.old_object, Value::Null);
         assert_eq!(read.user_info, json!({"username": "x"}));
@@ -212,11 +227,28 @@ mod tests {
 
     #[rstest]
     #[case::pod_create("", "v1", "Pod", "CREATE", "", PodCreate)]
-    #[case::pod_update("", "v1", "Pod", "UPDATE", "", Other)]
+    #[case::aft7_pod_update("", "v1", "Pod", "UPDATE", "", PodUpdate)]
+    #[case::pod_resize("", "v1", "Pod", "UPDATE", "resize", Other)]
     #[case::pod_delete("", "v1", "Pod", "DELETE", "", Other)]
     #[case::pod_status("", "v1", "Pod", "UPDATE", "status", Other)]
     #[case::pod_binding("", "v1", "Pod", "CREATE", "binding", Other)]
-    #[case::exec("", "v1", "PodExecOptions", "CONNECT", "exec", Other)]
+    #[case::aft2_exec("", "v1", "PodExecOptions", "CONNECT", "exec", PodConnect)]
+    #[case::aft2_attach("", "v1", "PodAttachOptions", "CONNECT", "attach", PodConnect)]
+    #[case::aft2_port_forward("", "v1", "PodPortForwardOptions", "CONNECT", "portforward", PodConnect)]
+    #[case::aft2_exec_of_a_future_version("", "v2", "PodExecOptions", "CONNECT", "exec", PodConnect)]
+    #[case::aft2_options_of_another_subresource("", "v1", "PodExecOptions", "CONNECT", "shell", PodConnect)]
+    #[case::aft2_exec_with_options_of_another_kind("", "v1", "PodDebugOptions", "CONNECT", "exec", PodConnect)]
+    #[case::exec_as_another_operation("", "v1", "PodExecOptions", "CREATE", "exec", Other)]
+    #[case::another_groups_exec(
+        "subresources.kubevirt.io",
+        "v1",
+        "VirtualMachineInstance",
+        "CONNECT",
+        "portforward",
+        Other
+    )]
+    #[case::pod_proxy("", "v1", "PodProxyOptions", "CONNECT", "proxy", Other)]
+    #[case::node_proxy("", "v1", "NodeProxyOptions", "CONNECT", "proxy", Other)]
     #[case::another_groups_pod("example.com", "v1", "Pod", "CREATE", "", Other)]
     #[case::set_create("apps.kruise.io", "v1beta1", "SidecarSet", "CREATE", "", SidecarSetWrite)]
     #[case::set_update("apps.kruise.io", "v1alpha1", "SidecarSet", "UPDATE", "", SidecarSetWrite)]
@@ -247,7 +279,17 @@ mod tests {
     #[case::mrg8_account_update("", "v1", "ServiceAccount", "UPDATE", "", AccountChange)]
     #[case::e22_account_create("", "v1", "ServiceAccount", "CREATE", "", AccountChange)]
     #[case::e22_role_create("rbac.authorization.k8s.io", "v1", "Role", "CREATE", "", AccountChange)]
-    #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Other)]
+    #[case::aft6_account_token("authentication.k8s.io", "v1", "TokenRequest", "CREATE", "token", TokenRequest)]
+    #[case::aft6_account_token_of_another_version(
+        "authentication.k8s.io",
+        "v2",
+        "TokenRequest",
+        "CREATE",
+        "token",
+        TokenRequest
+    )]
+    #[case::token_review("authentication.k8s.io", "v1", "TokenReview", "CREATE", "", Other)]
+    #[case::another_groups_token("", "v1", "TokenRequest", "CREATE", "token", Other)]
     #[case::mrg8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", AccountChange)]
     #[case::mrg8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", AccountChange)]
     #[case::cluster_role("rbac.authorization.k8s.io", "v1", "ClusterRole", "UPDATE", "", Other)]
@@ -307,6 +349,7 @@ mod tests {
     #[case::operation_number(with(|r| r["operation"] = json!(1)), "request.operation")]
     #[case::operation_object(with(|r| r["operation"] = json!({"CREATE": null})), "request.operation")]
     #[case::namespace_list(with(|r| r["namespace"] = json!([])), "request.namespace")]
+    #[case::name_object(with(|r| r["name"] = json!({})), "request.name")]
     fn damaged_requests_are_refused_with_the_field(#[case] request: Value, #[case] field: &str) {
         let refusal = Request::decode(request).unwrap_err();
         assert_eq!(refusal.code(), Code::Undecodable);
@@ -317,7 +360,7 @@ mod tests {
     #[test]
     fn null_counts_as_absent() {
         let mut request = request();
-        for key in ["subResource", "namespace", "object", "oldObject", "userInfo"] {
+        for key in ["subResource", "namespace", "name", "object", "oldObject", "userInfo"] {
             request[key] = Value::Null;
         }
         request["kind"]["group"] = Value::Null;

@@ -38,7 +38,7 @@ pub struct Inquiry<'a> {
 }
 
 /// Why a question was not answered.
-enum Unanswered {
+pub(crate) enum Unanswered {
     /// The questions are too large.
     TooMany,
     /// The API server took longer than [`BUDGET`]: it may be busy.
@@ -53,7 +53,11 @@ impl<'a> Inquiry<'a> {
         Self { authorizer, elapsed, answers: BTreeMap::new(), bytes: 0 }
     }
 
-    fn ask(&mut self, author: &Author, namespace: &str, atom: Atom) -> Result<bool, Unanswered> {
+    /// Asks whether the author has a permission in a namespace; `""` means in all of them.
+    ///
+    /// # Errors
+    /// The question got no answer.
+    pub(crate) fn ask(&mut self, author: &Author, namespace: &str, atom: Atom) -> Result<bool, Unanswered> {
         let key = (namespace.to_owned(), atom, author.user.clone());
         if let Some(answer) = self.answers.get(&key) {
             return Ok(*answer);

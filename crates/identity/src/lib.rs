@@ -8,9 +8,11 @@
 //!   because the policy checks these objects, too.
 //! * [`tokens`] carries the decision out. [`workload_identity`]: webhooks that add tokens of the Pod's account. [`lost`]
 //!   lists the permissions that merging drops.
-//! * [`guards`] judge requests of other users that could circumvent it.
+//! * [`guards`] judge requests of other users that could circumvent it. [`running`]: the settings of those about running
+//!   Pods.
 #![forbid(unsafe_code)]
 
+mod allowed;
 pub mod audience;
 pub mod author;
 pub mod changes;
@@ -31,6 +33,7 @@ pub mod partner_names;
 pub mod partners;
 pub mod paths;
 pub mod rules;
+pub mod running;
 pub mod sharing;
 pub mod sidecar_set;
 pub mod target;

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use crate::allowed::Allowed;
 use crate::audience::AudienceToken;
 use crate::glob::Glob;
+use crate::running::Guards;
 use pillion_kubernetes::rbac::{self, Atom};
 use pillion_kubernetes::text::{Name, User, all_checked, checked};
 #[cfg(feature = "schema")]
@@ -16,9 +18,9 @@ use serde::de::Deserializer;
 
 use super::drivers::Drivers;
 use super::workload_identity::CloudWebhook;
+use crate::deny_permissions;
 #[cfg(feature = "schema")]
 use crate::deny_permissions::DeniedRule;
-use crate::deny_permissions::{self, at_least_one};
 
 /// CSI drivers that are known not to request tokens of the Pods that mount their volumes (E19): the manifests that
 /// their projects install have no `tokenRequests` and no value that adds it, and their code does not read
@@ -129,21 +131,6 @@ fn reaction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judgement, D::
     Reaction::deserialize(deserializer).map(Into::into)
 }
 
-/// An entry of `allowed`. It has both lists, and neither is empty: an entry that forgets one should not allow everything.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
-#[serde(deny_unknown_fields, expecting = "an object with namespaces and names")]
-pub struct Allowed {
-    /// Globs of the namespaces of Pods.
-    #[serde(deserialize_with = "at_least_one")]
-    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
-    pub namespaces: Vec<Glob>,
-    /// Globs of the names of ServiceAccounts.
-    #[serde(deserialize_with = "at_least_one")]
-    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
-    pub names: Vec<Glob>,
-}
-
 /// The setting `serviceAccounts`. [`Default`] is what `{}` decodes to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -251,6 +238,9 @@ pub struct Rules {
     /// leaves containers out.
     // TOK-15
     pub skip_containers: Vec<CloudWebhook>,
+    /// Guards of Pods that run already. Each is off by default, and has a policy or webhook of its own.
+    // AFT-1
+    pub guards: Guards,
 }
 
 impl Default for Rules {
@@ -279,6 +269,7 @@ impl Default for Rules {
             root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
             skip_containers: Vec::new(),
+            guards: Guards::default(),
         }
     }
 }
@@ -308,9 +299,7 @@ impl Rules {
 
     /// IDV-5: whether this account may be injected into Pods of this namespace.
     pub fn allows(&self, namespace: &str, account: &str) -> bool {
-        let any = |globs: &[Glob], text| globs.iter().any(|glob| glob.matches(text));
-        self.allowed.is_empty()
-            || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
+        self.allowed.is_empty() || self.allowed.iter().any(|entry| entry.has(namespace, account))
     }
 
     /// IDV-5: returns those of the namespaces in which this account may be injected; `None` if comparing all namespaces

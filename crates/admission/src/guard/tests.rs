@@ -255,3 +255,148 @@ fn set8_nothing_keeps_a_namespace_from_going(#[case] namespace: Answer) {
         assert_eq!(shown(judged(&request, &settings, &cluster)), "accepted", "{name}");
     }
 }
+
+/// A user who may request the tokens of these accounts.
+struct May(&'static [&'static str]);
+
+impl Authorizer for May {
+    fn allows(&self, question: &Question) -> Result<bool, String> {
+        let Question { namespace, atom, .. } = question;
+        assert_eq!(
+            (namespace.as_str(), atom.verb.as_str(), atom.resource.as_str()),
+            ("web", "create", "serviceaccounts/token")
+        );
+        Ok(atom.name.as_deref().is_some_and(|name| self.0.contains(&name)))
+    }
+}
+
+/// A Pod with an isolated sidecar of the account `log-agent`.
+fn isolated() -> (&'static str, Answer) {
+    let volume = "sidecarset-sa-b077d031c6eaa197";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "containers": [{"name": "app"}, {"name": "agent", "image": "agent:1", "volumeMounts": [{"name": volume, "mountPath": "/t"}]}],
+        "volumes": [{"name": volume, "projected": {"sources": [{"secret": {"name": "sidecarset-token-b077d031c6eaa197"}}]}}],
+    }});
+    ("Pod/p", Ok(Some(pod)))
+}
+
+fn guarded() -> Settings {
+    let set = json!({"metadata": {"name": "logs"}, "spec": {"serviceAccountName": "log-agent", "selector": {}}});
+    let mut settings = Settings { sidecar_sets: vec![SidecarSet::from_decoded(set)], ..settings() };
+    let guards = &mut settings.service_accounts.guards;
+    (guards.exec, guards.token_requests, guards.images) = (true, true, true);
+    settings
+}
+
+/// A request about the running Pod `web/p`, changed by `edit`.
+fn running(edit: impl FnOnce(&mut Value)) -> Request {
+    let mut request = json!({
+        "uid": "u", "operation": "CONNECT", "subResource": "exec", "namespace": "web", "name": "p",
+        "kind": {"group": "", "version": "v1", "kind": "PodExecOptions"}, "userInfo": {"username": "ann"},
+        "object": {"container": "app"}, "oldObject": null,
+    });
+    edit(&mut request);
+    Request::decode(request).unwrap()
+}
+
+fn judged_for(request: &Request, settings: &Settings, cluster: &Cluster, may: &'static [&'static str]) -> Outcome {
+    let world = World { lookup: cluster, authorizer: &May(may), now: Timestamp(0), elapsed: &Duration::default };
+    admit(request, request.target(), settings, world).unwrap_or_else(|refused| refused)
+}
+
+#[rstest]
+#[case::the_sidecar(running(|r| r["object"]["container"] = json!("agent")))]
+#[case::attach(running(|r| {
+    r["subResource"] = json!("attach");
+    r["kind"]["kind"] = json!("PodAttachOptions");
+    r["object"]["container"] = json!("agent");
+}))]
+#[case::a_forwarded_port(running(|r| {
+    r["subResource"] = json!("portforward");
+    r["kind"]["kind"] = json!("PodPortForwardOptions");
+    r["object"] = json!({"ports": [8080]});
+}))]
+// Nothing says for sure which container is meant: the whole Pod counts.
+#[case::a_forwarded_port_that_names_the_app(running(|r| {
+    r["subResource"] = json!("portforward");
+    r["kind"]["kind"] = json!("PodPortForwardOptions");
+}))]
+#[case::a_forwarded_port_in_the_clothes_of_exec(running(|r| r["subResource"] = json!("portforward")))]
+#[case::exec_with_other_options(running(|r| r["kind"]["kind"] = json!("PodPortForwardOptions")))]
+#[case::a_kind_of_tomorrow(running(|r| r["kind"]["kind"] = json!("PodShellOptions")))]
+#[case::a_subresource_of_tomorrow(running(|r| r["subResource"] = json!("shell")))]
+#[case::another_version(running(|r| {
+    r["kind"]["version"] = json!("v2");
+    r["object"]["container"] = json!("agent");
+}))]
+#[case::options_that_are_no_object(running(|r| r["object"] = json!(["app"])))]
+#[case::no_options(running(|r| r["object"] = Value::Null))]
+fn aft2_connections_are_judged_whatever_they_are_called(#[case] request: Request) {
+    let cluster = || Cluster { answers: vec![isolated()], ..Cluster::default() };
+    let text = shown(judged_for(&request, &guarded(), &cluster(), &[]));
+    assert!(text.starts_with("403 ") && text.contains("may not request its tokens"), "{text}");
+    assert_eq!(shown(judged_for(&request, &guarded(), &cluster(), &["log-agent"])), "accepted");
+    let (off, unasked) = (settings(), Cluster::default());
+    assert_eq!(shown(judged_for(&request, &off, &unasked, &[])), "accepted");
+    assert_eq!(*unasked.asked.borrow(), [""; 0]);
+}
+
+#[test]
+fn aft2_the_app_is_open() {
+    let cluster = Cluster { answers: vec![isolated()], ..Cluster::default() };
+    assert_eq!(shown(judged_for(&running(|_| ()), &guarded(), &cluster, &[])), "accepted");
+    assert_eq!(*cluster.asked.borrow(), ["Pod/p"]);
+}
+
+/// AFT-4: the SidecarSets of the bundle say whose the Secret is.
+#[test]
+fn aft5_without_the_bundle_it_is_503() {
+    let mut settings = guarded();
+    settings.sidecar_sets.clear();
+    let with_bundle = json!({"bundleRef": {"namespace": "pillion-system", "name": "bundle"}});
+    settings.bundle_source = Settings::decode(with_bundle).unwrap().bundle_source;
+    let cluster = Cluster { answers: vec![isolated()], ..Cluster::default() };
+    let request = running(|r| r["object"]["container"] = json!("agent"));
+    let text = shown(judged_for(&request, &settings, &cluster, &["log-agent"]));
+    assert!(text.starts_with("503 settings.bundleRef: "), "{text}");
+    // A Pod without tokens from Secrets needs no bundle.
+    let app = shown(judged_for(&running(|_| ()), &settings, &cluster, &[]));
+    assert_eq!(app, "accepted");
+}
+
+#[test]
+fn aft6_the_name_of_the_request_counts() {
+    let request = |name: &str, object: Value| {
+        Request::decode(json!({
+            "uid": "u", "operation": "CREATE", "subResource": "token", "namespace": "web", "name": name,
+            "kind": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+            "userInfo": {"username": "ann", "groups": ["system:nodes"]}, "object": object,
+        }))
+        .unwrap()
+    };
+    let judged = |request: &Request| shown(judged_for(request, &guarded(), &Cluster::default(), &[]));
+    let text = judged(&request(MERGED, json!({"metadata": {"name": "web"}, "spec": {"audiences": ["x"]}})));
+    assert!(text.starts_with("403 metadata.name: only nodes and Pillion's controller "), "{text}");
+    assert_eq!(judged(&request("web", json!({"metadata": {"generateName": MERGED}}))), "accepted");
+    assert!(judged(&request("", json!({"metadata": {"name": "web"}}))).starts_with("400 request.name: "));
+}
+
+#[test]
+fn aft7_an_update_of_a_pod_is_judged() {
+    let (_, pod) = isolated();
+    let old = pod.unwrap().unwrap();
+    let mut new = old.clone();
+    new["spec"]["containers"][1]["image"] = json!("agent:2");
+    let update = |sub_resource: &str| {
+        running(|r| {
+            r["operation"] = json!("UPDATE");
+            r["subResource"] = json!(sub_resource);
+            r["kind"]["kind"] = json!("Pod");
+            r["object"] = new.clone();
+            r["oldObject"] = old.clone();
+        })
+    };
+    let judged = |settings: &Settings| shown(judged_for(&update(""), settings, &Cluster::default(), &[]));
+    assert!(judged(&guarded()).starts_with("403 spec: container \"agent\" holds the identity of a sidecar"));
+    assert_eq!(judged(&settings()), "accepted");
+}

@@ -53,8 +53,16 @@ pub fn gates() -> String {
 pub fn service_accounts() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for (name, schema) in members("serviceAccounts") {
-        let default = if name == DENIED { "[these](#denied-permissions)".to_owned() } else { default(schema) };
-        row(&mut out, &[&format!("`{name}`"), &kind(schema), &default, description(schema)]);
+        let keys = schema.get("properties").and_then(Value::as_object);
+        let of_schema = match name {
+            DENIED => "[these](#denied-permissions)".to_owned(),
+            _ if keys.is_some() => "below".to_owned(),
+            _ => default(schema),
+        };
+        row(&mut out, &[&format!("`{name}`"), &kind(schema), &of_schema, description(schema)]);
+        for (key, schema) in keys.into_iter().flatten() {
+            row(&mut out, &[&format!("`{name}.{key}`"), &kind(schema), &default(schema), description(schema)]);
+        }
     }
     out
 }

@@ -4,9 +4,12 @@
 //! [`trust_anchor`] exempt the namespace controller, the garbage collector and Pillion's controller.
 
 pub mod ephemeral;
+pub mod exec;
+pub mod image;
 pub mod managed;
 pub mod secret;
 pub mod template;
+pub mod token_request;
 pub mod trust_anchor;
 
 use pillion_kubernetes::authorizer::Author;

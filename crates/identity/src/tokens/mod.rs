@@ -1,8 +1,9 @@
 //! Which containers can read which token (SAP-8, TOK-0 to TOK-3, E19 to E21).
 //!
 //! [`volumes`] finds credentials in volumes, [`held`] finds holders of the Pod's account, [`reach`] finds containers
-//! that use the token of a sidecar, [`sight`] and [`exposure`] those that can read it without using it. [`settle`] carries out a decision,
-//! through [`give`]; [`assert`] compares a Pod with it, and [`foreign`] finds what other webhooks mounted.
+//! that use the token of a sidecar, [`sight`] and [`exposure`] those that can read it without using it. [`settle`] carries
+//! out a decision, through [`give`]; [`assert`] compares a Pod with it, and [`foreign`] finds what other webhooks mounted.
+//! [`identity`] finds whose token each container of a running Pod holds.
 
 pub mod assert;
 pub mod exposure;
@@ -10,6 +11,7 @@ mod foreign;
 mod give;
 mod granted;
 pub mod held;
+pub mod identity;
 pub mod reach;
 mod settle;
 pub mod sight;

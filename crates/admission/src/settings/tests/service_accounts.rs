@@ -2,6 +2,7 @@
 
 use pillion_identity::glob::Glob;
 use pillion_identity::rules::{Allowed, Exposure, Judgement, OnAppAccount, Otherwise};
+use pillion_identity::running::Guards;
 use pillion_identity::workload_identity::CloudWebhook;
 use pillion_kubernetes::rbac::Atom;
 
@@ -26,7 +27,12 @@ fn every_rule_for_service_accounts_is_decoded() {
         "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
         "ephemeralContainers": "Warn", "exposure": "Deny", "controllerUser": "me",
         "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"],
-        "skipContainers": ["EKS", "AKS"]
+        "skipContainers": ["EKS", "AKS"],
+        "guards": {
+            "exec": true, "execUsers": ["ann"],
+            "tokenRequests": true, "tokenRequestAccounts": [{"namespaces": ["*"], "names": ["vault"]}],
+            "images": true, "imageUsers": ["argo"], "breakGlassGroups": ["oncall"]
+        }
     }}))
     .unwrap();
     assert_eq!(
@@ -55,6 +61,15 @@ fn every_rule_for_service_accounts_is_decoded() {
             root_ca_publishers: vec!["system:node".to_owned(), "trust-manager".to_owned()],
             trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
             skip_containers: vec![CloudWebhook::Eks, CloudWebhook::Aks],
+            guards: Guards {
+                exec: true,
+                exec_users: vec!["ann".to_owned()],
+                token_requests: true,
+                token_request_accounts: vec![Allowed { namespaces: vec![glob("*")], names: vec![glob("vault")] }],
+                images: true,
+                image_users: vec!["argo".to_owned()],
+                break_glass_groups: vec!["oncall".to_owned()],
+            },
         }
     );
 }
@@ -75,6 +90,18 @@ fn every_rule_for_service_accounts_is_decoded() {
 #[case::e25_user_without_a_name(
     json!({"rootCaPublishers": ["a", ""]}),
     ".rootCaPublishers[1]: Invalid value: must not be empty; write a name, or leave it out"
+)]
+#[case::aft1_a_guard_as_a_text(
+    json!({"guards": {"exec": "on"}}), ".guards.exec: Invalid value: must be true or false, found a string"
+)]
+#[case::aft1_an_unknown_guard(json!({"guards": {"Images": true}}), ".guards.Images: Unknown field: did you mean \"images\"?")]
+#[case::aft6_accounts_without_namespaces(
+    json!({"guards": {"tokenRequestAccounts": [{"names": ["a"]}]}}),
+    ".guards.tokenRequestAccounts[0].namespaces: Required value: must be set"
+)]
+#[case::aft8_a_group_without_a_name(
+    json!({"guards": {"breakGlassGroups": [""]}}),
+    ".guards.breakGlassGroups[0]: Invalid value: must not be empty; write a name, or leave it out"
 )]
 #[case::aud5_seconds_as_a_text(
     json!({"maxTokenExpirationSeconds": "7200"}),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion::schema::{markdown, members};
 use pillion_admission::settings::Settings;
 use pillion_identity::rules::{Allowed, Rules};
+use pillion_identity::running::Guards;
 use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -146,7 +147,10 @@ fn what_the_form_suggests_are_valid_settings() {
         denied.sort();
         Rules { deny_permissions: Some(denied), ..rules }
     };
-    assert_eq!(sorted(settings.service_accounts), sorted(Rules { allowed: vec![everything], ..Rules::default() }));
+    let one = Allowed { namespaces: vec!["*".parse().unwrap()], names: vec!["log-agent".parse().unwrap()] };
+    let guards = Guards { token_request_accounts: vec![one], ..Guards::default() };
+    let expected = Rules { allowed: vec![everything], guards, ..Rules::default() };
+    assert_eq!(sorted(settings.service_accounts), sorted(expected));
 }
 
 /// The setting that the policy has no use for. The form fills in a policy, so it does not ask for it.
@@ -156,9 +160,15 @@ const OF_CONTROLLERS: &str = "rollouts";
 fn wanted() -> BTreeMap<String, Value> {
     let of_settings =
         members("").filter(|(setting, _)| *setting != OF_CONTROLLERS).flat_map(|(setting, schema)| match setting {
-            "bundleRef" | "featureGates" | "otherWebhooks" | "serviceAccounts" | "shoots" => {
-                members(setting).map(|(key, schema)| (format!("{setting}.{key}"), schema.clone())).collect()
-            }
+            "bundleRef" | "featureGates" | "otherWebhooks" | "serviceAccounts" | "shoots" => members(setting)
+                .flat_map(|(key, schema)| match schema["properties"].as_object().filter(|_| key == "guards") {
+                    Some(guards) => {
+                        let of_guards = guards.iter();
+                        of_guards.map(|(of, schema)| (format!("{setting}.{key}.{of}"), schema.clone())).collect()
+                    }
+                    None => vec![(format!("{setting}.{key}"), schema.clone())],
+                })
+                .collect(),
             _ => vec![(setting.to_owned(), schema.clone())],
         });
     of_settings.collect()

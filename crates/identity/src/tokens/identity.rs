@@ -1,0 +1,213 @@
+//! The identities of sidecars that the containers of a running Pod hold (AFT-3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_kubernetes::json;
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use super::account_of;
+use super::volumes::{self, Volumes};
+use crate::drivers::Drivers;
+use crate::names;
+
+/// The lists of containers of a running Pod. Ephemeral containers come last: they may share the processes of others.
+const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+/// The most Secrets of one volume that are told apart. Pillion's volumes name one.
+const SECRETS_MAX: usize = 8;
+
+/// An identity that a container holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Identity<'a> {
+    /// The account that the Pod runs under.
+    OfPod(&'a str),
+    /// The account whose Secret has a name that ends in this text ([`names::token_secret`]).
+    OfSecret(&'a str),
+}
+
+/// The identities of each container that holds one.
+pub type Identities<'a> = BTreeMap<&'a str, BTreeSet<Identity<'a>>>;
+
+/// Returns the identities in a running Pod. CSI drivers in `trusted` do not request tokens.
+///
+/// Only `spec` counts, which nobody can change: users write annotations and labels. The Pod has its account for its
+/// sidecars if it is a merged one, or if a volume of Pillion gives it. Then every container that can get this account
+/// holds it, through any volume: in mode `Pod` those of the app, too.
+pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
+    let volumes = Volumes::from_pod(pod, trusted);
+    let account = account_of(pod);
+    let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
+    let is_for_sidecars = names::is_merged(account) || volumes.iter().map(pod::name).any(is_given);
+    let in_volumes: BTreeMap<&str, BTreeSet<Identity<'a>>> = volumes
+        .iter()
+        .map(|volume| {
+            let name = pod::name(volume);
+            let of_pod = is_for_sidecars && volumes.gives_account(name);
+            (name, of_volume(volume, of_pod.then_some(account)))
+        })
+        .collect();
+    let mut found = Identities::new();
+    for list in LISTS {
+        for container in json::items(pod, &["spec", list]) {
+            let mut held = BTreeSet::new();
+            for used in volumes::used_by(container) {
+                held.extend(in_volumes.get(used).into_iter().flatten());
+            }
+            let secrets = volumes::token_secrets_of_environment(container);
+            held.extend(secrets.into_iter().map(|(_, secret)| Identity::OfSecret(id_of(secret))));
+            let target = json::text(container, &["targetContainerName"]);
+            held.extend(found.get(target).into_iter().flatten().copied());
+            if !held.is_empty() {
+                found.insert(pod::name(container), held);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the identities in a volume. `of_pod` is the account of the Pod, if it is for sidecars and the volume gives it.
+fn of_volume<'a>(volume: &'a Value, of_pod: Option<&'a str>) -> BTreeSet<Identity<'a>> {
+    let mut held: BTreeSet<_> = of_pod.map(Identity::OfPod).into_iter().collect();
+    let secrets = volumes::token_secrets_of_volume(volume);
+    held.extend(secrets.iter().take(SECRETS_MAX).map(|secret| Identity::OfSecret(id_of(secret))));
+    if secrets.len() > SECRETS_MAX {
+        held.insert(Identity::OfSecret(""));
+    }
+    // Nobody but Pillion writes such a volume. Whatever it contains now, it is for a sidecar.
+    if held.is_empty()
+        && let Some(id) = pod::name(volume).strip_prefix(names::TOKEN_VOLUME_PREFIX)
+    {
+        held.insert(Identity::OfSecret(id));
+    }
+    held
+}
+
+fn id_of(secret: &str) -> &str {
+    secret.strip_prefix(names::TOKEN_SECRET_PREFIX).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    const OURS: &str = "sidecarset-sa-b077d031c6eaa197";
+    const SECRET: &str = "sidecarset-token-b077d031c6eaa197";
+    const ISOLATED: Identity<'_> = Identity::OfSecret("b077d031c6eaa197");
+
+    fn mounting(name: &str, volume: &str) -> Value {
+        json!({"name": name, "volumeMounts": [{"name": volume, "mountPath": names::MOUNT_PATH}]})
+    }
+
+    fn token(name: &str) -> Value {
+        json!({"name": name, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}})
+    }
+
+    fn secret(name: &str) -> Value {
+        json!({"name": name, "projected": {"sources": [{"secret": {"name": SECRET}}]}})
+    }
+
+    /// Returns a Pod whose app has the token of the Pod's account, as the API server mounts it.
+    fn pod(account: &str, volume: Value) -> Value {
+        json!({"spec": {
+            "serviceAccountName": account,
+            "containers": [mounting("app", "kube-api-access-x7k2p"), mounting("agent", OURS)],
+            "volumes": [token("kube-api-access-x7k2p"), volume],
+        }})
+    }
+
+    fn with(mut pod: Value, list: &str, container: Value) -> Value {
+        let spec = pod["spec"].as_object_mut().unwrap();
+        spec.entry(list).or_insert_with(|| json!([])).as_array_mut().unwrap().push(container);
+        pod
+    }
+
+    #[rstest]
+    #[case::isolate(pod("web", secret(OURS)), &[("agent", ISOLATED)])]
+    // In mode Pod, and where a later webhook gives the token back, the app has the account, too.
+    #[case::pod(pod("log-agent", token(OURS)), &[("agent", Identity::OfPod("log-agent")), ("app", Identity::OfPod("log-agent"))])]
+    #[case::merged(
+        pod("sidecarset-merged-7e18f737311b2dc3", token(OURS)),
+        &[("agent", Identity::OfPod("sidecarset-merged-7e18f737311b2dc3")), ("app", Identity::OfPod("sidecarset-merged-7e18f737311b2dc3"))]
+    )]
+    #[case::merged_without_our_volume(
+        json!({"spec": {
+            "serviceAccount": "sidecarset-merged-7e18f737311b2dc3",
+            "containers": [mounting("app", "kube-api-access-x7k2p"), {"name": "other"}],
+            "volumes": [token("kube-api-access-x7k2p")],
+        }}),
+        &[("app", Identity::OfPod("sidecarset-merged-7e18f737311b2dc3"))]
+    )]
+    #[case::the_apps_own(json!({"spec": {
+        "serviceAccountName": "web", "containers": [mounting("app", "kube-api-access-x7k2p")],
+        "volumes": [token("kube-api-access-x7k2p")],
+    }}), &[])]
+    #[case::an_init_container(with(pod("web", secret(OURS)), "initContainers", mounting("setup", OURS)), &[("agent", ISOLATED), ("setup", ISOLATED)])]
+    #[case::a_native_sidecar(
+        with(pod("web", secret(OURS)), "initContainers", {
+            let mut native = mounting("native", OURS);
+            native["restartPolicy"] = json!("Always");
+            native
+        }),
+        &[("agent", ISOLATED), ("native", ISOLATED)]
+    )]
+    #[case::an_ephemeral_container(
+        with(pod("web", secret(OURS)), "ephemeralContainers", mounting("debugger", OURS)),
+        &[("agent", ISOLATED), ("debugger", ISOLATED)]
+    )]
+    #[case::one_that_shares_processes(
+        with(pod("web", secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "agent"})),
+        &[("agent", ISOLATED), ("debugger", ISOLATED)]
+    )]
+    #[case::one_that_shares_those_of_the_app(
+        with(pod("web", secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "app"})),
+        &[("agent", ISOLATED)]
+    )]
+    #[case::another_volume_with_the_secret(
+        with(with(pod("web", secret(OURS)), "volumes", secret("mine")), "containers", mounting("thief", "mine")),
+        &[("agent", ISOLATED), ("thief", ISOLATED)]
+    )]
+    #[case::the_environment(
+        with(pod("web", secret(OURS)), "containers", json!({"name": "thief", "envFrom": [{"secretRef": {"name": SECRET}}]})),
+        &[("agent", ISOLATED), ("thief", ISOLATED)]
+    )]
+    // The Secret counts, not the name of the volume.
+    #[case::a_volume_that_names_another_secret(
+        pod("web", json!({"name": OURS, "secret": {"secretName": "sidecarset-token-0123456789abcdef"}})),
+        &[("agent", Identity::OfSecret("0123456789abcdef"))]
+    )]
+    #[case::a_volume_of_our_name_alone(pod("web", json!({"name": OURS, "emptyDir": {}})), &[("agent", ISOLATED)])]
+    #[case::a_hot_upgrade(
+        with(pod("web", secret(OURS)), "containers", mounting("agent-2", OURS)),
+        &[("agent", ISOLATED), ("agent-2", ISOLATED)]
+    )]
+    #[case::nothing(json!({}), &[])]
+    #[case::odd(json!({"spec": {"containers": [{"name": 7, "volumeMounts": "x"}], "volumes": [null, 3]}}), &[])]
+    fn aft3_holders_are_found_in_every_mode(#[case] pod: Value, #[case] expected: &[(&str, Identity<'_>)]) {
+        let expected: Identities<'_> = expected.iter().map(|(name, held)| (*name, BTreeSet::from([*held]))).collect();
+        assert_eq!(identities(&pod, &Drivers::new()), expected);
+    }
+
+    #[test]
+    fn aft3_annotations_decide_nothing() {
+        let mut forged = pod("web", secret(OURS));
+        let plain = forged.clone();
+        forged["metadata"]["annotations"] = json!({
+            "pillion.dev/service-account-injected": r#"{"original":"default","injected":"web","sidecarSets":["logs"]}"#,
+            "kubectl.kubernetes.io/default-container": "app",
+        });
+        assert_eq!(identities(&forged, &Drivers::new()), identities(&plain, &Drivers::new()));
+    }
+
+    #[test]
+    fn e18_aft3_a_volume_with_many_secrets_is_of_an_unknown_account() {
+        let secrets: Vec<Value> =
+            (0..20).map(|n| json!({"secret": {"name": format!("sidecarset-token-{n:016x}")}})).collect();
+        let pod = pod("web", json!({"name": OURS, "projected": {"sources": secrets}}));
+        let found = identities(&pod, &Drivers::new());
+        let held = found.get("agent").unwrap();
+        assert!(held.len() == SECRETS_MAX + 1 && held.contains(&Identity::OfSecret("")), "{held:?}");
+    }
+}
