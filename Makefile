@@ -18,7 +18,7 @@ PILLION := $(abspath $(TARGET_DIR)/debug/pillion)
 RUNNER := $(if $(filter pillion,$(KWCTL)),$(PILLION),$(KWCTL))
 NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),tested-pillion)
 # The artifacts with a part of the module's work, besides the policy that injects: the folders below artifacts/.
-ARTIFACTS := assert guards shoots token-secrets
+ARTIFACTS := assert exec guards images shoots token-requests token-secrets
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/v\1/p' Cargo.toml)
 # The benchmarks compare the module with this one. It has its own folder, so that it does not rebuild ours.
 BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.wasm
@@ -132,7 +132,7 @@ unit-tests: policy.wasm
 	@tools/setup test
 	$(CARGO) test --workspace --locked
 
-e2e-tests: annotated-policy.wasm | $(NEEDS_PILLION)
+e2e-tests: annotated-policy.wasm annotated-exec.wasm | $(NEEDS_PILLION)
 	@tools/setup test
 	KWCTL="$(RUNNER)" bats e2e.bats
 

@@ -18,6 +18,11 @@ from the code: files/settings.yaml, files/parts.yaml and files/controllers.yaml.
 {{- $user := printf "system:serviceaccount:%s:%s-controller" .Release.Namespace (include "pillion.fullname" .) -}}
 {{- $_ := set $accounts "controllerUser" $user -}}
 {{- end -}}
+{{- $guards := default dict $accounts.guards -}}
+{{- if and (eq (toString $guards.images) "true") (kindIs "invalid" $guards.imageUsers) -}}
+{{- $rollouts := printf "system:serviceaccount:%s:%s-controller-rollout" .Release.Namespace (include "pillion.fullname" .) -}}
+{{- $_ := set $guards "imageUsers" (prepend (rest (.Files.Get "files/settings.yaml" | fromYaml).imageUsers) $rollouts) -}}
+{{- end -}}
 {{- $_ := set $settings "serviceAccounts" $accounts -}}
 {{- toJson $settings -}}
 {{- end -}}
@@ -33,6 +38,24 @@ from the code: files/settings.yaml, files/parts.yaml and files/controllers.yaml.
 {{- if $holds }}{{ $_ := set $facts $fact.name true }}{{ end -}}
 {{- end -}}
 {{- toJson $facts -}}
+{{- end -}}
+
+{{/* The regular expression of a list of globs, for CEL. */}}
+{{- define "pillion.globs" -}}
+^({{ range $at, $glob := . }}{{ if $at }}|{{ end }}{{ regexQuoteMeta $glob | replace "\\*" ".*" | replace "\\?" "." }}{{ end }})$
+{{- end -}}
+
+{{/* What match conditions contain of these settings, as JSON: a text for each place in files/parts.yaml. */}}
+{{- define "pillion.places" -}}
+{{- $guards := default dict .serviceAccounts.guards -}}
+{{- $accounts := "" -}}
+{{- range default list $guards.tokenRequestAccounts -}}
+{{- $namespaces := include "pillion.globs" .namespaces | toRawJson -}}
+{{- $accounts = printf "%s ||\n(request.namespace.matches(%s) && request.name.matches(%s))" $accounts $namespaces (include "pillion.globs" .names | toRawJson) -}}
+{{- end -}}
+{{- $places := dict "tokenRequestAccounts" $accounts "controllerUser" (toRawJson .serviceAccounts.controllerUser) -}}
+{{- range list "breakGlassGroups" "execUsers" "imageUsers" }}{{ $_ := set $places . (default list (get $guards .) | toRawJson) }}{{ end -}}
+{{- toJson $places -}}
 {{- end -}}
 
 {{/* Whether something is needed: always, or because of one of the facts. */}}
@@ -51,6 +74,7 @@ from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- $defaults := .Files.Get "files/settings.yaml" | fromYaml -}}
 {{- $facts := include "pillion.facts" (dict "settings" $settings "data" $defaults) | fromJson -}}
 {{- $data := .Files.Get "files/parts.yaml" | fromYaml -}}
+{{- $places := include "pillion.places" $settings | fromJson -}}
 {{- $parts := list -}}
 {{- $reads := dict -}}
 {{- $mutates := false -}}
@@ -64,12 +88,16 @@ from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- $_ := set $reads $read.kind true -}}
 {{- end -}}
 {{- end -}}
+{{- range $condition := $part.matchConditions -}}
+{{- range $place, $text := $places }}{{ $_ := set $condition "expression" (replace (printf "@%s@" $place) $text $condition.expression) }}{{ end -}}
+{{- end -}}
+{{- if eq $part.name "exec" }}{{ $_ := set $reads "asksUsers" true }}{{ end -}}
 {{- $parts = append $parts (set $part "reads" $kinds) -}}
 {{- if $part.mutates }}{{ $mutates = true }}{{ else }}{{ $validates = true }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- $checksSets := not (has "sidecarsets" .Values.without) -}}
-{{- if and $checksSets (include "pillion.isNeeded" (dict "if" $data.asksAuthors "facts" $facts)) }}{{ $_ := set $reads "asksAuthors" true }}{{ end -}}
+{{- if and $checksSets (include "pillion.isNeeded" (dict "if" $data.asksAuthors "facts" $facts)) }}{{ $_ := set $reads "asksAuthors" true }}{{ $_ := unset $reads "asksUsers" }}{{ end -}}
 {{- if and $checksSets $facts.noWhitelist }}{{ $_ := set $reads "readsWhitelist" true }}{{ end -}}
 {{- $controllers := include "pillion.controllers" (dict "root" . "facts" $facts) | fromJson -}}
 {{- $bundlesSettings := and .Values.kubewarden.enabled (has "bundle" $controllers.others) (ne (toString $settings.onBundleUnavailable) "UseSettings") -}}
@@ -119,6 +147,8 @@ from the policy server's cache, unless settings.bundleCache is false. */}}
 {{- $rules := dict -}}
 {{- range $key, $value := $settings.serviceAccounts }}{{ if hasPrefix "legacyToken" $key }}{{ $_ := set $rules $key $value }}{{ end }}{{ end -}}
 {{- $settings = ternary (dict "serviceAccounts" $rules) dict (not (empty $rules)) -}}
+{{- else if has .part (list "images" "token-requests") -}}
+{{- $settings = dict "serviceAccounts" (pick $settings.serviceAccounts "controllerUser" "guards" "trustedCsiDrivers") -}}
 {{- else if eq .part "shoots" -}}
 {{- $settings = pick $settings "shoots" -}}
 {{- else if eq .part "assert" -}}

@@ -39,12 +39,12 @@ webhooks:
     {{- include "pillion.clientConfig" (dict "root" $root "name" $state.name "path" $part.path) | nindent 4 }}
   failurePolicy: {{ ternary $root.Values.failurePolicy $root.Values.guardFailurePolicy $part.aboutPods | default "Fail" }}
   matchPolicy: Equivalent
-  {{- if $part.aboutPods }}
+  {{- if or $part.aboutPods $part.afterAdmission }}
   namespaceSelector:
     {{- include "pillion.otherNamespaces" $state.excluded | nindent 4 }}
-  {{- with $root.Values.optOutLabel }}
+  {{- if and $part.aboutPods $root.Values.optOutLabel }}
   objectSelector:
-    {{- include "pillion.withoutLabel" . | nindent 4 }}
+    {{- include "pillion.withoutLabel" $root.Values.optOutLabel | nindent 4 }}
   {{- end }}
   {{- else if eq $part.name "guards" }}
   # The server's own Pods can always be debugged.

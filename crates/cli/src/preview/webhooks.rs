@@ -289,6 +289,7 @@ mod tests {
 
     use super::*;
     use crate::rendering::answers::Part;
+    use crate::rendering::answers::running::Listed;
 
     fn rules() -> Value {
         json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}])
@@ -297,7 +298,7 @@ mod tests {
     /// The configuration `name` with one webhook for Pods, which leaves out `kube-system`, the label `pillion=off` and
     /// mirror Pods.
     fn configuration(name: &str, part_of: &str) -> Value {
-        let expression = Part::Pods.conditions()[0].expression.clone();
+        let expression = Part::Pods.conditions(&Listed::default())[0].expression.clone();
         let not_in = |key: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]});
         json!({
             "apiVersion": REGISTRATION, "kind": CONFIGURATION, "metadata": {"name": name, "labels": {PART_OF: part_of}},

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::answers::Part;
 use super::document::{Document, metadata};
 use super::needs::{Needs, Read};
 
@@ -84,6 +85,11 @@ pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
                    Secret. In every namespace with Pods. A ServiceAccount contains no token.";
         grants.push(Grant::new("", &["serviceaccounts"], verbs(Read::ServiceAccount), why));
     }
+    if needs.reads(Read::Pod) {
+        let why = "Which containers of a running Pod hold an identity, before somebody opens one of them. In every namespace \
+                   with Pods.";
+        grants.push(Grant::new("", &["pods"], verbs(Read::Pod), why));
+    }
     if needs.reads(Read::Role) {
         let why = "Whether the merged Role and RoleBinding match the SidecarSets, before a Pod runs under the merged \
                    ServiceAccount. RBAC cannot restrict this to \"names that start with sidecarset-merged-\".";
@@ -92,6 +98,9 @@ pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
     if needs.asks_authors {
         let why = "Whether the author of a SidecarSet holds the permissions that it grants, and whether its \
                    ServiceAccount holds too many. Asks, and changes nothing.";
+        grants.push(Grant::new("authorization.k8s.io", &["subjectaccessreviews"], &["create"], why));
+    } else if needs.has(Part::Exec) {
+        let why = "Whether the user who opens a container may request tokens of its ServiceAccount. Asks, and changes nothing.";
         grants.push(Grant::new("authorization.k8s.io", &["subjectaccessreviews"], &["create"], why));
     }
     grants

@@ -4,10 +4,14 @@
 //! The metadata of each published artifact (`metadata.yml`, `artifacts/*/metadata.yml`) has the rules of its parts; tests
 //! compare them.
 
+pub mod running;
+
 use pillion_host::paths;
 use pillion_identity::guards::trust_anchor::{API_SERVER, HOME, PUBLISHER};
 use pillion_identity::names::{MERGED_PREFIX, ROOT_CA};
 use serde_json::{Value, json};
+
+use self::running::Listed;
 
 /// A group of requests that one Kubewarden policy or one webhook answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -20,6 +24,12 @@ pub enum Part {
     Sidecarsets,
     /// Refuses requests that would steal or undo an identity.
     Guards,
+    /// Refuses connections to running containers that hold an identity.
+    Exec,
+    /// Refuses other images for running containers that hold an identity.
+    Images,
+    /// Refuses requests for tokens of ServiceAccounts that only sidecars may have.
+    TokenRequests,
     /// Checks Secrets that hold tokens.
     TokenSecrets,
     /// Checks the ServiceAccount settings of Gardener Shoots.
@@ -90,6 +100,10 @@ const GUARDED: &[Rule] = &[
     rule("", V1, &["configmaps"], ALL),
     rule("", V1, &["services"], WRITE),
 ];
+const CONNECT: &[&str] = &["CONNECT"];
+const CONNECTIONS: &[Rule] = &[rule("", V1, &["pods/exec", "pods/attach", "pods/portforward"], CONNECT)];
+const RUNNING: &[Rule] = &[rule("", V1, &["pods"], UPDATE)];
+const REQUESTED_TOKENS: &[Rule] = &[rule("", V1, &["serviceaccounts/token"], CREATE)];
 const SECRETS: &[Rule] = &[rule("", V1, &["secrets"], WRITE)];
 const SHOOTS: &[Rule] = &[rule("core.gardener.cloud", &["v1beta1"], &["shoots"], WRITE)];
 
@@ -107,8 +121,17 @@ impl Rule {
 
 impl Part {
     /// All parts, in rendering order.
-    pub const ALL: [Self; 6] =
-        [Self::Pods, Self::Assert, Self::Sidecarsets, Self::Guards, Self::TokenSecrets, Self::Shoots];
+    pub const ALL: [Self; 9] = [
+        Self::Pods,
+        Self::Assert,
+        Self::Sidecarsets,
+        Self::Guards,
+        Self::Exec,
+        Self::Images,
+        Self::TokenRequests,
+        Self::TokenSecrets,
+        Self::Shoots,
+    ];
 
     /// Returns the name.
     pub fn name(self) -> &'static str {
@@ -117,6 +140,9 @@ impl Part {
             Self::Assert => "assert",
             Self::Sidecarsets => "sidecarsets",
             Self::Guards => "guards",
+            Self::Exec => "exec",
+            Self::Images => "images",
+            Self::TokenRequests => "token-requests",
             Self::TokenSecrets => "token-secrets",
             Self::Shoots => "shoots",
         }
@@ -128,6 +154,9 @@ impl Part {
             Self::Pods | Self::Assert => PODS,
             Self::Sidecarsets => SIDECAR_SETS,
             Self::Guards => GUARDED,
+            Self::Exec => CONNECTIONS,
+            Self::Images => RUNNING,
+            Self::TokenRequests => REQUESTED_TOKENS,
             Self::TokenSecrets => SECRETS,
             Self::Shoots => SHOOTS,
         }
@@ -152,6 +181,11 @@ impl Part {
         matches!(self, Self::Pods | Self::Assert)
     }
 
+    /// Whether the part is about the identities of Pods that run already, outside the excluded namespaces.
+    pub fn is_after_admission(self) -> bool {
+        matches!(self, Self::Exec | Self::Images | Self::TokenRequests)
+    }
+
     /// Returns the purpose, for a comment.
     pub fn about(self) -> &'static str {
         match self {
@@ -173,6 +207,20 @@ impl Part {
                  server's. It changes nothing, so it can be a validating policy, which sees an object after all \
                  changes. It is a policy of its own, so that no Pod waits for it."
             }
+            Self::Exec => {
+                "Refuses exec, attach and port-forward to containers that hold the identity of a sidecar, unless the user \
+                 may request tokens of its ServiceAccount. It reads the Pod of each such request. It is a policy of its own, \
+                 since while no server answers, nobody opens a container; --without exec, or a group in \
+                 serviceAccounts.guards.breakGlassGroups, is the way out."
+            }
+            Self::Images => {
+                "Refuses other images for running containers that hold the identity of a sidecar. Other changes of Pods do \
+                 not leave the API server."
+            }
+            Self::TokenRequests => {
+                "Refuses requests for tokens of merged ServiceAccounts, and of those that the settings list, except those of \
+                 nodes and of Pillion's controller, which do not leave the API server."
+            }
             Self::TokenSecrets => {
                 "Checks Secrets with tokens that do not expire. It refuses them if the ServiceAccount is merged or does \
                  not exist. It writes the ServiceAccount's UID into the others, so that they do not become tokens of a \
@@ -184,9 +232,9 @@ impl Part {
         }
     }
 
-    /// Returns the match conditions. They need Kubernetes 1.28. Without them the API server sends more requests, and
-    /// the answers are the same.
-    pub fn conditions(self) -> Vec<Condition> {
+    /// Returns the match conditions, with what the settings list. They need Kubernetes 1.28. Without them the API server
+    /// sends more requests, and the answers are the same.
+    pub fn conditions(self, listed: &Listed) -> Vec<Condition> {
         match self {
             Self::Pods | Self::Assert => vec![Condition {
                 name: "is-no-mirror-pod",
@@ -196,6 +244,9 @@ impl Part {
             Self::Guards => {
                 vec![not_the_control_plane(), merged_object(), merged_template(), trust_anchor(), not_its_publisher()]
             }
+            Self::Exec => running::of_connections(listed),
+            Self::Images => running::of_images(listed),
+            Self::TokenRequests => running::of_token_requests(listed),
             Self::TokenSecrets => vec![Condition {
                 name: "is-a-token-secret",
                 expression: "has(object.type) && object.type == 'kubernetes.io/service-account-token'".to_owned(),

@@ -164,7 +164,10 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
             set("objectSelector", super::object_selector(label));
         }
     }
-    let conditions = part.conditions();
+    if part.is_after_admission() {
+        set("namespaceSelector", super::namespace_selector(&super::excluded(common, needs)));
+    }
+    let conditions = part.conditions(&needs.listed);
     if !conditions.is_empty() {
         set("matchConditions", super::conditions(&conditions));
     }
@@ -193,7 +196,7 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
                    request, and one text is cheap. `pillion bundle --inspect` shows what this file has.";
         document = document.with_comment("/spec/settings/bundle", why);
     }
-    if part.is_about_pods() {
+    if part.is_about_pods() || part.is_after_admission() {
         let why = "Not matchLabels, which Kubewarden's controller drops silently.";
         document = document.with_comment("/spec/namespaceSelector/matchExpressions", why);
     }
@@ -211,6 +214,9 @@ fn file(part: Part) -> &'static str {
         Part::Assert => "policy-assert",
         Part::Sidecarsets => "policy-sidecarsets",
         Part::Guards => "policy-guards",
+        Part::Exec => "policy-exec",
+        Part::Images => "policy-images",
+        Part::TokenRequests => "policy-token-requests",
         Part::TokenSecrets => "policy-token-secrets",
         Part::Shoots => "policy-shoots",
     }

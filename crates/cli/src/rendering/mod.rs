@@ -136,6 +136,14 @@ impl Input {
                 settings.retain(|_, rules| rules.as_object().is_some_and(|rules| !rules.is_empty()));
                 settings
             }
+            Part::Images | Part::TokenRequests => {
+                let mut settings = self.raw.clone();
+                settings.retain(|key, _| key == "serviceAccounts");
+                if let Some(rules) = settings.get_mut("serviceAccounts").and_then(Value::as_object_mut) {
+                    rules.retain(|key, _| ["controllerUser", "guards", "trustedCsiDrivers"].contains(&key.as_str()));
+                }
+                settings
+            }
             Part::Shoots => {
                 let mut settings = self.raw.clone();
                 settings.retain(|key, _| key == "shoots");

@@ -11,6 +11,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::answers::Part;
+use super::answers::running::Listed;
 
 /// A kind of object that is read by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,8 @@ pub enum Read {
     ControllerRevision,
     /// For the accounts of sidecars and of token Secrets.
     ServiceAccount,
+    /// For connections to running Pods.
+    Pod,
     /// For merged accounts.
     Role,
     /// For merged accounts.
@@ -37,6 +40,7 @@ impl Read {
             Self::ConfigMap => ("v1", "ConfigMap"),
             Self::ControllerRevision => ("apps/v1", "ControllerRevision"),
             Self::ServiceAccount => ("v1", "ServiceAccount"),
+            Self::Pod => ("v1", "Pod"),
             Self::Role => ("rbac.authorization.k8s.io/v1", "Role"),
             Self::RoleBinding => ("rbac.authorization.k8s.io/v1", "RoleBinding"),
         }
@@ -58,6 +62,8 @@ pub struct Needs {
     pub reads_whitelist: bool,
     /// The ConfigMap of `bundleRef`.
     pub bundle: Option<ConfigMapName>,
+    /// What match conditions contain.
+    pub listed: Listed,
 }
 
 impl Needs {
@@ -91,7 +97,8 @@ impl Needs {
             if is_needed {
                 let mut reads: BTreeSet<Read> =
                     reads.iter().filter(|(_, is_read)| *is_read).map(|(of, _)| *of).collect();
-                let knows_sets = !matches!(part, Part::TokenSecrets | Part::Shoots);
+                let knows_sets =
+                    !matches!(part, Part::Images | Part::TokenRequests | Part::TokenSecrets | Part::Shoots);
                 if knows_sets && bundle.is_some() {
                     reads.insert(Read::ConfigMap);
                 }
@@ -114,6 +121,9 @@ impl Needs {
         ];
         part(Part::Sidecarsets, true, &for_sets);
         part(Part::Guards, has_identities || rules.protect_default, &[(Read::Namespace, true)]);
+        part(Part::Exec, rules.guards.exec, &[(Read::Pod, true)]);
+        part(Part::Images, rules.guards.images, &[]);
+        part(Part::TokenRequests, rules.guards.token_requests, &[]);
         part(Part::TokenSecrets, has_identities || is_kept, &[(Read::ServiceAccount, true)]);
         part(Part::Shoots, settings.shoots.enabled, &[]);
         Ok(Self {
@@ -123,6 +133,7 @@ impl Needs {
             system_namespace: settings.system_namespace.clone(),
             reads_whitelist,
             bundle: bundle.cloned(),
+            listed: Listed::from_rules(rules),
         })
     }
 

@@ -30,11 +30,14 @@ enum Is {
 }
 
 /// Every fact that decides about a part, a look-up or a right.
-pub const ALL: [Fact; 7] = [
+pub const ALL: [Fact; 10] = [
     Fact { name: "identities", path: &["featureGates", "SidecarSetServiceAccountInjection"], is: Is::True },
     Fact { name: "protectDefault", path: &["serviceAccounts", "protectDefault"], is: Is::True },
     Fact { name: "requireCreatePods", path: &["serviceAccounts", "requireCreatePods"], is: Is::True },
     Fact { name: "legacyTokenSecrets", path: &["serviceAccounts", "legacyTokenSecrets"], is: Is::Given },
+    Fact { name: "guardsExec", path: &["serviceAccounts", "guards", "exec"], is: Is::True },
+    Fact { name: "guardsImages", path: &["serviceAccounts", "guards", "images"], is: Is::True },
+    Fact { name: "guardsTokenRequests", path: &["serviceAccounts", "guards", "tokenRequests"], is: Is::True },
     Fact { name: "shoots", path: &["shoots", "enabled"], is: Is::True },
     Fact { name: "bundle", path: &["bundleRef"], is: Is::Given },
     Fact { name: "noWhitelist", path: &["patchPodMetadataWhitelist"], is: Is::Absent },
@@ -97,6 +100,8 @@ pub fn defaults() -> Value {
     let defaults = Settings::default();
     json!({
         "facts": ALL.map(Fact::to_value),
+        // The first is the rollout controller, whose name depends on the release.
+        "imageUsers": defaults.service_accounts.guards.image_users,
         "protectedNamespaces": defaults.service_accounts.protected_namespaces,
         "systemNamespaces": SYSTEM_NAMESPACES,
     })

@@ -6,11 +6,19 @@ use serde_json::{Value, json};
 
 use super::super::access::{self, Grant, WATCHED};
 use super::super::answers::Part;
+use super::super::answers::running::Listed;
 use super::super::needs::{Needs, Read};
 use super::facts::{self, Fact};
 
-const READS: [Read; 6] =
-    [Read::Namespace, Read::ConfigMap, Read::ControllerRevision, Read::ServiceAccount, Read::Role, Read::RoleBinding];
+const READS: [Read; 7] = [
+    Read::Namespace,
+    Read::ConfigMap,
+    Read::ControllerRevision,
+    Read::ServiceAccount,
+    Read::Pod,
+    Read::Role,
+    Read::RoleBinding,
+];
 
 /// When something is necessary: always, or if one of these facts holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +113,7 @@ pub fn data() -> anyhow::Result<Value> {
 fn part(needed: &Needed) -> Value {
     let part = needed.part;
     let conditions: Vec<Value> = part
-        .conditions()
+        .conditions(&Listed::places())
         .into_iter()
         .map(|condition| json!({"name": condition.name, "expression": condition.expression, "why": condition.why}))
         .collect();
@@ -120,6 +128,7 @@ fn part(needed: &Needed) -> Value {
         "if": needed.when.to_value(),
         "mutates": part.mutates(),
         "aboutPods": part.is_about_pods(),
+        "afterAdmission": part.is_after_admission(),
         "path": part.path(),
         "reads": reads,
         "rules": part.rules().iter().map(|rule| rule.to_value()).collect::<Vec<_>>(),
@@ -133,6 +142,8 @@ fn rights() -> Value {
         |read: Read| Needs { parts: BTreeMap::from([(Part::Pods, BTreeSet::from([read]))]), ..Needs::default() };
     let mut situations: Vec<(&str, Needs)> = READS.map(|read| (read.kind().1, reading(read))).into();
     situations.push(("asksAuthors", Needs { asks_authors: true, ..Needs::default() }));
+    let exec = BTreeMap::from([(Part::Exec, BTreeSet::new())]);
+    situations.push(("asksUsers", Needs { parts: exec, ..Needs::default() }));
     situations.push(("readsWhitelist", Needs { reads_whitelist: true, ..Needs::default() }));
     let all = |rights: &dyn Fn(&Needs) -> Vec<Grant>| -> Vec<Value> {
         let of = |(when, needs): &(&str, Needs)| -> Vec<Value> {

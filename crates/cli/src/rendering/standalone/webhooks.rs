@@ -56,7 +56,7 @@ fn configuration(form: &Form, options: &Standalone, needs: &Needs, annotations: 
     });
     parts.iter().enumerate().fold(Document::new(file, about, object), |document, (index, part)| {
         let document = document.with_comment(format!("/webhooks/{index}"), part.about());
-        let conditions = part.conditions();
+        let conditions = part.conditions(&needs.listed);
         explain(document, &format!("/webhooks/{index}/matchConditions"), &conditions)
     })
 }
@@ -76,11 +76,11 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
     // The server's own namespace is exempt, so that its Pods can always start and can be debugged.
     let own = options.deployment.namespace.as_str();
-    if part.is_about_pods() {
+    if part.is_about_pods() || part.is_after_admission() {
         let mut namespaces = excluded(common, needs);
         namespaces.insert(own);
         set("namespaceSelector", namespace_selector(&namespaces));
-        if let Some(label) = &common.opt_out_label {
+        if let Some(label) = common.opt_out_label.as_ref().filter(|_| part.is_about_pods()) {
             set("objectSelector", object_selector(label));
         }
     } else if part == Part::Guards {
@@ -89,7 +89,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     if part == Part::Pods {
         set("reinvocationPolicy", "IfNeeded".into());
     }
-    let conditions = part.conditions();
+    let conditions = part.conditions(&needs.listed);
     if !conditions.is_empty() {
         set("matchConditions", super::super::conditions(&conditions));
     }

@@ -239,6 +239,49 @@ fn guards_read_accounts_and_namespaces() {
     assert_eq!(unreadable(&[EPHEMERAL, APPS], &settings(&[])), [""; 0]);
 }
 
+/// AFT-1: a guard of running Pods that is on needs a policy with its rule.
+#[rstest]
+#[case::exec("exec", &[["", "pods/exec", "CONNECT"], ["", "pods/attach", "CONNECT"], ["", "pods/portforward", "CONNECT"]],
+    "CONNECT of pods/exec, pods/attach, pods/portforward")]
+#[case::images("images", &[["", "pods", "UPDATE"]], "UPDATE of pods")]
+#[case::requested_tokens("tokenRequests", &[["", "serviceaccounts/token", "CREATE"]], "CREATE of serviceaccounts/token")]
+fn aft1_a_guard_without_its_rule_guards_nothing(
+    #[case] guard: &str,
+    #[case] rules: &[[&str; 3]],
+    #[case] requests: &str,
+) {
+    let plain = settings(&[]);
+    let mut guarded = plain.clone();
+    guarded["serviceAccounts"]["guards"] = json!({guard: true});
+    let all = |guard: &Value| {
+        let mut all = Vec::from(complete(&guarded));
+        all.push(policy("running", rules, guard));
+        said(&all)
+    };
+    let missing = format!(
+        "spec.rules: no policy here is asked about {requests}: serviceAccounts.guards.{guard} guards nothing -> add the rule \
+         to a policy with these settings, or check that policy together with this one"
+    );
+    assert!(said(&complete(&guarded)).contains(&missing), "{:#?}", said(&complete(&guarded)));
+    assert!(all(&plain).contains(&missing), "another policy without the setting guards nothing");
+    assert!(!all(&guarded).contains(&missing), "{:#?}", all(&guarded));
+}
+
+#[test]
+fn aft5_who_opens_a_container_is_judged_by_the_pod() {
+    let rule = [["", "pods/exec", "CONNECT"]];
+    assert_eq!(unreadable(&rule, &settings(&[])), [""; 0]);
+    let mut guarded = settings(&[]);
+    guarded["serviceAccounts"]["guards"] = json!({"exec": true});
+    assert_eq!(
+        unreadable(&rule, &guarded),
+        [
+            "the Pod says whose identity is in a container that is opened, but the policy may not read v1 Pod; such requests \
+          are refused with 503"
+        ]
+    );
+}
+
 #[rstest]
 #[case::not_set(json!(null), Some("by default ends within 2 seconds"))]
 #[case::too_short(json!(5), Some("here ends within 5"))]

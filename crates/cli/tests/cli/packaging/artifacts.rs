@@ -27,10 +27,13 @@ pub struct Artifact {
 }
 
 /// All artifacts. The first one is the policy that injects.
-pub const ARTIFACTS: [Artifact; 5] = [
+pub const ARTIFACTS: [Artifact; 8] = [
     Artifact { folder: ".", parts: &[Part::Pods, Part::Sidecarsets] },
     Artifact { folder: "artifacts/assert", parts: &[Part::Assert] },
     Artifact { folder: "artifacts/guards", parts: &[Part::Guards] },
+    Artifact { folder: "artifacts/exec", parts: &[Part::Exec] },
+    Artifact { folder: "artifacts/images", parts: &[Part::Images] },
+    Artifact { folder: "artifacts/token-requests", parts: &[Part::TokenRequests] },
     Artifact { folder: "artifacts/token-secrets", parts: &[Part::TokenSecrets] },
     Artifact { folder: "artifacts/shoots", parts: &[Part::Shoots] },
 ];
@@ -60,6 +63,7 @@ fn needs() -> Needs {
     let raw = json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
         "bundleRef": {"namespace": "pillion-system", "name": "pillion-bundle"},
+        "serviceAccounts": {"guards": {"exec": true, "images": true, "tokenRequests": true}},
         "shoots": {"enabled": true},
     });
     Needs::from_settings(&raw, &Settings::decode(raw.clone()).unwrap(), true).unwrap()
@@ -93,7 +97,17 @@ fn every_folder_is_an_artifact_and_every_part_is_in_one() {
 /// One artifact has exactly the rules of its parts, and says of itself what they do.
 #[rstest]
 fn an_artifact_is_about_its_parts(
-    #[values(".", "artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+    #[values(
+        ".",
+        "artifacts/assert",
+        "artifacts/exec",
+        "artifacts/guards",
+        "artifacts/images",
+        "artifacts/token-requests",
+        "artifacts/token-secrets",
+        "artifacts/shoots"
+    )]
+    folder: &str,
 ) {
     let (artifact, needs) = (artifact(folder), needs());
     let metadata = artifact.metadata();
@@ -109,7 +123,8 @@ fn an_artifact_is_about_its_parts(
     if !reads.is_empty() {
         capabilities.push("kubernetes/get_resource");
     }
-    if needs.asks_authors && artifact.parts.contains(&Part::Sidecarsets) {
+    let asks = |part: &Part| *part == Part::Exec || *part == Part::Sidecarsets && needs.asks_authors;
+    if artifact.parts.iter().any(asks) {
         capabilities.push("kubernetes/can_i");
     }
     assert_eq!(metadata.get("hostCapabilities").cloned().unwrap_or(json!([])), json!(capabilities));
@@ -124,7 +139,16 @@ fn an_artifact_is_about_its_parts(
 
 #[rstest]
 fn artifacts_differ_in_name_and_share_the_rest(
-    #[values("artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+    #[values(
+        "artifacts/assert",
+        "artifacts/exec",
+        "artifacts/guards",
+        "artifacts/images",
+        "artifacts/token-requests",
+        "artifacts/token-secrets",
+        "artifacts/shoots"
+    )]
+    folder: &str,
 ) {
     let artifact = artifact(folder);
     let (main, of) = (yaml("metadata.yml"), artifact.metadata());
@@ -152,7 +176,16 @@ fn artifacts_differ_in_name_and_share_the_rest(
 /// The settings that the usage text shows are valid, and turn the part on.
 #[rstest]
 fn the_usage_text_names_the_settings(
-    #[values("artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+    #[values(
+        "artifacts/assert",
+        "artifacts/exec",
+        "artifacts/guards",
+        "artifacts/images",
+        "artifacts/token-requests",
+        "artifacts/token-secrets",
+        "artifacts/shoots"
+    )]
+    folder: &str,
 ) {
     let artifact = artifact(folder);
     let usage = text(&artifact.path("README.md"));
@@ -233,7 +266,17 @@ fn released(changelog: &str, version: &str) -> Option<String> {
 /// The file is the output of `kwctl scaffold artifacthub` for the metadata and the form. The day is that of the release.
 #[rstest]
 fn artifact_hub_is_told_what_the_metadata_says(
-    #[values(".", "artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+    #[values(
+        ".",
+        "artifacts/assert",
+        "artifacts/exec",
+        "artifacts/guards",
+        "artifacts/images",
+        "artifacts/token-requests",
+        "artifacts/token-secrets",
+        "artifacts/shoots"
+    )]
+    folder: &str,
 ) {
     let artifact = artifact(folder);
     let version = annotation(&artifact.metadata(), "io.kubewarden.policy.version");
@@ -262,10 +305,18 @@ fn asks(part: Part, setting: &str) -> bool {
     let is_about_shoots = setting.starts_with("shoots.");
     match part {
         Part::Shoots => is_about_shoots,
+        Part::Images => is_about_guard(setting, "image"),
+        Part::TokenRequests => is_about_guard(setting, "tokenRequest") || setting == "serviceAccounts.controllerUser",
         Part::TokenSecrets => setting.starts_with("serviceAccounts.legacyToken"),
         Part::Assert => !is_about_shoots,
         _ => !is_about_shoots && setting != "role",
     }
+}
+
+/// Whether a setting is one of this guard of running Pods, or of all of them.
+fn is_about_guard(setting: &str, begins: &str) -> bool {
+    let guard = setting.strip_prefix("serviceAccounts.guards.");
+    guard.is_some_and(|name| name.starts_with(begins) || name == "breakGlassGroups")
 }
 
 /// The settings with another default: without them, the part does nothing, or not its work.
@@ -273,6 +324,9 @@ fn default(part: Part, setting: &str) -> Option<(&'static str, &'static str)> {
     match (part, setting) {
         (Part::Assert, "role") => Some(("default: Inject", "default: Assert")),
         (Part::Assert | Part::Guards, "featureGates.SidecarSetServiceAccountInjection")
+        | (Part::Exec, "serviceAccounts.guards.exec")
+        | (Part::Images, "serviceAccounts.guards.images")
+        | (Part::TokenRequests, "serviceAccounts.guards.tokenRequests")
         | (Part::Shoots, "shoots.enabled") => Some(("default: false", "default: true")),
         _ => None,
     }
@@ -304,7 +358,7 @@ fn form(artifact: &Artifact) -> String {
         changed,
         match part {
             Part::Assert => 2,
-            Part::Guards | Part::Shoots => 1,
+            Part::Guards | Part::Exec | Part::Images | Part::TokenRequests | Part::Shoots => 1,
             _ => 0,
         }
     );
@@ -313,7 +367,16 @@ fn form(artifact: &Artifact) -> String {
 
 #[rstest]
 fn the_form_of_an_artifact_asks_for_what_it_reads(
-    #[values("artifacts/assert", "artifacts/guards", "artifacts/token-secrets", "artifacts/shoots")] folder: &str,
+    #[values(
+        "artifacts/assert",
+        "artifacts/exec",
+        "artifacts/guards",
+        "artifacts/images",
+        "artifacts/token-requests",
+        "artifacts/token-secrets",
+        "artifacts/shoots"
+    )]
+    folder: &str,
 ) {
     let artifact = artifact(folder);
     let form = form(artifact);

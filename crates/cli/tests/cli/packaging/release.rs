@@ -254,7 +254,10 @@ fn links_of_usage_texts_lead_to_the_repository(
     #[values(
         "README.md",
         "artifacts/assert/README.md",
+        "artifacts/exec/README.md",
         "artifacts/guards/README.md",
+        "artifacts/images/README.md",
+        "artifacts/token-requests/README.md",
         "artifacts/token-secrets/README.md",
         "artifacts/shoots/README.md"
     )]

@@ -15,8 +15,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{
-    RULE, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain, rendered_from, root,
-    set, text, titles,
+    RULE, combinations, everything, excluded, for_kubewarden, granted, identities, metadata, object, plain,
+    rendered_from, root, set, text, titles,
 };
 
 /// The schema that the policy SDK generates (tools/kubewarden-crd).
@@ -102,6 +102,14 @@ fn the_policies_of_the_repository_are_what_is_rendered(
 #[case::shoots_that_are_off(json!({"shoots": {"enabled": false}}), &["pods", "sidecarsets"])]
 #[case::the_default_account(
     json!({"serviceAccounts": {"protectDefault": true}}), &["pods", "sidecarsets", "guards"]
+)]
+#[case::aft1_exec(json!({"serviceAccounts": {"guards": {"exec": true}}}), &["pods", "sidecarsets", "exec"])]
+#[case::aft1_images(json!({"serviceAccounts": {"guards": {"images": true}}}), &["pods", "sidecarsets", "images"])]
+#[case::aft1_requested_tokens(
+    json!({"serviceAccounts": {"guards": {"tokenRequests": true}}}), &["pods", "sidecarsets", "token-requests"]
+)]
+#[case::aft1_guards_that_are_off(
+    json!({"serviceAccounts": {"guards": {"exec": false, "execUsers": ["a"]}}}), &["pods", "sidecarsets"]
 )]
 #[case::tokens_of_the_old_kind(
     json!({"serviceAccounts": {"legacyTokenSecrets": "Deny"}}), &["pods", "sidecarsets", "token-secrets"]
@@ -193,9 +201,7 @@ fn what_the_settings_have_is_not_read() {
 /// All parts that can be rendered together have exactly the rules of the metadata.
 #[test]
 fn all_parts_together_have_the_rules_of_the_metadata() {
-    let mut settings = identities();
-    settings["shoots"] = json!({"enabled": true});
-    let rendered = for_kubewarden(&settings, &["--any-sidecar-sets"]);
+    let rendered = for_kubewarden(&everything(), &["--any-sidecar-sets"]);
     let policies = || rendered.documents.iter().filter(|it| it.object["spec"]["rules"].is_array());
     let asked: BTreeSet<_> = policies().flat_map(|it| combinations(&it.object["spec"]["rules"], &RULE)).collect();
     assert_eq!(asked, combinations(&metadata()["rules"], &RULE));
@@ -215,6 +221,8 @@ fn all_parts_together_have_the_rules_of_the_metadata() {
 #[case::any(identities(), &["--any-sidecar-sets"])]
 #[case::without_the_sets(identities(), &["--without", "sidecarsets"])]
 #[case::authors(json!({"serviceAccounts": {"requireCreatePods": true}}), &[])]
+#[case::aft5_everything(everything(), &["--any-sidecar-sets"])]
+#[case::aft5_connections(json!({"serviceAccounts": {"guards": {"exec": true}}}), &["--without", "sidecarsets"])]
 #[case::any_author(json!({"serviceAccounts": {"requireCreatePods": false}}), &[])]
 fn rights_are_those_of_the_look_ups(#[case] settings: Value, #[case] flags: &[&str]) {
     let rendered = for_kubewarden(&settings, flags);
@@ -227,7 +235,8 @@ fn rights_are_those_of_the_look_ups(#[case] settings: Value, #[case] flags: &[&s
         }
     }
     let asks = settings["featureGates"].is_object() || settings["serviceAccounts"]["requireCreatePods"] != false;
-    if asks && !flags.contains(&"sidecarsets") {
+    let opens = settings["serviceAccounts"]["guards"]["exec"] == true;
+    if opens || asks && !flags.contains(&"sidecarsets") {
         wanted.insert(["authorization.k8s.io", "subjectaccessreviews", "create"].map(str::to_owned).into());
     }
     assert_eq!(granted(&rendered), wanted);

@@ -158,6 +158,14 @@ fn excluded(more: &[&str]) -> Value {
     json!(all)
 }
 
+/// Returns settings that turn on every part.
+fn everything() -> Value {
+    let mut settings = identities();
+    settings["shoots"] = json!({"enabled": true});
+    settings["serviceAccounts"] = json!({"guards": {"exec": true, "images": true, "tokenRequests": true}});
+    settings
+}
+
 /// Returns settings with an identity.
 fn identities() -> Value {
     json!({
@@ -170,8 +178,10 @@ const GRANT: [&str; 3] = ["apiGroups", "resources", "verbs"];
 
 /// Returns the rules and kinds of all artifacts together.
 fn metadata() -> Value {
-    let artifacts = ["", "artifacts/assert/", "artifacts/guards/", "artifacts/shoots/", "artifacts/token-secrets/"];
-    let artifacts = artifacts.map(|folder| objects("metadata.yml", &text(&format!("{folder}metadata.yml"))).remove(0));
+    let folders = ["assert", "exec", "guards", "images", "shoots", "token-requests", "token-secrets"];
+    let artifacts = folders.map(|folder| format!("artifacts/{folder}/")).into_iter().chain([String::new()]);
+    let artifacts: Vec<Value> =
+        artifacts.map(|folder| objects("metadata.yml", &text(&format!("{folder}metadata.yml"))).remove(0)).collect();
     let all =
         |key: &str| -> Value { artifacts.iter().filter_map(|of| of[key].as_array()).flatten().cloned().collect() };
     json!({"rules": all("rules"), "contextAwareResources": all("contextAwareResources")})

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use pillion::rendering::answers::Part;
+use pillion::rendering::answers::running::Listed;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{
-    RULE, Rendered, combinations, excluded, for_kubewarden, granted, identities, metadata, object, plain,
+    RULE, Rendered, combinations, everything, excluded, for_kubewarden, granted, identities, metadata, object, plain,
     rendered_from, standalone, titles,
 };
 
@@ -68,9 +69,7 @@ fn certificates_of_cert_manager() {
 /// The webhooks cover every request that the module handles, each with the right path, and no other request.
 #[test]
 fn webhooks_have_the_rules_of_the_metadata() {
-    let mut settings = identities();
-    settings["shoots"] = json!({"enabled": true});
-    let webhooks = webhooks(&settings, &[]);
+    let webhooks = webhooks(&everything(), &[]);
     let asked: BTreeSet<_> = webhooks.iter().flat_map(|(_, it)| combinations(&it["rules"], &RULE)).collect();
     assert_eq!(asked, combinations(&metadata()["rules"], &RULE));
     let paths: Vec<_> = webhooks
@@ -85,6 +84,9 @@ fn webhooks_have_the_rules_of_the_metadata() {
     MutatingWebhookConfiguration token-secrets.pillion.dev "/mutate"
     ValidatingWebhookConfiguration assert.pillion.dev "/assert"
     ValidatingWebhookConfiguration guards.pillion.dev "/validate"
+    ValidatingWebhookConfiguration exec.pillion.dev "/validate"
+    ValidatingWebhookConfiguration images.pillion.dev "/validate"
+    ValidatingWebhookConfiguration token-requests.pillion.dev "/validate"
     ValidatingWebhookConfiguration shoots.pillion.dev "/validate"
     "#);
 }
@@ -92,8 +94,7 @@ fn webhooks_have_the_rules_of_the_metadata() {
 /// The server's webhooks have the same conditions as Kubewarden's policies.
 #[test]
 fn conditions_are_those_of_the_policies() {
-    let mut settings = identities();
-    settings["shoots"] = json!({"enabled": true});
+    let settings = everything();
     let policies = for_kubewarden(&settings, &[]);
     for (_, webhook) in webhooks(&settings, &[]) {
         let part = webhook["name"].as_str().unwrap().strip_suffix(".pillion.dev").unwrap();
@@ -106,10 +107,14 @@ fn conditions_are_those_of_the_policies() {
 
 #[test]
 fn the_cluster_starts_without_the_server() {
-    for (_, webhook) in webhooks(&identities(), &["--namespace", "p", "--exclude-namespaces", "cert-manager"]) {
+    for (_, webhook) in webhooks(&everything(), &["--namespace", "p", "--exclude-namespaces", "cert-manager"]) {
         let namespaces = &webhook["namespaceSelector"]["matchExpressions"][0];
         let left_out = match webhook["name"].as_str().unwrap() {
-            "pods.pillion.dev" | "assert.pillion.dev" => excluded(&["cert-manager", "p"]),
+            "pods.pillion.dev"
+            | "assert.pillion.dev"
+            | "exec.pillion.dev"
+            | "images.pillion.dev"
+            | "token-requests.pillion.dev" => excluded(&["cert-manager", "p"]),
             "guards.pillion.dev" => json!(["p"]),
             _ => Value::Null,
         };
@@ -386,7 +391,7 @@ fn settings_that_no_config_map_takes_are_refused() {
 /// Another test evaluates the CEL expressions on an API server. This one checks that they name the kinds of the rules.
 #[test]
 fn conditions_speak_of_every_kind_that_is_guarded() {
-    let conditions = Part::Guards.conditions();
+    let conditions = Part::Guards.conditions(&Listed::places());
     let template = &conditions.iter().find(|it| it.name == "is-a-template-with-a-merged-account").unwrap().expression;
     let guarded: BTreeSet<String> = Part::Guards
         .rules()
@@ -417,7 +422,7 @@ fn conditions_speak_of_every_kind_that_is_guarded() {
     for kind in ["'Pod'", "'RoleBinding'", "'Role'", "'ServiceAccount'", "'ConfigMap'", "'Service'"] {
         assert!(template.split("||").next().unwrap().contains(kind), "{kind}");
     }
-    for condition in Part::ALL.iter().flat_map(|part| part.conditions()) {
+    for condition in Part::ALL.iter().flat_map(|part| part.conditions(&Listed::places())) {
         assert!(condition.expression.matches('(').count() == condition.expression.matches(')').count());
         assert!(condition.name.len() <= 63 && condition.why.ends_with('.'));
     }

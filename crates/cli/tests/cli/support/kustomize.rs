@@ -64,6 +64,13 @@ fn with_identities() -> Value {
     settings
 }
 
+/// Identities, and all guards of running Pods.
+fn with_guards() -> Value {
+    let mut settings = with_identities();
+    settings["serviceAccounts"]["guards"] = json!({"exec": true, "images": true, "tokenRequests": true});
+    settings
+}
+
 fn options<T: clap::Args>(flags: &[&str]) -> T {
     let flags = std::iter::once("pillion").chain(flags.iter().copied());
     let command = T::augment_args(clap::Command::new("pillion"));
@@ -107,7 +114,7 @@ fn policies(settings: &Value, policies: &[&str], controllers: &[&str]) -> Vec<Do
 
 /// Returns all folders.
 pub fn folders() -> Vec<Folder> {
-    let (plain, identities) = (&settings(), &with_identities());
+    let (plain, identities, guarded) = (&settings(), &with_identities(), &with_guards());
     let controllers = beside(plain, &[]);
     let with_controllers = |path: &str, all: Vec<Document>| {
         let own: Vec<Document> = all.into_iter().filter(|it| !contains(&controllers, &it.object)).collect();
@@ -122,6 +129,8 @@ pub fn folders() -> Vec<Folder> {
         component("cert-manager", &server_alone, &server(plain, &CERT_MANAGER, &[])),
         component("standalone-identities", &server_alone, &server(identities, &[], &[])),
         component("kubewarden-identities", &policies_alone, &policies(identities, &[], &[])),
+        component("standalone-identities-guarded", &server_alone, &server(guarded, &[], &[])),
+        component("kubewarden-identities-guarded", &policies_alone, &policies(guarded, &[], &[])),
     ];
     folders.extend(
         NAMESPACES.map(|(name, namespace)| {
@@ -133,7 +142,7 @@ pub fn folders() -> Vec<Folder> {
 
 /// Returns the bases with each component, and with those that can be combined.
 pub fn builds() -> Vec<Build> {
-    let (plain, identities) = (&settings(), &with_identities());
+    let (plain, identities, guarded) = (&settings(), &with_identities(), &with_guards());
     let build = |base, components, documents: Vec<Document>| Build {
         base,
         components,
@@ -146,6 +155,8 @@ pub fn builds() -> Vec<Build> {
         build("standalone", &["cert-manager"], server(plain, &CERT_MANAGER, &[])),
         build("standalone", &["cert-manager", "rollouts"], server(plain, &CERT_MANAGER, &ROLLOUTS)),
         build("standalone", &["standalone-identities"], server(identities, &[], &[])),
+        build("standalone", &["standalone-identities-guarded"], server(guarded, &[], &[])),
+        build("kubewarden", &["kubewarden-identities-guarded"], policies(guarded, &[], &[])),
         build("kubewarden", &[], policies(plain, &[], &[])),
         build("kubewarden", &["rollouts"], policies(plain, &[], &ROLLOUTS)),
         build("kubewarden", &["kubewarden-identities"], policies(identities, &[], &[])),

@@ -84,6 +84,13 @@ impl Case {
             settings["bundleCache"] = json!(true);
         }
         json_patch::merge(&mut settings, &given);
+        let guards = settings.pointer_mut("/serviceAccounts/guards");
+        if let Some(guards) = guards.filter(|guards| guards["images"] == true && guards.get("imageUsers").is_none()) {
+            guards["imageUsers"] = json!([
+                format!("system:serviceaccount:{}:{}-controller-rollout", self.namespace, self.release),
+                "system:serviceaccount:kruise-system:kruise-manager",
+            ]);
+        }
         // A null turns the default off, in the chart and in `pillion manifest`.
         if given.get("bundleRef").is_some_and(Value::is_null) {
             settings["bundleRef"] = Value::Null;
@@ -127,6 +134,20 @@ fn set(name: &str, spec: &Value) -> Value {
 
 fn identities() -> Value {
     json!({"featureGates": {"SidecarSetServiceAccountInjection": true}})
+}
+
+/// Returns settings with every guard of running Pods, and texts that CEL and regular expressions read in another way.
+fn guarded() -> Value {
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "serviceAccounts": {"guards": {
+            "exec": true, "execUsers": ["ann", "it's \"me\" & <you>\\"], "images": true, "tokenRequests": true,
+            "tokenRequestAccounts": [
+                {"namespaces": ["*"], "names": ["log-agent", "a.b?(c)"]}, {"namespaces": ["team-*", "x"], "names": ["v|w"]},
+            ],
+            "breakGlassGroups": ["oncall"],
+        }},
+    })
 }
 
 /// Returns SidecarSets that merge their accounts, with permissions in fields and in annotations.
@@ -175,6 +196,13 @@ fn standalone_cases() -> Vec<Case> {
         elsewhere,
         Case::new("identities", Server, json!({"settings": identities()})),
         Case::new("everything", Server, json!({"settings": everything})),
+        Case::new("running Pods are guarded", Server, json!({"settings": guarded()})),
+        Case::new(
+            "connections alone are guarded",
+            Server,
+            json!({"settings": {"serviceAccounts": {"guards": {"exec": true}}}, "without": ["sidecarsets"], "optOutLabel": "a=b"}),
+        )
+        .with(&["--without", "sidecarsets", "--opt-out-label", "a=b"]),
         Case::new("shoots", Server, json!({"settings": {"shoots": {"enabled": true}}})),
         Case::new(
             "default accounts are guarded",
@@ -353,6 +381,7 @@ fn kubewarden_cases() -> Vec<Case> {
         Case::new("Kubewarden", Policies, json!({})),
         elsewhere.with(&["--exclude-namespaces", "elsewhere"]),
         Case::new("Kubewarden, everything", Policies, json!({"settings": everything})),
+        Case::new("Kubewarden, running Pods are guarded", Policies, json!({"settings": guarded()})),
         Case::new("Kubewarden in Rancher", Policies, json!({"kubewarden": of_rancher})).with(&[
             "--namespace",
             "cattle-kubewarden-system",

@@ -10,6 +10,9 @@ use crate::report::Finding;
 pub(super) type Resource = (&'static str, &'static str);
 
 pub(super) const EPHEMERAL: Resource = ("", "pods/ephemeralcontainers");
+pub(super) const CONNECTIONS: [Resource; 3] = [("", "pods/exec"), ("", "pods/attach"), ("", "pods/portforward")];
+pub(super) const RUNNING: [Resource; 1] = [("", "pods")];
+pub(super) const TOKENS: [Resource; 1] = [("", "serviceaccounts/token")];
 pub(super) const SECRETS: Resource = ("", "secrets");
 pub(super) const ACCOUNTS: [Resource; 3] =
     [("", "serviceaccounts"), ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings")];
@@ -92,6 +95,9 @@ impl<'a> Asks<'a> {
             || self.about_any(&ACCOUNTS, &CHANGES)
             || self.about_any(&AUTHORITIES, &CHANGES)
             || self.about_any(&SERVICES, &WRITES)
+            || self.about_any(&CONNECTIONS, &["CONNECT"])
+            || self.about_any(&RUNNING, &["UPDATE"])
+            || self.about_any(&TOKENS, &["CREATE"])
     }
 
     /// Whether the rules cover writes of Shoots and the related kinds.

@@ -1,7 +1,10 @@
-//! Warnings about guards without a rule (RUN-3, E6, E7, E25, MRG-8).
+//! Warnings about guards without a rule (RUN-3, E6, E7, E25, MRG-8, AFT-1).
 
 use super::Policy;
-use super::asks::{ACCOUNTS, AUTHORITIES, CHANGES, EPHEMERAL, Resource, SECRETS, SERVICES, WORKLOADS, WRITES};
+use super::asks::{
+    ACCOUNTS, AUTHORITIES, CHANGES, CONNECTIONS, EPHEMERAL, RUNNING, Resource, SECRETS, SERVICES, TOKENS, WORKLOADS,
+    WRITES,
+};
 use crate::report::Finding;
 
 /// A protection that works only if the API server asks a policy about these requests.
@@ -18,7 +21,7 @@ struct Guard {
 
 const ACCOUNTS_ALONE: [Resource; 1] = [("", "serviceaccounts")];
 
-const GUARDS: [Guard; 8] = [
+const GUARDS: [Guard; 11] = [
     Guard {
         resources: &[EPHEMERAL],
         operations: &["UPDATE"],
@@ -75,6 +78,27 @@ const GUARDS: [Guard; 8] = [
         is_given: protects_in_use,
         without_it: "serviceAccounts.protectInUse protects nothing",
     },
+    Guard {
+        resources: &CONNECTIONS,
+        operations: &["CONNECT"],
+        is_needed: guards_exec,
+        is_given: guards_exec,
+        without_it: "serviceAccounts.guards.exec guards nothing",
+    },
+    Guard {
+        resources: &RUNNING,
+        operations: &["UPDATE"],
+        is_needed: guards_images,
+        is_given: guards_images,
+        without_it: "serviceAccounts.guards.images guards nothing",
+    },
+    Guard {
+        resources: &TOKENS,
+        operations: &["CREATE"],
+        is_needed: guards_token_requests,
+        is_given: guards_token_requests,
+        without_it: "serviceAccounts.guards.tokenRequests guards nothing",
+    },
 ];
 
 fn has_identities(policy: &Policy<'_>) -> bool {
@@ -97,6 +121,18 @@ fn protects_default(policy: &Policy<'_>) -> bool {
 /// Whether the policy protects accounts in use, which its own SidecarSets determine.
 fn protects_in_use(policy: &Policy<'_>) -> bool {
     policy.settings().service_accounts.protect_in_use && !policy.identities.is_empty()
+}
+
+fn guards_exec(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.guards.exec
+}
+
+fn guards_images(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.guards.images
+}
+
+fn guards_token_requests(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.guards.token_requests
 }
 
 /// Joins operations: `CREATE, UPDATE and DELETE`.

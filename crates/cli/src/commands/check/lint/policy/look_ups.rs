@@ -5,7 +5,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
-use super::asks::{ACCOUNTS, AUTHORITIES, SECRETS, WRITES};
+use super::asks::{ACCOUNTS, AUTHORITIES, CONNECTIONS, SECRETS, WRITES};
 use crate::commands::check::subject::Subject;
 use crate::report::Finding;
 
@@ -16,6 +16,7 @@ const NAMESPACE: Resource = ("v1", "Namespace");
 const CONFIG_MAP: Resource = ("v1", "ConfigMap");
 const CONTROLLER_REVISION: Resource = ("apps/v1", "ControllerRevision");
 const SERVICE_ACCOUNT: Resource = ("v1", "ServiceAccount");
+const POD: Resource = ("v1", "Pod");
 const ROLE: Resource = ("rbac.authorization.k8s.io/v1", "Role");
 const ROLE_BINDING: Resource = ("rbac.authorization.k8s.io/v1", "RoleBinding");
 
@@ -128,6 +129,10 @@ fn for_guards(policy: &Policy<'_>) -> Vec<Need> {
     if guards_accounts || asks.about_any(&AUTHORITIES, &["DELETE"]) && has_gate {
         let why = "what is guarded may be deleted with its namespace";
         needs.push(Need::new(NAMESPACE, why));
+    }
+    if rules.guards.exec && asks.about_any(&CONNECTIONS, &["CONNECT"]) {
+        needs.push(Need::new(POD, "the Pod says whose identity is in a container that is opened"));
+        needs.extend(of_bundle(policy));
     }
     needs
 }
