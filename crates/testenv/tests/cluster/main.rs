@@ -48,6 +48,7 @@ mod serve_injection;
 mod serve_merged;
 mod serve_native_sidecars;
 mod serve_other_webhooks;
+mod serve_running_pods;
 mod serve_sidecarsets;
 mod serve_timeouts;
 mod serve_trust_anchors;

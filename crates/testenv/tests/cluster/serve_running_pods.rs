@@ -282,7 +282,7 @@ async fn aft7_nobody_else_changes_the_image_of_a_running_holder() {
         let changed = image("initContainers", "setup", "evil.example/setup:1");
         denied("an init container", pods.patch(name, &merge, &Patch::Strategic(&changed)).await);
         let both = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
-            {"name": "app", "image": "app:2"}, {"name": "agent", "image": "agent:2"},
+            {"name": "agent", "image": "agent:2"}, {"name": "app", "image": "app:2"},
         ]}});
         denied("among other changes", pods.patch(name, &merge, &Patch::Strategic(&both)).await);
         let applied =
