@@ -716,6 +716,16 @@ patched() {
   answer 'any(ops[]; .value.projected?.sources[0].secret.name? == "sidecarset-token-b077d031c6eaa197")'
 }
 
+@test "403: a Pod in which others can read the token of a sidecar" {
+  identity '.serviceAccounts.exposure = "Deny"'
+  session session-account-found.yml
+  replay
+  answer 'any(ops[]; .path == "/spec/serviceAccountName")'
+  request pod-create-review.json '.request.object.spec.hostPID = true'
+  replay
+  refused 403 'SidecarSet "log-agent": spec.hostPID: lets every container of the Pod read the token of this SidecarSet through /proc'
+}
+
 @test "403: the ServiceAccount is not there" {
   identity
   session session-account-missing.yml
@@ -944,7 +954,7 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
   accepted_as_it_is
 }
 
-@test "a privileged ephemeral container beside a token is warned of" {
+@test "a privileged ephemeral container beside a token is warned of, or refused" {
   identity
   guard UPDATE "" Pod '{"metadata":{"name":"p"},"spec":{"containers":[{"name":"app","image":"nginx"},
       {"name":"log-agent","image":"agent","volumeMounts":[{"name":"sidecarset-sa-b077d031c6eaa197","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}]}],
@@ -954,6 +964,9 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
   evaluate
   accepted_as_it_is
   answer '.warnings == ["ephemeral container \"debug\" is privileged and can read the tokens of the sidecar \"log-agent\""]'
+  identity '.serviceAccounts.exposure = "Deny"'
+  evaluate
+  refused 403 'ephemeral container "debug" is privileged and can read the tokens of the sidecar "log-agent"; debug without it'
 }
 
 token_secret() {

@@ -26,12 +26,25 @@ fn debugging_in(spec: &Value, more: &Value) -> Value {
 #[case::that_mounts(json!({}), json!({"securityContext": {"capabilities": {"add": ["CAP_SYS_ADMIN"]}}}), "has the capability SYS_ADMIN and can read the tokens of the sidecars \"agent\", \"log\"")]
 #[case::that_may_do_all(json!({}), json!({"securityContext": {"capabilities": {"add": ["ALL"]}}}), "has the capability ALL and can read the tokens of the sidecars \"agent\", \"log\"")]
 #[case::beside_the_app(json!({"hostPID": true}), json!({"targetContainerName": "app"}), "can read the tokens of the sidecars \"agent\", \"log\" through /proc, since spec.hostPID is true")]
-fn e7_tok9_what_sees_the_sidecars_is_warned_of(#[case] spec: Value, #[case] more: Value, #[case] warning: &str) {
+fn e7_tok9_tok16_what_sees_the_sidecars_is_warned_of_or_refused(
+    #[case] spec: Value,
+    #[case] more: Value,
+    #[case] warning: &str,
+) {
     for setting in ["Deny", "Warn"] {
         let answer = admit_in(&debugging_in(&spec, &more), json!({"ephemeralContainers": setting}), cluster());
         assert_eq!(verdict(&answer), "accepted", "as at the Pod's admission");
         assert_eq!(answer.warnings.unwrap(), [format!("ephemeral container \"debug\" {warning}")]);
     }
+    let rules = json!({"ephemeralContainers": "Warn", "exposure": "Deny"});
+    assert_eq!(
+        verdict(&admit_in(&debugging_in(&spec, &more), rules, cluster())),
+        format!(
+            "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" {warning}; debug without it, or set \
+             serviceAccounts.exposure to Warn"
+        ),
+        "TOK-16"
+    );
 }
 
 #[rstest]

@@ -42,14 +42,24 @@ impl Admission {
     }
 }
 
-/// Returns the Pod after injection without identities. Without identities a Pod must not name a merged account (E6), so
-/// the Pod temporarily names another one.
+/// The beginnings of names that only Pillion uses, each with one of the same length that anybody may use.
+const OURS: [(&str, &str); 2] = [("sidecarset-token-", "sidecarset-plain-"), ("sidecarset-sa-", "sidecarset-of-")];
+
+/// Returns an object with other names.
+fn renamed<'a>(object: &Value, names: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
+    let text = names.fold(object.to_string(), |text, (from, to)| text.replace(from, to));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Returns the Pod after injection without identities. Without identities a Pod must not name a merged account (E6) nor
+/// what only Pillion writes (TOK-17), so the Pod temporarily has other names.
 fn injected(seen: &Value, settings: &Value) -> Value {
-    let mut pod = seen.clone();
+    let mut pod = renamed(seen, OURS.into_iter());
     pod["spec"]["serviceAccountName"] = "own".into();
     let answer = module().validate(&create_pod(&pod, "u"), settings, Arc::new(NoCluster)).unwrap();
     assert!(answer.accepted, "{:?}", answer.message);
-    let mut pod = answer.mutated_object.unwrap_or(pod);
+    let pod = answer.mutated_object.unwrap_or(pod);
+    let mut pod = renamed(&pod, OURS.into_iter().map(|(ours, other)| (other, ours)));
     pod["spec"]["serviceAccountName"] = seen["spec"]["serviceAccountName"].clone();
     pod
 }

@@ -275,6 +275,54 @@ fn e6_the_twin_refuses_a_merged_account_without_the_gate() {
     }
 }
 
+/// TOK-17: with the gate off, nobody waits for a Secret that is written once it is on.
+#[test]
+fn tok17_a_pod_does_not_wait_for_a_token_while_the_gate_is_off() {
+    let waiting = with_volume(
+        pod(),
+        json!({"name": "wait", "secret": {"secretName": "sidecarset-token-d4f0bc5a29de06b5", "optional": true}}),
+    );
+    for sets in [vec![], vec![set("a", "agent")]] {
+        for role in ["Inject", "Assert"] {
+            let settings = json!({"sidecarSets": sets, "role": role});
+            let answer = verdict(&ask(&request(&waiting), &settings, &Arc::new(cluster())));
+            assert!(answer.starts_with("403 spec.volumes: volume \"wait\" names the Secret"), "{role}: {answer}");
+        }
+    }
+}
+
+/// TOK-16: what sees the token, or replaces a volume of the sidecar, is refused by the policy and by the twin.
+#[rstest]
+#[case::processes(json!({"shareProcessNamespace": true}), "spec.shareProcessNamespace: ")]
+#[case::the_nodes_processes(json!({"hostPID": true}), "spec.hostPID: ")]
+#[case::privileged(
+    json!({"initContainers": [{"name": "setup", "image": "s", "securityContext": {"privileged": true}}]}),
+    "spec.initContainers[0].securityContext: "
+)]
+#[case::a_volume(json!({"volumes": [{"name": "config", "hostPath": {"path": "/mine"}}]}), "spec.volumes[0]: ")]
+fn tok16_what_exposes_a_token_is_refused(#[case] spec: Value, #[case] field: &str) {
+    let sets = [edited(set("a", "agent"), |set| {
+        set["spec"]["volumes"] = json!([{"name": "config", "configMap": {"name": "agent"}}]);
+        set["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "config", "mountPath": "/etc/agent"}]);
+    })];
+    let bare = edited(pod(), |pod| {
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([]);
+        pod["spec"]["volumes"] = json!([]);
+    });
+    let attack =
+        edited(bare.clone(), |pod| pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone()));
+    let judged = |pod: &Value, role: &str| {
+        let settings = edited(gated(&json!({"exposure": "Deny"}), &sets), |settings| settings["role"] = json!(role));
+        verdict(&ask(&request(pod), &settings, &Arc::new(cluster())))
+    };
+    let start = format!("403 SidecarSet \"a\": {field}");
+    for role in ["Inject", "Assert"] {
+        assert_eq!(judged(&bare, role), "accepted");
+        assert!(judged(&attack, role).starts_with(&start), "{role}: {}", judged(&attack, role));
+    }
+    assert_eq!(message_of(&attack, &sets), "accepted", "the default warns");
+}
+
 /// Annotations prove nothing, in either direction.
 #[test]
 fn e11_annotations_decide_nothing() {
