@@ -11,7 +11,9 @@ use pillion_controller::authority::Authority;
 use pillion_controller::registry::{self, Item, Name, Options};
 use pillion_controller::rollout::{self, LeaseName};
 use pillion_controller::token_controller::SigningKey;
-use pillion_controller::{bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller};
+use pillion_controller::{
+    account_permissions, bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller,
+};
 use pillion_plan::merged::Times;
 
 use crate::units::Span;
@@ -188,6 +190,7 @@ impl Tuning {
                 period: self.legacy_token_period.unwrap_or(LEGACY_TOKEN_PERIOD).0,
                 ..legacy_token_cleaner::Options::default()
             },
+            account_permissions: account_permissions::Options::default(),
             rollout: rollout::Options { openkruise_lease: self.openkruise_lease.clone().unwrap_or_default() },
         })
     }

@@ -5,6 +5,7 @@
 //! reconciles its keys. [`registry`] lists all controllers and runs the chosen ones once this replica holds the Lease.
 //! [`preview`] runs the same reconciliations on a [`simulation`] of the cluster.
 
+pub mod account_permissions;
 pub mod authority;
 mod backoff;
 pub mod bundle;

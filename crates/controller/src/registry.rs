@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use tokio::task::JoinSet;
 
+use crate::account_permissions::AccountPermissions;
 use crate::bundle::BundleKeeper;
 use crate::context::Context;
 use crate::controller::Controller;
@@ -120,6 +121,8 @@ controllers! {
     LegacyTokenCleaner, legacy_token_cleaner: LegacyTokenCleaner;
     /// The sidecars of running Pods (ROLL-12).
     SidecarSetRollout, rollout: SidecarSetRollout;
+    /// What the accounts of SidecarSets may do (ESC-9).
+    AccountPermissions, account_permissions: AccountPermissions;
 }
 
 /// Does something with each controller.

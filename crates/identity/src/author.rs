@@ -194,15 +194,19 @@ fn verbs_of(resource: &str) -> &'static [&'static str] {
     }
 }
 
+/// Returns the permissions to ask about for an entry of ESC-4.
+pub fn questions(entry: &Atom) -> Vec<Atom> {
+    let verbs = if entry.verb == "*" { verbs_of(&entry.resource) } else { &[entry.verb.as_str()] };
+    verbs.iter().map(|verb| Atom { verb: (*verb).to_owned(), ..entry.clone() }).collect()
+}
+
 /// E5: checks that the named account does not itself hold a denied permission in the namespaces of a closed list.
 pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut Inquiry<'_>) -> Vec<Reason> {
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
         for namespace in closed_list(set).unwrap_or_default() {
             let subject = Author::service_account(namespace, account);
             for entry in rules.denied().iter() {
-                let verbs = if entry.verb == "*" { verbs_of(&entry.resource) } else { &[entry.verb.as_str()] };
-                for verb in verbs {
-                    let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
+                for wanted in questions(entry) {
                     if inquiry.ask(&subject, namespace, wanted.clone())? {
                         let problem = format!(
                             "ServiceAccount \"{account}\" may {} {}",
@@ -270,12 +274,13 @@ fn atom(group: &str, resource: &str, verb: &str) -> Atom {
     Atom::new(group, resource, None, verb)
 }
 
-fn place(namespace: &str) -> String {
+/// Says where a permission holds, for a message; `""` is every namespace.
+pub fn place(namespace: &str) -> String {
     if namespace.is_empty() { "in every namespace".to_owned() } else { format!("in namespace \"{namespace}\"") }
 }
 
 /// Formats a permission: `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
-fn shown(permission: Permission<'_>) -> String {
+pub fn shown(permission: Permission<'_>) -> String {
     let Permission { verb, resource, group, .. } = permission;
     let group = if group.is_empty() { String::new() } else { format!(".{group}") };
     let name = permission.name.map(|name| format!(" \"{name}\"")).unwrap_or_default();

@@ -5,6 +5,7 @@
 //! does. The policy module does not use this crate.
 #![forbid(unsafe_code)]
 
+pub mod account_permissions;
 pub mod bundle;
 pub mod condition;
 pub mod credential;

@@ -72,7 +72,9 @@ fn reasons() -> Vec<(&'static str, &'static str)> {
     let tokens = lacks.iter().chain(&others).map(Trouble::reason);
     let name = registry::Name::as_str;
     let merged = merged.map(|reason| (name(registry::Name::MergedServiceAccounts), reason));
-    merged.chain(tokens.map(|reason| (name(registry::Name::SidecarTokens), reason))).collect()
+    let accounts =
+        (name(registry::Name::AccountPermissions), pillion_plan::account_permissions::DENIED_PERMISSION_HELD);
+    merged.chain(tokens.map(|reason| (name(registry::Name::SidecarTokens), reason))).chain([accounts]).collect()
 }
 
 /// Alerts, dashboards and documents are compared with this list.

@@ -236,6 +236,34 @@ async fn mrg13_an_account_that_pods_still_run_under_is_not_made_anew() {
     assert!(texts(&preview.problems)[0].contains("was deleted while Pods run under it"), "{preview:?}");
 }
 
+/// Of accounts that hold what no sidecar may, a preview knows what RBAC gives them.
+#[tokio::test]
+async fn esc9_a_permission_that_no_sidecar_may_have_is_a_problem() {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = json!({
+        "apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    });
+    let binding = json!({
+        "apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "shop"},
+        "roleRef": {"kind": "ClusterRole", "name": "r"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "shop", "name": "a"}]
+    });
+    let names = [Name::AccountPermissions];
+    let manifests = [set("a", &json!({})), set("b", &json!({})), account("a"), account("b"), role];
+    let without = wave_of(simulated(&situation(&manifests)).await, settings(&json!({})), &names).await;
+    assert_eq!((lines(&without), texts(&without.problems)), (vec![], vec![]));
+    let manifests = [&manifests[..], &[binding]].concat();
+    let preview = wave_of(simulated(&situation(&manifests)).await, settings(&json!({})), &names).await;
+    let problem = "SidecarSet \"a\": ServiceAccount \"shop/a\" may get secrets in namespace \"shop\" (RoleBinding \"shop/b\"); no \
+                   sidecar may have that: take the permission away, or change serviceAccounts.denyPermissions";
+    assert_eq!(texts(&preview.problems), [problem]);
+    assert_eq!(preview.events.iter().map(|event| event.reason.as_str()).collect::<Vec<_>>(), ["DeniedPermissionHeld"]);
+    let after = preview.changes.first().and_then(|change| change.after.clone()).expect("a status");
+    let condition = &after["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("DeniedPermissionHeld"), &json!("True")));
+}
+
 #[tokio::test]
 async fn nothing_is_done_where_everything_is_as_it_should_be() {
     let mut manifests = vec![merging("a", "pods"), merging("b", "nodes"), deployment("shop")];

@@ -41,6 +41,8 @@ pub(super) const KINDS: &[Kind] = &[
     namespaced(&["batch/v1"], "CronJob"),
     namespaced(&["rbac.authorization.k8s.io/v1"], "Role"),
     namespaced(&["rbac.authorization.k8s.io/v1"], "RoleBinding"),
+    Kind { api_versions: &["rbac.authorization.k8s.io/v1"], name: "ClusterRole", is_namespaced: false },
+    Kind { api_versions: &["rbac.authorization.k8s.io/v1"], name: "ClusterRoleBinding", is_namespaced: false },
     namespaced(&["coordination.k8s.io/v1"], "Lease"),
     namespaced(&["events.k8s.io/v1"], "Event"),
     Kind {

@@ -2,6 +2,7 @@
 //! in a process of its own, because the tests of a module share an API server that other modules would disturb.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod account_permissions;
 mod alerts;
 mod api;
 mod chart;
@@ -42,6 +43,7 @@ mod rollout_rights;
 mod scale;
 mod serve_certificates;
 mod serve_conformance;
+mod serve_exposure;
 mod serve_failure;
 mod serve_identities;
 mod serve_injection;

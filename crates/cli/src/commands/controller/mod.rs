@@ -33,7 +33,9 @@ Keep in the cluster what the policy needs there and cannot write.
 merged-serviceaccounts  ServiceAccount, Role and RoleBinding for sidecars that share an identity
 sidecar-tokens          Secrets with the tokens of isolated sidecars
 bundle                  the cluster's SidecarSets, compiled, in the ConfigMap of settings.bundleRef
-and, for clusters whose kube-controller-manager does not do it, off unless named:
+off unless named:
+account-permissions     whether the ServiceAccounts of SidecarSets hold what no sidecar may have
+and, for clusters whose kube-controller-manager does not do it:
 serviceaccount          the ServiceAccount \"default\" of each namespace
 serviceaccount-token    token Secrets
 root-ca-publisher       the ConfigMap kube-root-ca.crt of each namespace

@@ -69,7 +69,7 @@ fn rollouts_read_the_lease_of_openkruise_wherever_pillion_is() {
 /// A holder of these verbs can grant any permission to anyone.
 #[test]
 fn e15_esc6_no_role_escalates_or_binds() {
-    let every = "*,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
+    let every = "*,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner,account-permissions";
     let rendered = controller(&merging(), &["--token-namespaces", "shop", "--controllers", every]);
     for document in &rendered.documents {
         for rule in document.object["rules"].as_array().into_iter().flatten() {

@@ -103,7 +103,7 @@ fn the_guide_for_the_removal_deletes_every_rendered_object() {
         })
         .collect();
     let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "shoots": {"enabled": true}});
-    let every = "*,sidecarset-rollout,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
+    let every = "*,sidecarset-rollout,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner,account-permissions";
     let flags = ["--controllers", every, "--token-namespaces", "shop"];
     let controllers = rendering::controller::render(&settings, &options::<options::Controller>(&flags)).unwrap();
     for rendered in [controllers, for_kubewarden(&settings, &["--crd"]), standalone(&settings, &[])] {

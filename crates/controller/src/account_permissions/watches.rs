@@ -1,0 +1,84 @@
+//! The Roles and bindings of the cluster, as watches show them.
+
+use std::sync::Arc;
+
+use kube::Api;
+use kube::api::DynamicObject;
+use pillion_plan::account_permissions::{Binding, Role};
+
+use super::{AccountPermissions, Pass};
+use crate::context::Context;
+use crate::controller::Controller as _;
+use crate::rights::RBAC;
+use crate::store::{Facets, Projection, Watch, Watched, resource, whole};
+use crate::wakes::{Keys, Wakes};
+
+/// A Role or a ClusterRole.
+#[derive(Debug, PartialEq)]
+pub(super) struct RoleObject(pub Role);
+
+/// A binding to ServiceAccounts.
+#[derive(Debug, PartialEq)]
+pub(super) struct BindingObject(pub Binding);
+
+impl Projection for RoleObject {
+    fn differences(&self, next: &Self) -> Facets {
+        if self == next { Facets::empty() } else { Facets::CONTENT }
+    }
+}
+
+impl Projection for BindingObject {
+    fn differences(&self, next: &Self) -> Facets {
+        if self == next { Facets::empty() } else { Facets::CONTENT }
+    }
+}
+
+/// The watches of RBAC's four kinds.
+pub(super) struct Watches {
+    roles: [Watched<RoleObject>; 2],
+    bindings: [Watched<BindingObject>; 2],
+}
+
+impl Watches {
+    /// Starts the watches, and waits until everything was listed.
+    pub async fn start(context: &Context) -> Self {
+        let version = format!("{RBAC}/v1");
+        let watch = |kind: &'static str| {
+            Watch::new(Api::<DynamicObject>::all_with(context.client.clone(), &resource(&version, kind)), kind)
+        };
+        let of = |object, kind| whole(object, "rbac.authorization.k8s.io/v1", kind);
+        let roles = ["ClusterRole", "Role"].map(|kind| {
+            let see = move |object: DynamicObject| Some(RoleObject(Role::from_object(&of(object, kind))));
+            context.store.keep(AccountPermissions::NAME, watch(kind), see)
+        });
+        let bindings = ["ClusterRoleBinding", "RoleBinding"].map(|kind| {
+            let see = move |object: DynamicObject| Binding::from_object(&of(object, kind)).map(BindingObject);
+            context.store.keep(AccountPermissions::NAME, watch(kind), see)
+        });
+        for roles in &roles {
+            roles.listed().await;
+        }
+        for bindings in &bindings {
+            bindings.listed().await;
+        }
+        Self { roles, bindings }
+    }
+
+    /// Wakes the controller when RBAC changes.
+    pub fn wake(&self, wakes: &Wakes<Pass>) {
+        for roles in &self.roles {
+            wakes.on(roles, Facets::CONTENT, |_| Keys::One(Pass));
+        }
+        for bindings in &self.bindings {
+            wakes.on(bindings, Facets::CONTENT, |_| Keys::One(Pass));
+        }
+    }
+
+    pub fn roles(&self) -> Vec<Arc<RoleObject>> {
+        self.roles.iter().flat_map(|roles| roles.all()).collect()
+    }
+
+    pub fn bindings(&self) -> Vec<Arc<BindingObject>> {
+        self.bindings.iter().flat_map(|bindings| bindings.all()).collect()
+    }
+}
