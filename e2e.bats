@@ -969,6 +969,99 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
   refused 403 'ephemeral container "debug" is privileged and can read the tokens of the sidecar "log-agent"; debug without it'
 }
 
+# guards <jq program>: sets a guard of running Pods.
+guards() {
+  identity '.serviceAccounts.guards = {'"$1"'}'
+}
+
+# A Pod with an isolated sidecar of the SidecarSet log-agent.
+RUNNING='{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"app","image":"nginx:1.27"},
+  {"name":"log-agent","image":"agent:1","volumeMounts":[{"name":"sidecarset-sa-b077d031c6eaa197","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}]}],
+  "volumes":[{"name":"sidecarset-sa-b077d031c6eaa197","projected":{"sources":[{"secret":{"name":"sidecarset-token-b077d031c6eaa197"}}]}}]}}'
+
+# opening <container>: sets a request to open a container, with the recorded Pod. The artifact of this guard reads Pods.
+opening() {
+  MODULE=${MODULE%policy.wasm}exec.wasm
+  guards 'exec: true'
+  look_up v1 Pod default web Success "$(jq -c . <<< "$RUNNING")"
+  guard CONNECT "" PodExecOptions '{"metadata":{"name":"web"}}' '.request |= (.name = "web" | .subResource = "exec" | .requestSubResource = "exec"
+    | .resource.resource = "pods" | .userInfo.groups = ["system:authenticated"]
+    | .object = {kind: "PodExecOptions", apiVersion: "v1", container: "'"$1"'", command: ["sh"]})'
+}
+
+# may_request_tokens <true or false>: adds the recorded answer about ann.
+may_request_tokens() {
+  cat >> "$SESSION" <<YAML
+- type: Exchange
+  request: |
+    !KubernetesCanI
+    request:
+      groups:
+      - system:authenticated
+      resource_attributes:
+        group: ''
+        name: log-agent
+        namespace: default
+        resource: serviceaccounts
+        subresource: token
+        verb: create
+        version: null
+      user: ann
+    disable_cache: true
+  response:
+    type: Success
+    payload: '{"allowed":$1}'
+YAML
+}
+
+@test "403: a user opens a sidecar, and may not request its tokens" {
+  opening log-agent
+  may_request_tokens false
+  replay
+  refused 403 'container "log-agent" of Pod "web" holds the identity of ServiceAccount "log-agent", and "ann" may not request its tokens'
+}
+
+@test "accepted as it is: a user opens a sidecar, and may request its tokens" {
+  opening log-agent
+  may_request_tokens true
+  replay
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a user opens a container of the app" {
+  opening app
+  replay
+  accepted_as_it_is
+}
+
+@test "503: the Pod that is opened may not be read" {
+  opening app
+  : > "$SESSION"
+  look_up v1 Pod default web Error 'ApiError: pods "web" is forbidden: Forbidden'
+  replay
+  refused 503 'Pod "web" could not be read: not allowed'
+}
+
+@test "403: another image for a running sidecar" {
+  guards 'images: true'
+  guard UPDATE "" Pod "$RUNNING" '.request.oldObject = .request.object | .request.object.spec.containers[1].image = "mine:1"'
+  evaluate
+  refused 403 'container "log-agent" holds the identity of a sidecar, and "ann" may not change its image'
+  guard UPDATE "" Pod "$RUNNING" '.request.oldObject = .request.object | .request.object.spec.containers[0].image = "nginx:1.28"'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "403: a token of a merged ServiceAccount is requested" {
+  guards 'tokenRequests: true, breakGlassGroups: ["oncall"]'
+  guard CREATE authentication.k8s.io TokenRequest '{"metadata":{"name":"'$MERGED'"},"spec":{"audiences":[]}}' '.request.subResource = "token"'
+  evaluate
+  refused 403 "only nodes and Pillion's controller request tokens of ServiceAccount \"$MERGED\" in namespace \"default\""
+  guard CREATE authentication.k8s.io TokenRequest '{"metadata":{"name":"'$MERGED'"},"spec":{"audiences":[]}}' '.request |= (.subResource = "token" | .userInfo.groups = ["oncall"])'
+  evaluate
+  accepted_as_it_is
+}
+
 token_secret() {
   identity "${1:-.}"
   guard CREATE "" Secret '{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token",
