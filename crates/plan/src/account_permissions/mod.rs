@@ -205,15 +205,16 @@ impl Memory {
         questions.truncate(limits.questions);
         if self.turned.is_none_or(is_due) {
             let left = limits.questions.saturating_sub(questions.len());
-            questions.append(&mut self.in_turn(input, left));
+            let asked: BTreeSet<Account> = questions.iter().map(|question| question.account.clone()).collect();
+            questions.append(&mut self.in_turn(input, &asked, left));
             self.turned = Some(now);
         }
         Round { questions, is_complete }
     }
 
     /// Returns the next of the questions that are asked in turn: every denied permission, about every account that is not
-    /// known to hold one.
-    fn in_turn(&mut self, input: &Input<'_>, most: usize) -> Vec<Question> {
+    /// known to hold one, and is not `asked` about anyway.
+    fn in_turn(&mut self, input: &Input<'_>, asked: &BTreeSet<Account>, most: usize) -> Vec<Question> {
         let atoms: Vec<Atom> = input.denied.iter().flat_map(author::questions).collect();
         let accounts: Vec<&Account> = input.accounts.keys().collect();
         let all = atoms.len().saturating_mul(accounts.len());
@@ -227,7 +228,7 @@ impl Memory {
             let account = place.checked_div(atoms.len()).and_then(|index| accounts.get(index));
             let atom = place.checked_rem(atoms.len()).and_then(|index| atoms.get(index));
             let (Some(account), Some(atom)) = (account, atom) else { break };
-            if self.answers.get(*account).is_some_and(|known| known.is_held) {
+            if asked.contains(*account) || self.answers.get(*account).is_some_and(|known| known.is_held) {
                 continue;
             }
             let namespace = account.namespace.clone();

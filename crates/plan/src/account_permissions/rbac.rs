@@ -36,10 +36,10 @@ impl Role {
     }
 }
 
-/// A RoleBinding or a ClusterRoleBinding with a subject that can be a ServiceAccount.
+/// A RoleBinding or a `ClusterRoleBinding` with a subject that can be a ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// `None` for a ClusterRoleBinding.
+    /// `None` for a `ClusterRoleBinding`.
     namespace: Option<String>,
     name: String,
     role: RoleKey,

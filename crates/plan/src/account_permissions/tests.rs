@@ -228,6 +228,22 @@ fn esc9_a_new_binding_is_found_at_once_and_its_end_too() {
     assert_eq!(world.problem(), None);
 }
 
+/// What RBAC gives is told with its binding, also if the same question would have its turn.
+#[test]
+fn esc9_a_finding_names_its_binding() {
+    let mut world = World::new(&["agent", "other"]);
+    world.bindings.extend(binding("shop", "Role", agent()));
+    world.pass(&["get secrets", "list secrets"]);
+    let problem = world.problem().unwrap();
+    assert!(
+        problem.starts_with(
+            "ServiceAccount \"shop/agent\" may get secrets in namespace \"shop\" (RoleBinding \"shop/b\"); "
+        ),
+        "{problem}"
+    );
+    assert!(problem.contains("ServiceAccount \"shop/other\" may "), "{problem}");
+}
+
 /// Another authorizer than RBAC may refuse what RBAC allows: only an answer counts.
 #[test]
 fn esc9_what_rbac_gives_is_no_finding_without_an_answer() {

@@ -71,14 +71,15 @@ async fn esc9_what_an_account_gains_later_is_told() {
         };
 
     // A ClusterRole that grows after it was bound, as aggregated ones do.
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    create(&roles, &json!({"metadata": {"name": "grows"}, "rules": []})).await.unwrap();
+    let grows = |rules: Value| {
+        let version = format!("{RBAC}/v1");
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "grows"}, "rules": rules}).to_string()
+    };
+    apply(&client, &grows(json!([])), "somebody").await.unwrap();
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
     create(&bindings, &binding("grows", "ClusterRole", "grows", &account("web"))).await.unwrap();
     assert!(condition("logs", "True").await.is_none());
-    let grown = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "grows"},
-        "rules": reading_secrets()});
-    apply(&client, &grown.to_string(), "somebody").await.unwrap();
+    apply(&client, &grows(reading_secrets()), "somebody").await.unwrap();
     let message = wait("the condition", "logs", "True").await;
     assert_eq!(
         message,
