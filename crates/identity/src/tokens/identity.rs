@@ -13,8 +13,8 @@ use crate::names;
 
 /// The lists of containers of a running Pod. Ephemeral containers come last: they may share the processes of others.
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-/// The most Secrets of one volume that are told apart. Pillion's volumes name one.
-const SECRETS_MAX: usize = 8;
+/// The most identities of a volume or a container that are told apart (E18). Pillion gives a container one.
+const IDENTITIES_MAX: usize = 8;
 
 /// An identity that a container holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,12 +51,12 @@ pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
         for container in json::items(pod, &["spec", list]) {
             let mut held = BTreeSet::new();
             for used in volumes::used_by(container) {
-                held.extend(in_volumes.get(used).into_iter().flatten());
+                hold(&mut held, in_volumes.get(used).into_iter().flatten().copied());
             }
             let secrets = volumes::token_secrets_of_environment(container);
-            held.extend(secrets.into_iter().map(|(_, secret)| Identity::OfSecret(id_of(secret))));
+            hold(&mut held, secrets.into_iter().map(|(_, secret)| Identity::OfSecret(id_of(secret))));
             let target = json::text(container, &["targetContainerName"]);
-            held.extend(found.get(target).into_iter().flatten().copied());
+            hold(&mut held, found.get(target).into_iter().flatten().copied());
             if !held.is_empty() {
                 found.insert(pod::name(container), held);
             }
@@ -69,10 +69,7 @@ pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
 fn of_volume<'a>(volume: &'a Value, of_pod: Option<&'a str>) -> BTreeSet<Identity<'a>> {
     let mut held: BTreeSet<_> = of_pod.map(Identity::OfPod).into_iter().collect();
     let secrets = volumes::token_secrets_of_volume(volume);
-    held.extend(secrets.iter().take(SECRETS_MAX).map(|secret| Identity::OfSecret(id_of(secret))));
-    if secrets.len() > SECRETS_MAX {
-        held.insert(Identity::OfSecret(""));
-    }
+    hold(&mut held, secrets.into_iter().map(|secret| Identity::OfSecret(id_of(secret))));
     // Nobody but Pillion writes such a volume. Whatever it contains now, it is for a sidecar.
     if held.is_empty()
         && let Some(id) = pod::name(volume).strip_prefix(names::TOKEN_VOLUME_PREFIX)
@@ -80,6 +77,14 @@ fn of_volume<'a>(volume: &'a Value, of_pod: Option<&'a str>) -> BTreeSet<Identit
         held.insert(Identity::OfSecret(id));
     }
     held
+}
+
+/// Adds identities. From [`IDENTITIES_MAX`] on, all others count as one of an unknown account, which could be any.
+fn hold<'a>(held: &mut BTreeSet<Identity<'a>>, more: impl Iterator<Item = Identity<'a>>) {
+    for identity in more {
+        let is_one_more = held.len() < IDENTITIES_MAX || held.contains(&identity);
+        held.insert(if is_one_more { identity } else { Identity::OfSecret("") });
+    }
 }
 
 fn id_of(secret: &str) -> &str {
@@ -208,6 +213,25 @@ mod tests {
         let pod = pod("web", json!({"name": OURS, "projected": {"sources": secrets}}));
         let found = identities(&pod, &Drivers::new());
         let held = found.get("agent").unwrap();
-        assert!(held.len() == SECRETS_MAX + 1 && held.contains(&Identity::OfSecret("")), "{held:?}");
+        assert!(held.len() <= IDENTITIES_MAX + 1 && held.contains(&Identity::OfSecret("")), "{held:?}");
+    }
+
+    /// The same for many volumes, and for the containers that share the processes of such a holder.
+    #[test]
+    fn e18_aft3_a_container_with_many_identities_is_of_an_unknown_account() {
+        let count = 2_000;
+        let name = |n: usize| format!("sidecarset-sa-{n:016x}");
+        let mounts: Vec<Value> = (0..count).map(|n| json!({"name": name(n), "mountPath": "/t"})).collect();
+        let volumes: Vec<Value> = (0..count).map(|n| json!({"name": name(n), "emptyDir": {}})).collect();
+        let others: Vec<Value> =
+            (0..count).map(|n| json!({"name": format!("e{n}"), "targetContainerName": "agent"})).collect();
+        let pod = json!({"spec": {
+            "containers": [{"name": "agent", "volumeMounts": mounts}], "ephemeralContainers": others, "volumes": volumes,
+        }});
+        let found = identities(&pod, &Drivers::new());
+        assert_eq!(found.len(), count + 1);
+        let is_unknown =
+            |held: &BTreeSet<Identity<'_>>| held.len() <= IDENTITIES_MAX + 1 && held.contains(&Identity::OfSecret(""));
+        assert!(found.values().all(is_unknown));
     }
 }

@@ -9,6 +9,7 @@ use crate::cost::Input;
 
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = vec![ephemeral()];
+    inputs.extend(running());
     inputs.extend(workloads());
     inputs.extend(accounts());
     inputs.extend(secrets());
@@ -33,6 +34,66 @@ fn ephemeral() -> Input {
     });
     let after = with(before.clone(), &json!({"spec": {"ephemeralContainers": [debugger]}}));
     guarded("guard/ephemeral", update(Resource::POD, "ephemeralcontainers", &before, &after))
+}
+
+/// Returns what the guards of running Pods judge: a forwarded port, another image, a requested token. The Pod has an
+/// isolated sidecar.
+fn running() -> Vec<Input> {
+    let volume = "sidecarset-sa-0123456789abcdef";
+    let token = json!({"secret": {"name": "sidecarset-token-0123456789abcdef"}});
+    let holder = |image: &str| {
+        json!({
+            "name": "holder", "image": image,
+            "volumeMounts": [{"name": volume, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
+        })
+    };
+    let pod = |image: &str| {
+        with(
+            pods::web(),
+            &json!({"metadata": {"name": "web-0", "namespace": NAMESPACE}, "spec": {
+                "initContainers": [{"name": "setup", "image": "setup:1"}],
+                "containers": [{"name": "web", "image": "web:1", "env": [{"name": "A", "value": "b"}]}, holder(image)],
+                "ephemeralContainers": [{"name": "debugger", "image": "busybox", "targetContainerName": "holder"}],
+                "volumes": [{"name": volume, "projected": {"sources": [token]}}],
+            }}),
+        )
+    };
+    let guarded = |name: &str, request: Value| {
+        let rules = json!({"guards": {
+            "exec": true, "execUsers": ["bob"], "images": true, "imageUsers": ["bob"], "breakGlassGroups": ["oncall"],
+            "tokenRequests": true, "tokenRequestAccounts": [{"namespaces": ["team-*"], "names": ["a*b"]}],
+        }});
+        let settings = json!({"sidecarSets": [sets::rich("agent")], "featureGates": gate(), "serviceAccounts": rules});
+        let mut objects = clusters::objects();
+        if let Some(objects) = objects.as_array_mut() {
+            objects.push(pod("holder:1"));
+        }
+        Input::validate(name, request).with("settings", settings).with("objects", objects)
+    };
+    let options = json!({"apiVersion": "v1", "kind": "PodPortForwardOptions", "ports": [8080]});
+    let connect = with(
+        create(Resource::POD, &options),
+        &json!({
+            "operation": "CONNECT", "subResource": "portforward", "name": "web-0", "namespace": NAMESPACE,
+            "kind": {"kind": "PodPortForwardOptions"},
+        }),
+    );
+    let wanted = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"labels": {"a": "b"}},
+        "spec": {"audiences": ["a"]},
+    });
+    let requested = with(
+        create(Resource::SERVICE_ACCOUNT, &wanted),
+        &json!({
+            "subResource": "token", "name": "agent", "namespace": NAMESPACE,
+            "kind": {"group": "authentication.k8s.io", "kind": "TokenRequest"},
+        }),
+    );
+    vec![
+        guarded("guard/connect", connect).about(&["/request", "/objects"]),
+        guarded("guard/image", update(Resource::POD, "", &pod("holder:1"), &pod("holder:2"))).about(&["/request"]),
+        guarded("guard/token-request", requested).about(&["/request", "/settings/serviceAccounts/guards"]),
+    ]
 }
 
 fn workloads() -> Vec<Input> {
