@@ -130,7 +130,7 @@ impl OtherWebhooks {
 fn decides_code(name: &str) -> bool {
     let begins =
         |beginning: &&str| name.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
-    OF_CODE.iter().any(|code| name.eq_ignore_ascii_case(code)) || OF_CODE_BEGINNINGS.iter().any(|code| begins(code))
+    OF_CODE.iter().any(|code| name.eq_ignore_ascii_case(code)) || OF_CODE_BEGINNINGS.iter().any(begins)
 }
 
 #[cfg(test)]
