@@ -116,18 +116,14 @@ impl<'a> Exposure<'a> {
     /// Returns whose container this is, for a message, and what to do if it can read the token of `set`.
     fn source(&self, container: &str, set: &str) -> (String, String) {
         let sides = self.set_of.get(container).and_then(|own| self.sides.get(own).zip(self.sides.get(set)));
-        match sides {
-            Some((own, holder)) => {
-                let remedy = partners::remedy(own, holder);
-                (
-                    format!(" of SidecarSet \"{}\"", own.name),
-                    format!("let the two match different Pods, or, if it may have the token, {remedy}"),
-                )
-            }
-            None => {
-                let remedy = "remove that from the container, or set serviceAccounts.exposure to Warn";
-                (String::new(), remedy.to_owned())
-            }
-        }
+        let Some((own, holder)) = sides else {
+            let remedy = "remove that from the container, or set serviceAccounts.exposure to Warn";
+            return (String::new(), remedy.to_owned());
+        };
+        let remedy = partners::remedy(own, holder);
+        (
+            format!(" of SidecarSet \"{}\"", own.name),
+            format!("let the two match different Pods, or, if it may have the token, {remedy}"),
+        )
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Returns a Pod whose app has the token of the Pod's account, as the API server mounts it.
-    fn pod(account: &str, volume: Value) -> Value {
+    fn pod(account: &str, volume: &Value) -> Value {
         json!({"spec": {
             "serviceAccountName": account,
             "containers": [mounting("app", "kube-api-access-x7k2p"), mounting("agent", OURS)],
@@ -130,11 +130,11 @@ mod tests {
     }
 
     #[rstest]
-    #[case::isolate(pod("web", secret(OURS)), &[("agent", ISOLATED)])]
+    #[case::isolate(pod("web", &secret(OURS)), &[("agent", ISOLATED)])]
     // In mode Pod, and where a later webhook gives the token back, the app has the account, too.
-    #[case::pod(pod("log-agent", token(OURS)), &[("agent", Identity::OfPod("log-agent")), ("app", Identity::OfPod("log-agent"))])]
+    #[case::pod(pod("log-agent", &token(OURS)), &[("agent", Identity::OfPod("log-agent")), ("app", Identity::OfPod("log-agent"))])]
     #[case::merged(
-        pod("sidecarset-merged-7e18f737311b2dc3", token(OURS)),
+        pod("sidecarset-merged-7e18f737311b2dc3", &token(OURS)),
         &[("agent", Identity::OfPod("sidecarset-merged-7e18f737311b2dc3")), ("app", Identity::OfPod("sidecarset-merged-7e18f737311b2dc3"))]
     )]
     #[case::merged_without_our_volume(
@@ -149,9 +149,9 @@ mod tests {
         "serviceAccountName": "web", "containers": [mounting("app", "kube-api-access-x7k2p")],
         "volumes": [token("kube-api-access-x7k2p")],
     }}), &[])]
-    #[case::an_init_container(with(pod("web", secret(OURS)), "initContainers", mounting("setup", OURS)), &[("agent", ISOLATED), ("setup", ISOLATED)])]
+    #[case::an_init_container(with(pod("web", &secret(OURS)), "initContainers", mounting("setup", OURS)), &[("agent", ISOLATED), ("setup", ISOLATED)])]
     #[case::a_native_sidecar(
-        with(pod("web", secret(OURS)), "initContainers", {
+        with(pod("web", &secret(OURS)), "initContainers", {
             let mut native = mounting("native", OURS);
             native["restartPolicy"] = json!("Always");
             native
@@ -159,33 +159,33 @@ mod tests {
         &[("agent", ISOLATED), ("native", ISOLATED)]
     )]
     #[case::an_ephemeral_container(
-        with(pod("web", secret(OURS)), "ephemeralContainers", mounting("debugger", OURS)),
+        with(pod("web", &secret(OURS)), "ephemeralContainers", mounting("debugger", OURS)),
         &[("agent", ISOLATED), ("debugger", ISOLATED)]
     )]
     #[case::one_that_shares_processes(
-        with(pod("web", secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "agent"})),
+        with(pod("web", &secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "agent"})),
         &[("agent", ISOLATED), ("debugger", ISOLATED)]
     )]
     #[case::one_that_shares_those_of_the_app(
-        with(pod("web", secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "app"})),
+        with(pod("web", &secret(OURS)), "ephemeralContainers", json!({"name": "debugger", "targetContainerName": "app"})),
         &[("agent", ISOLATED)]
     )]
     #[case::another_volume_with_the_secret(
-        with(with(pod("web", secret(OURS)), "volumes", secret("mine")), "containers", mounting("thief", "mine")),
+        with(with(pod("web", &secret(OURS)), "volumes", secret("mine")), "containers", mounting("thief", "mine")),
         &[("agent", ISOLATED), ("thief", ISOLATED)]
     )]
     #[case::the_environment(
-        with(pod("web", secret(OURS)), "containers", json!({"name": "thief", "envFrom": [{"secretRef": {"name": SECRET}}]})),
+        with(pod("web", &secret(OURS)), "containers", json!({"name": "thief", "envFrom": [{"secretRef": {"name": SECRET}}]})),
         &[("agent", ISOLATED), ("thief", ISOLATED)]
     )]
     // The Secret counts, not the name of the volume.
     #[case::a_volume_that_names_another_secret(
-        pod("web", json!({"name": OURS, "secret": {"secretName": "sidecarset-token-0123456789abcdef"}})),
+        pod("web", &json!({"name": OURS, "secret": {"secretName": "sidecarset-token-0123456789abcdef"}})),
         &[("agent", Identity::OfSecret("0123456789abcdef"))]
     )]
-    #[case::a_volume_of_our_name_alone(pod("web", json!({"name": OURS, "emptyDir": {}})), &[("agent", ISOLATED)])]
+    #[case::a_volume_of_our_name_alone(pod("web", &json!({"name": OURS, "emptyDir": {}})), &[("agent", ISOLATED)])]
     #[case::a_hot_upgrade(
-        with(pod("web", secret(OURS)), "containers", mounting("agent-2", OURS)),
+        with(pod("web", &secret(OURS)), "containers", mounting("agent-2", OURS)),
         &[("agent", ISOLATED), ("agent-2", ISOLATED)]
     )]
     #[case::nothing(json!({}), &[])]
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn aft3_annotations_decide_nothing() {
-        let mut forged = pod("web", secret(OURS));
+        let mut forged = pod("web", &secret(OURS));
         let plain = forged.clone();
         forged["metadata"]["annotations"] = json!({
             "pillion.dev/service-account-injected": r#"{"original":"default","injected":"web","sidecarSets":["logs"]}"#,
@@ -210,7 +210,7 @@ mod tests {
     fn e18_aft3_a_volume_with_many_secrets_is_of_an_unknown_account() {
         let secrets: Vec<Value> =
             (0..20).map(|n| json!({"secret": {"name": format!("sidecarset-token-{n:016x}")}})).collect();
-        let pod = pod("web", json!({"name": OURS, "projected": {"sources": secrets}}));
+        let pod = pod("web", &json!({"name": OURS, "projected": {"sources": secrets}}));
         let found = identities(&pod, &Drivers::new());
         let held = found.get("agent").unwrap();
         assert!(held.len() <= IDENTITIES_MAX + 1 && held.contains(&Identity::OfSecret("")), "{held:?}");

@@ -147,7 +147,7 @@ fn esc9_accounts_are_those_that_pods_can_get() {
                 "{}/{}: {}",
                 account.namespace,
                 account.name,
-                Vec::from_iter(sets.iter().map(String::as_str)).join(",")
+                sets.iter().map(String::as_str).collect::<Vec<_>>().join(",")
             )
         })
         .collect();

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kube::api::DeleteParams;
 use pillion_testenv::{Cluster, Options};
 use pillion_testkit::identity::Accounts;
 use rstest::rstest;
@@ -113,7 +114,7 @@ async fn nat4_a_pod_made_from_a_stored_one_has_each_sidecar_once(
         again["metadata"]["name"] = format!("again-{mode}").into();
         again["spec"]["restartPolicy"] = after.into();
         let stored = create(&pods, &again).await.unwrap_or_else(|error| panic!("{mode}: {error}"));
-        pods.delete("p", &Default::default()).await.unwrap();
+        pods.delete("p", &DeleteParams::default()).await.unwrap();
         let all = [names(&stored, "/spec/initContainers"), names(&stored, "/spec/containers")].concat();
         assert_eq!(all.iter().filter(|name| *name == "agent").count(), 1, "{mode}: {stored:#}");
         assert!(names(&stored, &format!("/spec/{list}")).contains(&"agent".to_owned()), "{mode}: {stored:#}");

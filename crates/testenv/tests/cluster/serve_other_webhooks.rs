@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt};
 use pillion_testenv::{Cluster, Hook, Options, until};
@@ -19,7 +19,7 @@ const PROXY: &str = "HTTPS_PROXY";
 
 /// Lets every container pull from a mirror, and adds a variable for a proxy.
 fn mirror(asked: &Value) -> Value {
-    let mut patch = Vec::new();
+    let mut operations = Vec::new();
     for list in ["initContainers", "containers"] {
         let containers = asked["object"]["spec"][list].as_array().cloned().unwrap_or_default();
         for (index, container) in containers.iter().enumerate() {
@@ -27,19 +27,19 @@ fn mirror(asked: &Value) -> Value {
             let image = container["image"].as_str().unwrap();
             if !image.starts_with("mirror.example/") {
                 let image = format!("mirror.example/hub/{}", image.trim_start_matches("ghcr.io/"));
-                patch.push(json!({"op": "replace", "path": format!("{path}/image"), "value": image}));
+                operations.push(json!({"op": "replace", "path": format!("{path}/image"), "value": image}));
             }
             let env = container["env"].as_array().cloned();
             if env.is_none() {
-                patch.push(json!({"op": "add", "path": format!("{path}/env"), "value": []}));
+                operations.push(json!({"op": "add", "path": format!("{path}/env"), "value": []}));
             }
             if !env.unwrap_or_default().iter().any(|variable| variable["name"] == PROXY) {
                 let variable = json!({"name": PROXY, "value": "http://proxy.example:3128"});
-                patch.push(json!({"op": "add", "path": format!("{path}/env/0"), "value": variable}));
+                operations.push(json!({"op": "add", "path": format!("{path}/env/0"), "value": variable}));
             }
         }
     }
-    json!({"allowed": true, "patch": patch})
+    json!({"allowed": true, "patch": operations})
 }
 
 /// Mounts a token for a cloud into every container, as EKS' webhook does, except those that the annotation names.
@@ -176,7 +176,7 @@ async fn order9_what_the_settings_name_stays_except_variables_of_identities() {
     let kept = json!({"otherWebhooks": {"imageRegistries": ["mirror.example/hub"], "variables": [PROXY]}});
     let setting = Setting::start(&cluster, &settings(&kept), mirror, "Never").await;
     let Answer { code, object, warnings } = setting.created(&json!({"plain": "yes"})).await;
-    assert_eq!((code, &warnings), (201, &vec![String::new(); 0]), "{object:#}");
+    assert_eq!((code, warnings.as_slice()), (201, &[][..]), "{object:#}");
     assert_eq!(container(&object, "plain")["image"], "mirror.example/hub/team/plain:1");
     assert_eq!(names(container(&object, "plain"), "/env"), [PROXY, "LEVEL", "IS_INJECTED"]);
 
@@ -222,7 +222,7 @@ async fn tok14_tok15_the_twin_refuses_a_clouds_token_unless_its_webhook_leaves_t
     // The new configuration holds after some seconds. Nothing else changes then, so there is nothing to wait for.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let Answer { code, object, warnings } = setting.created(&json!({"isolated": "yes"})).await;
-    assert_eq!((code, &warnings), (201, &vec![String::new(); 0]), "{object:#}");
+    assert_eq!((code, warnings.as_slice()), (201, &[][..]), "{object:#}");
     assert_eq!(object["metadata"]["annotations"]["eks.amazonaws.com/skip-containers"], "isolated");
     assert!(!names(container(&object, "isolated"), "/volumeMounts").contains(&"aws-iam-token".to_owned()));
     assert!(names(container(&object, "app"), "/volumeMounts").contains(&"aws-iam-token".to_owned()));
@@ -231,13 +231,13 @@ async fn tok14_tok15_the_twin_refuses_a_clouds_token_unless_its_webhook_leaves_t
 /// Lets the API server call Pillion's mutating webhooks once, as it calls Kubewarden's.
 async fn call_once(client: &Client) {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let all = configurations.list(&Default::default()).await.unwrap();
+    let all = configurations.list(&ListParams::default()).await.unwrap();
     for configuration in all.items.iter().filter(|configuration| !configuration.name_any().contains("other")) {
         let webhooks = configuration.webhooks.iter().flatten().enumerate();
         let path = |index: usize| format!("/webhooks/{index}/reinvocationPolicy");
-        let patch = webhooks.map(|(index, _)| json!({"op": "replace", "path": path(index), "value": "Never"}));
-        let patch: json_patch::Patch = serde_json::from_value(patch.collect()).unwrap();
+        let operations = webhooks.map(|(index, _)| json!({"op": "replace", "path": path(index), "value": "Never"}));
+        let once: json_patch::Patch = serde_json::from_value(operations.collect()).unwrap();
         let name = configuration.name_any();
-        configurations.patch(&name, &PatchParams::default(), &Patch::Json::<()>(patch)).await.unwrap();
+        configurations.patch(&name, &PatchParams::default(), &Patch::Json::<()>(once)).await.unwrap();
     }
 }

@@ -117,59 +117,57 @@ fn judged(options: Option<Value>, world: &World) -> Vec<String> {
     judged_by(&ann(), options, &on(), world)
 }
 
-fn exec(container: &str) -> Option<Value> {
-    Some(
-        json!({"kind": "PodExecOptions", "apiVersion": "v1", "container": container, "command": ["sh"], "stdin": true}),
-    )
+fn options(container: &str) -> Value {
+    json!({"kind": "PodExecOptions", "apiVersion": "v1", "container": container, "command": ["sh"], "stdin": true})
 }
 
 #[rstest]
-#[case::the_sidecar(isolated(), exec("agent"))]
+#[case::the_sidecar(isolated(), Some(options("agent")))]
 #[case::a_forwarded_port(isolated(), None)]
-#[case::without_a_name_of_several(isolated(), exec(""))]
+#[case::without_a_name_of_several(isolated(), Some(options("")))]
 #[case::without_the_field(isolated(), Some(json!({"kind": "PodAttachOptions"})))]
 #[case::with_a_null(isolated(), Some(json!({"container": null})))]
 #[case::with_a_list(isolated(), Some(json!({"container": ["app"]})))]
 #[case::without_a_name_and_a_default_elsewhere(edited(isolated(), |pod| {
     pod["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/default-container": "app"});
-}), exec(""))]
+}), Some(options("")))]
 #[case::without_a_name_of_the_only_one(edited(isolated(), |pod| {
     pod["spec"]["containers"] = json!([container("agent", VOLUME)]);
-}), exec(""))]
-#[case::a_container_that_is_about_to_be_added(isolated(), exec("debugger"))]
-#[case::a_name_in_other_letters(isolated(), exec("Agent"))]
-#[case::a_name_with_a_space(isolated(), exec("agent "))]
-#[case::an_init_container(edited(isolated(), |pod| pod["spec"]["initContainers"] = json!([container("setup", VOLUME)])), exec("setup"))]
+}), Some(options("")))]
+#[case::a_container_that_is_about_to_be_added(isolated(), Some(options("debugger")))]
+#[case::a_name_in_other_letters(isolated(), Some(options("Agent")))]
+#[case::a_name_with_a_space(isolated(), Some(options("agent ")))]
+#[case::an_init_container(edited(isolated(), |pod| pod["spec"]["initContainers"] = json!([container("setup", VOLUME)])), Some(options("setup")))]
 #[case::an_ephemeral_container(edited(isolated(), |pod| {
     pod["spec"]["ephemeralContainers"] = json!([container("debugger", VOLUME)]);
-}), exec("debugger"))]
+}), Some(options("debugger")))]
 #[case::one_that_shares_the_sidecars_processes(edited(isolated(), |pod| {
     pod["spec"]["ephemeralContainers"] = json!([{"name": "debugger", "targetContainerName": "agent"}]);
-}), exec("debugger"))]
+}), Some(options("debugger")))]
 #[case::the_other_of_a_hot_upgrade(edited(isolated(), |pod| {
     pod["spec"]["containers"] = json!([{"name": "app"}, container("agent-1", VOLUME), container("agent-2", VOLUME)]);
-}), exec("agent-2"))]
+}), Some(options("agent-2")))]
 #[case::forged_annotations(edited(isolated(), |pod| {
     pod["metadata"]["annotations"] = json!({
         "pillion.dev/service-account-injected": r#"{"injected":"nobody"}"#, "kruise.io/sidecarset-injected-list": "",
     });
-}), exec("agent"))]
+}), Some(options("agent")))]
 #[case::the_secret_through_a_volume_of_another_name(edited(isolated(), |pod| {
     pod["spec"]["containers"][0] = container("app", "mine");
     pod["spec"]["volumes"][0] = json!({"name": "mine", "secret": {"secretName": "sidecarset-token-b077d031c6eaa197"}});
-}), exec("app"))]
-#[case::a_finished_pod(edited(isolated(), |pod| pod["status"] = json!({"phase": "Succeeded"})), exec("agent"))]
-#[case::sidecars_only(sidecars_only("log-agent"), exec("agent"))]
+}), Some(options("app")))]
+#[case::a_finished_pod(edited(isolated(), |pod| pod["status"] = json!({"phase": "Succeeded"})), Some(options("agent")))]
+#[case::sidecars_only(sidecars_only("log-agent"), Some(options("agent")))]
 #[case::sidecars_only_and_a_token_that_came_later(edited(sidecars_only("log-agent"), |pod| {
     pod["spec"]["containers"][0] = container("app", "late");
     push(pod, "volumes", json!({"name": "late", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}));
-}), exec("app"))]
+}), Some(options("app")))]
 #[case::mode_pod(edited(sidecars_only("log-agent"), |pod| {
     pod["spec"]["containers"][0] = container("app", "kube-api-access-x7k2p");
     push(pod, "volumes", json!({
         "name": "kube-api-access-x7k2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
     }));
-}), exec("app"))]
+}), Some(options("app")))]
 fn aft2_who_may_not_request_the_token_does_not_get_in(#[case] pod: Value, #[case] options: Option<Value>) {
     let world = World::new(pod.clone(), &["ann/web", "bob/log-agent"]);
     let [reason] = judged(options.clone(), &world).try_into().unwrap();
@@ -187,7 +185,7 @@ fn aft2_who_may_not_request_the_token_does_not_get_in(#[case] pod: Value, #[case
 fn aft2_messages_say_which_container_and_what_to_do() {
     let world = World::new(isolated(), &[]);
     assert_eq!(
-        judged(exec("agent"), &world),
+        judged(Some(options("agent")), &world),
         ["403 container: container \"agent\" of Pod \"web\" holds the identity of ServiceAccount \"log-agent\", and \
           \"ann\" may not request its tokens; use another container, or be granted \"create\" on serviceaccounts/token of \
           this name, or be among serviceAccounts.guards.execUsers"]
@@ -196,15 +194,15 @@ fn aft2_messages_say_which_container_and_what_to_do() {
 }
 
 #[rstest]
-#[case::the_app(isolated(), exec("app"))]
+#[case::the_app(isolated(), Some(options("app")))]
 #[case::without_a_name_of_the_only_one(edited(isolated(), |pod| {
     pod["spec"]["initContainers"] = json!([container("agent", VOLUME)]);
     pod["spec"]["containers"] = json!([{"name": "app"}]);
-}), exec(""))]
+}), Some(options("")))]
 #[case::a_pod_without_identities(json!({"spec": {"containers": [{"name": "app"}, {"name": "agent"}]}}), None)]
 #[case::a_pod_under_an_account_of_its_own(edited(isolated(), |pod| {
     pod["spec"]["containers"][1] = json!({"name": "agent"});
-}), exec("app"))]
+}), Some(options("app")))]
 fn aft2_other_containers_are_open_to_all(#[case] pod: Value, #[case] options: Option<Value>) {
     let world = World::new(pod, &[]);
     assert_eq!(judged(options, &world), [""; 0]);
@@ -234,18 +232,18 @@ fn aft2_a_forwarded_port_is_one_of_every_holder() {
 #[case::of_no_name("sidecarset-token-")]
 fn aft4_an_unknown_account_counts_as_all_of_them(#[case] secret: &str) {
     let pod = edited(isolated(), |pod| {
-        pod["spec"]["volumes"][1]["projected"]["sources"][0]["secret"]["name"] = json!(secret)
+        pod["spec"]["volumes"][1]["projected"]["sources"][0]["secret"]["name"] = json!(secret);
     });
     let world = World::new(pod.clone(), &["ann/log-agent"]);
     assert_eq!(
-        judged(exec("agent"), &world),
+        judged(Some(options("agent")), &world),
         [
             "403 container: container \"agent\" of Pod \"web\" holds the identity of a ServiceAccount that no SidecarSet names \
           any more, and \"ann\" may not request the tokens of every ServiceAccount of namespace \"shop\"; restart the Pod, \
           or be granted \"create\" on serviceaccounts/token, or be among serviceAccounts.guards.execUsers"
         ]
     );
-    assert_eq!(judged(exec("agent"), &World::new(pod, &["ann/"])), [""; 0]);
+    assert_eq!(judged(Some(options("agent")), &World::new(pod, &["ann/"])), [""; 0]);
 }
 
 /// A set with tokens for other audiences has a Secret of its own (AUD-4).
@@ -253,9 +251,9 @@ fn aft4_an_unknown_account_counts_as_all_of_them(#[case] secret: &str) {
 fn aft4_aud4_the_account_of_a_secret_for_one_set_is_known() {
     let secret = names::token_secret(&names::credential("log-agent", Some("logs")));
     let pod = edited(isolated(), |pod| {
-        pod["spec"]["volumes"][1]["projected"]["sources"][0]["secret"]["name"] = json!(secret)
+        pod["spec"]["volumes"][1]["projected"]["sources"][0]["secret"]["name"] = json!(secret);
     });
-    assert_eq!(judged(exec("agent"), &World::new(pod, &["ann/log-agent"])), [""; 0]);
+    assert_eq!(judged(Some(options("agent")), &World::new(pod, &["ann/log-agent"])), [""; 0]);
 }
 
 #[rstest]
@@ -264,21 +262,21 @@ fn aft4_aud4_the_account_of_a_secret_for_one_set_is_known() {
 #[case::broken(Failure::Unavailable, "no usable answer")]
 fn aft5_a_pod_that_cannot_be_read_is_503(#[case] failure: Failure, #[case] says: &str) {
     let world = World { pod: Err(failure), ..World::new(Value::Null, &["ann/"]) };
-    let [reason] = judged(exec("app"), &world).try_into().unwrap();
+    let [reason] = judged(Some(options("app")), &world).try_into().unwrap();
     assert!(reason.starts_with(&format!("503 request.name: Pod \"web\" could not be read: {says}; ")), "{reason}");
 }
 
 #[test]
 fn aft5_a_pod_that_is_not_there_is_the_api_servers() {
     let world = World { pod: Ok(None), ..World::new(Value::Null, &[]) };
-    assert_eq!(judged(exec("agent"), &world), [""; 0]);
+    assert_eq!(judged(Some(options("agent")), &world), [""; 0]);
 }
 
 #[test]
 fn aft5_a_question_without_an_answer_is_503() {
     let world = World { answers: false, ..World::new(isolated(), &["ann/"]) };
     assert_eq!(
-        judged(exec("agent"), &world),
+        judged(Some(options("agent")), &world),
         [
             "503 container: container \"agent\" of Pod \"web\" holds the identity of a ServiceAccount, and whether \"ann\" may \
           request its tokens is not known: the API server gave no answer; try again"
@@ -335,7 +333,7 @@ fn aft5_odd_names_are_not_looked_up(#[case] pod: &str, #[case] namespace: &str, 
 #[case::of_another_guard({ let mut rules = on(); rules.guards.image_users = vec!["ann".to_owned()]; rules.controller_user = "ann".to_owned(); rules }, &["Pod shop/web", "ann/log-agent"])]
 fn aft2_aft8_the_lists_of_the_settings_are_let_through_unasked(#[case] rules: Rules, #[case] asked: &[&str]) {
     let world = World::new(isolated(), &[]);
-    assert_eq!(judged_by(&ann(), exec("agent"), &rules, &world).is_empty(), asked.is_empty());
+    assert_eq!(judged_by(&ann(), Some(options("agent")), &rules, &world).is_empty(), asked.is_empty());
     assert_eq!(*world.asked.borrow(), asked);
 }
 
@@ -344,6 +342,6 @@ fn aft2_aft8_the_lists_of_the_settings_are_let_through_unasked(#[case] rules: Ru
 fn e18_aft5_a_question_with_too_many_groups_is_503() {
     let world = World::new(isolated(), &["ann/"]);
     let author = Author { groups: vec!["g".repeat(1 << 20); 9], ..ann() };
-    let [reason] = judged_by(&author, exec("agent"), &on(), &world).try_into().unwrap();
+    let [reason] = judged_by(&author, Some(options("agent")), &on(), &world).try_into().unwrap();
     assert!(reason.starts_with("503 container: ") && reason.contains("too large"), "{reason}");
 }

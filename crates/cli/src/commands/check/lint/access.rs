@@ -166,7 +166,9 @@ pub fn find(naming: &[&Subject<'_>], everything: &Everything<'_>) -> Access {
         return Access::default();
     }
     let mut everywhere = Used::default();
-    used.values().for_each(|of| everywhere.add(of));
+    for of in used.values() {
+        everywhere.add(of);
+    }
     let systems: BTreeSet<&str> = settings
         .iter()
         .flat_map(|judged| &judged.settings.service_accounts.protected_namespaces)
@@ -193,15 +195,15 @@ pub fn find(naming: &[&Subject<'_>], everything: &Everything<'_>) -> Access {
         };
         let (kind, role) = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
         let role_in = if kind == "Role" { namespace.unwrap_or_default() } else { "" };
-        let Some(rules) = roles.get(&(kind, role_in, role)).and_then(|role| rbac::of_role(&role.manifest.value).ok())
+        let Some(granted) = roles.get(&(kind, role_in, role)).and_then(|role| rbac::of_role(&role.manifest.value).ok())
         else {
             continue;
         };
-        let rights = rights(&rules, reached, namespace.is_none());
+        let rights = rights(&granted, reached, namespace.is_none());
         if rights.is_empty() {
             continue;
         }
-        let is_everything = namespace.is_none() && may_do_everything(&rules);
+        let is_everything = namespace.is_none() && may_do_everything(&granted);
         for (index, subject) in json::items(object, &["subjects"]).iter().enumerate() {
             let Some(who) = Who::from_subject(subject) else { continue };
             let is_made = !json::text(object, &["metadata", "labels", OF_API_SERVER]).is_empty();
