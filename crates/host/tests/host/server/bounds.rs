@@ -192,7 +192,13 @@ async fn too_many_requests_are_turned_away_at_once() {
     }
     cluster.speak();
     assert_eq!(asking.join_all().await, [(200, None), (200, None)]);
-    assert!(server.metrics.text().contains(r#"pillion_http_rejections_total{reason="overloaded"} 4"#));
+    // The last answer may arrive before the server has counted it.
+    let counted = async {
+        while !server.metrics.text().contains(r#"pillion_http_rejections_total{reason="overloaded"} 4"#) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), counted).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
