@@ -1,6 +1,6 @@
 //! Whether the Pods that a workload creates get the version, as dry runs show (ROLL-67).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -9,10 +9,12 @@ use serde_json::Value;
 use crate::pod::Pod;
 use crate::target::RolloutTarget;
 
-/// How long an answer counts, in seconds: that new Pods get the version, that they do not, and that it is not known.
+/// How long an answer counts, in seconds: that new Pods get the version, and that they do not.
 const GETS: i64 = 300;
 const LACKS: i64 = 600;
-const UNKNOWN: i64 = 60;
+/// How long to wait after a dry run that failed, in seconds: twice as long after each further failure, up to the longest.
+const FIRST_RETRY: i64 = 2;
+const LONGEST_RETRY: i64 = 60;
 
 /// What a dry run shows about new Pods of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +39,19 @@ struct Noted {
     until: Timestamp,
     /// Why new Pods do not get the version, or are not known to; `None` if they get it.
     why: Option<String>,
-    /// What is not known.
-    unknown: Option<String>,
+    unknown: Option<Question>,
+}
+
+/// What is not known.
+#[derive(Debug)]
+struct Question {
+    text: String,
+    /// How long to wait until it is asked again, in seconds.
+    wait: i64,
 }
 
 impl DryRuns {
-    /// Forgets what is not about this version and this state of the SidecarSet, and what is too old.
+    /// Forgets what is not about this version and this state of the SidecarSet, and answers that are too old.
     pub fn keep(&mut self, target: &RolloutTarget<'_>, object: &Value, now: Timestamp) {
         let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
         // New Pods get the version of the bundle, which follows the SidecarSet in its own time.
@@ -51,7 +60,7 @@ impl DryRuns {
         if self.about != about {
             *self = Self { about, all: BTreeMap::new() };
         }
-        self.all.retain(|_, noted| noted.until > now);
+        self.all.retain(|_, noted| noted.until > now || noted.unknown.is_some());
     }
 
     /// Takes note of the result for the workload of a Pod. If it is not known whether new Pods get the version, returns
@@ -64,14 +73,17 @@ impl DryRuns {
             DryRun::LacksVersion(why) => (Some(why.clone()), LACKS, None),
             DryRun::Unknown(problem) => {
                 let why = format!("whether new Pods of its {kind} get the sidecar is not known: {problem}");
-                let unknown =
+                let text =
                     format!("whether new Pods of {kind} \"{namespace}/{name}\" get SidecarSet \"{sidecar_set}\"");
-                (Some(why), UNKNOWN, Some(unknown))
+                let before = self.all.get(&owner.uid).and_then(|noted| noted.unknown.as_ref());
+                let wait = before.map_or(FIRST_RETRY, |before| before.wait.saturating_mul(2).min(LONGEST_RETRY));
+                (Some(why), wait, Some(Question { text, wait }))
             }
         };
-        let noted = Noted { until: Timestamp(now.0.saturating_add(lasts)), why, unknown: unknown.clone() };
+        let told = unknown.as_ref().map(|question| question.text.clone());
+        let noted = Noted { until: Timestamp(now.0.saturating_add(lasts)), why, unknown };
         self.all.insert(owner.uid.clone(), noted);
-        unknown
+        told
     }
 
     /// Whether new Pods of the workload of a Pod get the version; `None` if that must be asked.
@@ -81,7 +93,24 @@ impl DryRuns {
 
     /// Returns what is not known.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.all.values().filter_map(|noted| noted.unknown.as_deref())
+        self.all.values().filter_map(|noted| Some(noted.unknown.as_ref()?.text.as_str()))
+    }
+
+    /// Returns the workloads, by UID, whose dry runs failed and are due again.
+    pub fn due(&self, now: Timestamp) -> BTreeSet<String> {
+        let due = self.all.iter().filter(|(_, noted)| noted.unknown.is_some() && noted.until <= now);
+        due.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Returns in how many seconds the next dry run that failed is due again; `None` if none failed.
+    pub fn next_try(&self, now: Timestamp) -> Option<u64> {
+        let failed = self.all.values().filter(|noted| noted.unknown.is_some());
+        failed.map(|noted| u64::try_from(noted.until.0.saturating_sub(now.0)).unwrap_or_default()).min()
+    }
+
+    /// Forgets a workload.
+    pub fn forget(&mut self, uid: &str) {
+        self.all.remove(uid);
     }
 
     /// Returns the workloads whose new Pods do not get the version, each with the reason.

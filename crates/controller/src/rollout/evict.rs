@@ -1,6 +1,7 @@
 //! The evictions of a SidecarSet's Pods (ROLL-66).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
@@ -92,8 +93,9 @@ impl SidecarSetRollout {
                 break;
             }
         }
-        let again = refusals.wait().map_or(Done::Settled, Done::LookAgain);
-        Ok(Done::after_write(is_complete).or_sooner(again))
+        let next_dry_run = state.evictions.dry_runs.next_try(self.context.clock.now()).map(Duration::from_secs);
+        let again = [refusals.wait(), next_dry_run].into_iter().flatten().min();
+        Ok(Done::after_write(is_complete).or_sooner(again.map_or(Done::Settled, Done::LookAgain)))
     }
 
     async fn evict_one(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> Result<Evicted, Failure> {

@@ -1,5 +1,7 @@
 //! Whether the Pods that a workload creates get the version: dry runs (ROLL-67).
 
+use std::collections::BTreeMap;
+
 use kube::Api;
 use kube::api::DynamicObject;
 use pillion_kubernetes::json;
@@ -8,6 +10,7 @@ use pillion_rollout::pod::Pod;
 use pillion_rollout::template;
 use serde_json::Value;
 
+use super::recreate::QUESTIONS;
 use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::Controller as _;
 use crate::problem::WriteProblem;
@@ -41,6 +44,32 @@ impl SidecarSetRollout {
         if let Some(known) = state.evictions.dry_runs.gets_version(pod) {
             return known;
         }
+        self.ask_and_note(rollout, pod, state).await
+    }
+
+    /// Asks again about the workloads whose dry runs failed, if they are due, before the round decides. So the status does
+    /// not change in between. `pods` are the Pods of the workloads.
+    pub(super) async fn ask_again<'a>(
+        &self,
+        rollout: &Rollout<'_>,
+        pods: impl Iterator<Item = &'a Pod>,
+        state: &mut RolloutState,
+    ) {
+        let due = state.evictions.dry_runs.due(self.context.clock.now());
+        if due.is_empty() {
+            return;
+        }
+        let pods: BTreeMap<&str, &Pod> = pods.filter_map(|pod| Some((pod.owner_uid()?, pod))).collect();
+        for uid in due.iter().take(QUESTIONS) {
+            if let Some(pod) = pods.get(uid.as_str()) {
+                self.ask_and_note(rollout, pod, state).await;
+            } else {
+                state.evictions.dry_runs.forget(uid);
+            }
+        }
+    }
+
+    async fn ask_and_note(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> bool {
         let result = self.ask(rollout, pod).await;
         let now = self.context.clock.now();
         let unknown = state.evictions.dry_runs.note(rollout.target.name(), pod, &result, now);

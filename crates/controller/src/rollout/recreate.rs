@@ -24,7 +24,7 @@ use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 
 /// The most workloads that one round asks about.
-const QUESTIONS: usize = 16;
+pub(super) const QUESTIONS: usize = 16;
 /// How long to wait until further workloads are asked about.
 const NEXT_QUESTIONS: Duration = Duration::from_secs(1);
 /// How long to wait until a workload that lacks Pods is read again.
@@ -97,6 +97,7 @@ impl SidecarSetRollout {
             // It still holds, so it is told once.
             state.journal.is_news(&text);
         }
+        self.ask_again(rollout, all(), state).await;
         rollout.pods.retain(|pod| !state.evictions.pods.is_going(&pod.0));
         rollout.members = rollout.pods.len();
         let active = Active::count_pods(all(), &state.evictions.pods);

@@ -24,7 +24,7 @@ fn pod() -> Pod {
 #[case::gets_it(DryRun::GetsVersion, 300, true, None, None)]
 #[case::lacks_it(DryRun::LacksVersion("no".to_owned()), 600, false, Some("no"), None)]
 #[case::unknown(
-    DryRun::Unknown("no answer".to_owned()), 60, false,
+    DryRun::Unknown("no answer".to_owned()), 2, false,
     Some("whether new Pods of its ReplicaSet get the sidecar is not known: no answer"),
     Some("whether new Pods of ReplicaSet \"shop/w\" get SidecarSet \"logs\"")
 )]
@@ -43,7 +43,11 @@ fn roll67_a_result_counts_for_some_time(
     assert_eq!(results.not_injected().get("w").map(String::as_str), why);
     for (after, expected) in [(lasts - 1, Some(gets_version)), (lasts, None)] {
         results.keep(&target, set.as_value(), Timestamp(NOW.0 + after));
+        // What is not known stays until it is asked again.
+        let expected = if unknown.is_some() { Some(false) } else { expected };
         assert_eq!(results.gets_version(&pod), expected, "after {after} s");
+        let is_due = unknown.is_some() && after == lasts;
+        assert_eq!(results.due(Timestamp(NOW.0 + after)).contains("w"), is_due, "after {after} s");
     }
 }
 
@@ -55,4 +59,23 @@ fn roll67_a_result_is_about_one_version() {
     let next = sidecar_set(&json!({"image": "agent:v3"}), &json!({}));
     results.keep(&RolloutTarget::new(&next, &next), next.as_value(), NOW);
     assert_eq!(results.gets_version(&pod), None);
+}
+
+#[test]
+fn roll67_a_dry_run_that_fails_is_tried_again_soon_and_then_more_rarely() {
+    let (set, pod, mut results) = (cold(), pod(), DryRuns::default());
+    let target = RolloutTarget::new(&set, &set);
+    let mut now = NOW;
+    let mut fails = |results: &mut DryRuns, result: &DryRun| {
+        results.keep(&target, set.as_value(), now);
+        results.note("logs", &pod, result, now);
+        let wait = results.next_try(now);
+        now = Timestamp(now.0 + wait.unwrap_or_default().cast_signed());
+        wait
+    };
+    let unknown = DryRun::Unknown("no answer".to_owned());
+    let waits: Vec<_> = (0..7).map(|_| fails(&mut results, &unknown)).collect();
+    assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60].map(Some));
+    assert_eq!(fails(&mut results, &DryRun::GetsVersion), None);
+    assert_eq!(fails(&mut results, &unknown), Some(2), "the times begin anew");
 }

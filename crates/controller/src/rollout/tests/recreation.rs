@@ -284,14 +284,38 @@ async fn roll67_nothing_is_evicted_if_new_pods_do_not_get_the_version(
     let first = running.writes().await;
     let told_events = shown(&first).iter().filter(|line| *line == "Event").count();
     assert_eq!(told_events, usize::from(injects.is_none()), "a refusal is shown");
-    let writes = running.writes().await;
+    running.after(1).await.expect("it is reconciled");
+    let writes = running.simulation.take_writes();
     assert_eq!(readiness(&writes), ready("NotUpgradablePods", "False"));
     let status =
         writes.iter().rev().find(|write| write.object.kind == "SidecarSet").and_then(|write| write.after.clone());
     let status = status.expect("a status").to_string();
     assert!(status.contains(why), "{status}");
-    running.writes().await;
+    running.after(0).await.expect("it is reconciled");
     assert_eq!(script.sent(), ["try \"web-\""], "one dry run for all Pods of the workload");
+}
+
+#[tokio::test]
+async fn roll67_a_dry_run_that_failed_is_tried_again_and_the_rollout_goes_on() {
+    let set = recreating(&json!({}));
+    let script = Script::injecting(&set);
+    let record = script.injects.lock().take();
+    let mut running = running(&set, vec![outdated(&set, 0)], &script).await;
+    let mut events = 0;
+    for (after, again) in [(PAUSE, 2), (2, 4), (4, 8)] {
+        assert_eq!(running.after(after).await, Ok(Done::LookAgain(Duration::from_secs(again))));
+        let writes = running.simulation.take_writes();
+        let is_told = |write: &&Write| write.after.as_ref().is_some_and(|after| after["reason"] == "DryRunFailed");
+        events += writes.iter().filter(is_told).count();
+        if after != PAUSE {
+            assert_eq!(running.after(0).await.map(|_| ()), Ok(()), "nothing is asked before its time");
+        }
+        assert_eq!(script.sent(), ["try \"web-\""]);
+    }
+    assert_eq!(events, 1, "people are told once");
+    *script.injects.lock() = record;
+    running.after(8).await.expect("it is reconciled");
+    assert_eq!(script.sent(), ["try \"web-\"", "evict web-0"]);
 }
 
 #[tokio::test]
