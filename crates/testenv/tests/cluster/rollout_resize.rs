@@ -177,18 +177,24 @@ async fn roll65_a_deferred_resize_is_waited_for() {
 }
 
 /// Returns the texts of the Events with a reason about the SidecarSet.
-async fn events(place: &RolloutNamespace, reason: &str) -> Vec<String> {
-    let events = Api::<Event>::all(place.client.clone()).list(&ListParams::default()).await.unwrap();
+/// Waits for an Event `ResizeFailed` with this text. The controller writes the status of the SidecarSet first.
+async fn told(place: &RolloutNamespace, text: &str) {
     let name = place.set_name("agent");
-    let about = events.items.into_iter().filter(|event| {
-        event.reason.as_deref() == Some(reason)
+    let is_it = |event: &Event| {
+        event.reason.as_deref() == Some("ResizeFailed")
             && event.regarding.as_ref().and_then(|regarding| regarding.name.as_ref()) == Some(&name)
-    });
-    about.filter_map(|event| event.note).collect()
+            && event.note.as_ref().is_some_and(|note| note.contains(text))
+    };
+    let events = Api::<Event>::all(place.client.clone());
+    let there = async || events.list(&ListParams::default()).await.ok()?.items.iter().any(is_it).then_some(());
+    if let Err(error) = until("the Event", SOON, there).await {
+        panic!("{error}: {text}\n{}", place.logs());
+    }
 }
 
-/// Returns the value of the SidecarSet in the condition `SidecarSetUpgradable` of each Pod.
-async fn upgradable(place: &RolloutNamespace) -> Vec<Option<bool>> {
+/// Waits until the condition `SidecarSetUpgradable` of each Pod has this value for the SidecarSet. The controller writes
+/// the status of the SidecarSet first.
+async fn upgradable(place: &RolloutNamespace, expected: &[bool]) {
     let name = place.set_name("agent");
     let of = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().unwrap();
@@ -196,7 +202,8 @@ async fn upgradable(place: &RolloutNamespace) -> Vec<Option<bool>> {
         let told: Value = serde_json::from_str(condition["message"].as_str()?).unwrap();
         told[&name].as_bool()
     };
-    pods(place).await.iter().map(of).collect()
+    let expected: Vec<Option<bool>> = expected.iter().copied().map(Some).collect();
+    until_pods(place, "the conditions", |pods| pods.iter().map(of).eq(expected.iter().copied())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,16 +221,15 @@ async fn roll65_an_infeasible_resize_is_reported_and_holds_up_no_other_pod() {
 
     let stored = place.ended("agent", "NotUpgradablePods").await;
     assert_eq!(stored["status"]["updatedPods"], 2);
-    assert_eq!(upgradable(&place).await, [Some(true), Some(false), Some(true)]);
-    let told = events(&place, "ResizeFailed").await;
-    assert!(told.iter().any(|text| text.contains("infeasible: Node didn't have enough capacity")), "{told:?}");
+    upgradable(&place, &[true, false, true]).await;
+    told(&place, "infeasible: Node didn't have enough capacity").await;
 
     place.edit_pod("web-1", &json!({"metadata": {"annotations": {KUBELET: null}}})).await;
     place.change("agent", &agent(NEW, "3")).await;
     let set = place.ended("agent", "Complete").await;
     assert_complete(&pods(&place).await, &set, NEW);
     assert_eq!(limits(&place).await, vec![("3".to_owned(), "3".to_owned()); 3]);
-    assert_eq!(upgradable(&place).await, [Some(true); 3]);
+    upgradable(&place, &[true; 3]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,9 +244,8 @@ async fn roll65_a_resize_that_the_api_server_refuses_is_reported_once() {
 
     let stored = place.ended("agent", "NotUpgradablePods").await;
     assert_eq!(stored["status"]["updatedPods"], 0);
-    assert_eq!(upgradable(&place).await, [Some(false); 2]);
-    let told = events(&place, "ResizeFailed").await;
-    assert!(told.iter().any(|text| text.contains("Pod QOS Class may not change")), "{told:?}");
+    upgradable(&place, &[false; 2]).await;
+    told(&place, "Pod QOS Class may not change").await;
     assert!(place.all_upgrades().await.is_empty());
     let refused = place.writes().len();
 
