@@ -46,6 +46,12 @@ pub fn admit(
     };
     let mut changed = None;
     let mut notice = Notice::default();
+    let mut every_set = || -> Result<Cow<'_, [SidecarSet]>, Outcome> {
+        let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
+        let (sets, unavailable) = bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
+        notice = unavailable;
+        Ok(sets)
+    };
     let findings = match target {
         RequestTarget::EphemeralContainers => ephemeral::judge(object, old_object, rules),
         RequestTarget::WorkloadWrite => template::judge(object, old_object),
@@ -59,13 +65,7 @@ pub fn admit(
                 author,
             };
             let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
-            exec::judge(connection, rules, lookup, &mut inquiry, || {
-                let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
-                let (sets, unavailable) =
-                    bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
-                notice = unavailable;
-                Ok::<_, Outcome>(exec::accounts_of(&sets))
-            })?
+            exec::judge(connection, rules, lookup, &mut inquiry, || Ok::<_, Outcome>(exec::accounts_of(&every_set()?)))?
         }
         RequestTarget::PodUpdate => image::judge(object, old_object, author, rules),
         RequestTarget::TokenRequest => {
@@ -79,15 +79,7 @@ pub fn admit(
                 && rules.protect_in_use
                 && settings.gates.service_account_injection
                 && !is_exempt(change.author, rules);
-            let sets = if is_asked {
-                let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
-                let (sets, unavailable) =
-                    bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
-                notice = unavailable;
-                sets
-            } else {
-                Cow::default()
-            };
+            let sets = if is_asked { every_set()? } else { Cow::default() };
             let users = Users { namespace: &request.namespace, sets: &sets, lookup };
             managed::judge(change, rules, lookup, |account| users.find(account))
         }

@@ -200,8 +200,8 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
                 audit::identities(&decision, &mut audit);
                 reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
                 injected.warnings.extend(settled.warnings);
-                let of = (&decision, &injected.sidecars);
-                match pod_identity::exposure(&settled.pod, &identities, &sets, of, rules) {
+                let exposure = identities.exposure(&sets, &decision, &injected.sidecars);
+                match pod_identity::judge_exposure(&settled.pod, &exposure, &sets, rules) {
                     Ok(warnings) => injected.warnings.extend(warnings),
                     Err(more) => reasons.extend(more),
                 }

@@ -127,7 +127,7 @@ impl Identities {
     }
 
     /// Returns the injected sets as others in their Pod see them, by name.
-    pub fn sides<'a>(&'a self, sets: &'a [SidecarSet]) -> BTreeMap<&'a str, Side<'a>> {
+    fn sides<'a>(&'a self, sets: &'a [SidecarSet]) -> BTreeMap<&'a str, Side<'a>> {
         let asking: BTreeMap<_, _> = self.asking.iter().map(|set| (set.sidecar_set.as_str(), &set.declared)).collect();
         let side = |set: &'a SidecarSet| {
             let name = set.name();
@@ -135,6 +135,11 @@ impl Identities {
             Some((name, Side { name, declared, origin: set.origin() }))
         };
         sets.iter().filter_map(side).collect()
+    }
+
+    /// Returns what others in a Pod can see of the tokens that a decision gives to its sidecars.
+    pub fn exposure<'a>(&'a self, sets: &'a [SidecarSet], decision: &'a Decision, owners: &'a Owners) -> Exposure<'a> {
+        Exposure::new(decision, owners, self.sides(sets))
     }
 
     /// Decides about a Pod after injection.
@@ -205,7 +210,7 @@ pub fn assert(
             let mut reasons = tokens::assert::judge(pod, &decision, in_effect, &rules.trusted_csi_drivers);
             reasons.extend(shared_volumes(identities, sets, &decision));
             if rules.exposure == rules::Exposure::Deny {
-                reasons.extend(exposing(pod, sets, &Exposure::new(&decision, &owners, identities.sides(sets))));
+                reasons.extend(exposing(pod, sets, &identities.exposure(sets, &decision, &owners)));
             }
             reasons
         }
@@ -263,31 +268,20 @@ pub fn without(pod: &Value) -> Vec<Reason> {
     reasons
 }
 
-/// TOK-9: returns warnings if others in the Pod can read a token that only its owners mount.
-pub fn exposed(
+/// Judges a Pod after injection in which others may be able to read the tokens of sidecars. Returns warnings (TOK-9).
+///
+/// # Errors
+/// The reasons to refuse the Pod, if the settings say so (TOK-16).
+pub fn judge_exposure(
     pod: &Value,
-    identities: &Identities,
+    exposure: &Exposure<'_>,
     sets: &[SidecarSet],
-    decision: &Decision,
-    owners: &Owners,
-) -> Vec<String> {
-    Exposure::new(decision, owners, identities.sides(sets)).warnings(pod)
-}
-
-/// What others in a Pod can do about the tokens of its sidecars: warnings, or reasons to refuse it if the settings say so
-/// (TOK-16). `pod` is the Pod after injection.
-pub fn exposure(
-    pod: &Value,
-    identities: &Identities,
-    sets: &[SidecarSet],
-    (decision, owners): (&Decision, &Owners),
     rules: &Rules,
 ) -> Result<Vec<String>, Vec<Reason>> {
-    let exposure = Exposure::new(decision, owners, identities.sides(sets));
     match rules.exposure {
         rules::Exposure::Warn => Ok(exposure.warnings(pod)),
         rules::Exposure::Deny => {
-            let reasons = exposing(pod, sets, &exposure);
+            let reasons = exposing(pod, sets, exposure);
             if reasons.is_empty() { Ok(Vec::new()) } else { Err(reasons) }
         }
     }

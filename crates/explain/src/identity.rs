@@ -198,7 +198,7 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
         explained.is_shared = decision.account.is_some() && !is_off;
     }
-    explained.exposed = pod_identity::exposed(&settled.pod, &identities, sets, &decision, &owners);
+    explained.exposed = identities.exposure(sets, &decision, &owners).warnings(&settled.pod);
     (Some(explained), each(Some(&decision), &|set| given(set, &decision)))
 }
 

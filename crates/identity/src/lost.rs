@@ -4,7 +4,7 @@
 use std::fmt;
 
 use pillion_kubernetes::json;
-use pillion_kubernetes::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
+use pillion_kubernetes::rbac::{self, Atom, PolicyRule, permissions, reduced, uncovered};
 use serde_json::Value;
 
 /// A ServiceAccount, by namespace and name.
@@ -80,17 +80,9 @@ fn binds(binding: &Value, account: AccountRef<'_>) -> bool {
         kind => kind == "ClusterRoleBinding",
     };
     holds
-        && json::items(binding, &["subjects"]).iter().any(|subject| {
-            let text = |key: &str| json::text(subject, &[key]);
-            match text("kind") {
-                "ServiceAccount" => text("namespace") == namespace && text("name") == name,
-                "User" => {
-                    let names = text("name").strip_prefix("system:serviceaccount:");
-                    names.and_then(|names| names.split_once(':')) == Some((namespace, name))
-                }
-                _ => false,
-            }
-        })
+        && json::items(binding, &["subjects"])
+            .iter()
+            .any(|subject| rbac::account_of(subject) == Some((namespace, name)))
 }
 
 /// Formats a permission: `get deployments/scale of apps`, `list nodes "a"`.

@@ -9,7 +9,7 @@ pub const MERGED_PREFIX: &str = "sidecarset-merged-";
 /// The prefix of the names of Secrets with the tokens of isolated sidecars (TOK-1).
 pub const TOKEN_SECRET_PREFIX: &str = "sidecarset-token-";
 /// The prefix of the names of volumes with the tokens of sidecars (TOK-1).
-pub(crate) const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
+pub const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
 /// The prefix of the names of the volumes that the API server adds. The API server adopts any volume with such a name
 /// (SAP-8k), so Pillion's volumes have other names.
 pub(crate) const AUTOMOUNT_VOLUME_PREFIX: &str = "kube-api-access-";

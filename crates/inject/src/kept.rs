@@ -1,6 +1,5 @@
 //! Changes of other webhooks to a sidecar in the Pod, which an injection keeps if the settings say so (ORDER-9).
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::json::{self, Object};
@@ -25,25 +24,21 @@ impl<'a> Kept<'a> {
         Self { settings, owners: if settings.is_some() { owners.collect() } else { BTreeSet::new() } }
     }
 
-    /// Returns the container that `sidecar` becomes in the place of `existing`: as its set says, with the image and the
-    /// variables of `existing` that stay. Nothing stays of a container that was not injected.
-    pub fn container<'s>(&self, existing: &Value, sidecar: &'s Sidecar) -> Cow<'s, Value> {
-        let Some(settings) = self.settings.filter(|_| pod::is_injected(existing)) else {
-            return Cow::Borrowed(&sidecar.container);
-        };
-        let mut container = Cow::Borrowed(&sidecar.container);
-        if let Some(image) = image(existing, &sidecar.container, settings)
-            && let Some(container) = container.to_mut().as_object_mut()
-        {
-            container.insert("image".to_owned(), image.into());
+    /// Returns the container of `sidecar` with the image and the variables of `existing` that stay; `None` if nothing
+    /// stays. Nothing stays of a container that was not injected.
+    pub fn container(&self, existing: &Value, sidecar: &Sidecar) -> Option<Value> {
+        let settings = self.settings.filter(|_| pod::is_injected(existing))?;
+        let is_owner = self.owners.contains(sidecar.set.as_str());
+        let image = image(existing, &sidecar.container, settings);
+        let env = if is_owner { None } else { variables(existing, &sidecar.container, settings) };
+        if image.is_none() && env.is_none() {
+            return None;
         }
-        if !self.owners.contains(sidecar.set.as_str())
-            && let Some(env) = variables(existing, &sidecar.container, settings)
-            && let Some(container) = container.to_mut().as_object_mut()
-        {
-            container.insert("env".to_owned(), Value::Array(env));
-        }
-        container
+        let mut container = sidecar.container.clone();
+        let fields = container.as_object_mut()?;
+        fields.extend(image.map(|image| ("image".to_owned(), image.into())));
+        fields.extend(env.map(|env| ("env".to_owned(), Value::Array(env))));
+        Some(container)
     }
 }
 

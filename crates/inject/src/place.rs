@@ -50,7 +50,8 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>, kept: &
         let mut places = free.get_mut(sidecar.name());
         for index in places.iter().flat_map(|places| places.iter().copied()).take(TRIED_MAX) {
             let Some(there) = existing.get(index) else { continue };
-            is_ours = readmission::covers(there, &kept.container(there, &sidecar));
+            let wanted = kept.container(there, &sidecar);
+            is_ours = readmission::covers(there, wanted.as_ref().unwrap_or(&sidecar.container));
             if is_ours {
                 place = Some(index);
                 break;
@@ -66,7 +67,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>, kept: &
             places.remove(&index);
         }
         if !is_ours {
-            let container = kept.container(there, &sidecar).into_owned();
+            let container = kept.container(there, &sidecar).unwrap_or(sidecar.container);
             if pod::is_injected(there) {
                 let mut fields = readmission::set_back(there, &container);
                 // Computed anew from the resources that the app has now.

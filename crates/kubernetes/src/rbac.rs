@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::json;
 use crate::name_validation::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 
 /// The maximum number of combinations. Rules with more are not expanded (ESC-3, E18).
@@ -215,6 +216,17 @@ pub fn check_size<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Result
 /// The field does not hold PolicyRules.
 pub fn of_role(role: &Value) -> Result<Vec<PolicyRule>, serde_json::Error> {
     role.get("rules").map_or(Ok(None), Option::deserialize).map(Option::unwrap_or_default)
+}
+
+/// Returns namespace and name of the ServiceAccount that a subject of a binding is, also if it is written as a user;
+/// `None` for other users and for groups.
+pub fn account_of(subject: &Value) -> Option<(&str, &str)> {
+    let text = |key: &str| json::text(subject, &[key]);
+    match text("kind") {
+        "ServiceAccount" => Some((text("namespace"), text("name"))),
+        "User" => text("name").strip_prefix("system:serviceaccount:")?.split_once(':'),
+        _ => None,
+    }
 }
 
 /// Returns the items of an optional list.

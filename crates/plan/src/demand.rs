@@ -16,7 +16,7 @@ use pillion_identity::target::SharedAccount;
 use pillion_identity::tokens::Owners;
 use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef, OneObject};
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
@@ -80,7 +80,7 @@ impl Prepared {
 /// The SidecarSets that can affect the Pods of one namespace.
 pub struct Demands<'a> {
     namespace: &'a str,
-    cluster: Cluster<'a>,
+    cluster: OneObject<'a>,
     rules: &'a Rules,
     candidates: Vec<Candidate<'a>>,
 }
@@ -93,17 +93,6 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     fn asking(&self) -> Option<&Asking> {
         self.prepared.identity.as_ref()?.asking.first()
-    }
-}
-
-/// Answers the policy's lookups of the Namespace.
-struct Cluster<'a> {
-    namespace: &'a Value,
-}
-
-impl Lookup for Cluster<'_> {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(Some(self.namespace.clone()))
     }
 }
 
@@ -120,7 +109,7 @@ impl<'a> Demands<'a> {
     /// Selects those of `sets` that can match a Pod of `namespace`, a Namespace object with its name and labels.
     /// Selects none if the feature gate is off.
     pub fn new(sets: &'a [Prepared], settings: &'a Settings, namespace: &'a Value) -> Self {
-        let (cluster, name) = (Cluster { namespace }, json::text(namespace, &["metadata", "name"]));
+        let (cluster, name) = (OneObject(namespace), json::text(namespace, &["metadata", "name"]));
         let rules = &settings.service_accounts;
         let mut candidates = Vec::new();
         if settings.gates.service_account_injection && !rules.protects(name) {

@@ -63,12 +63,10 @@ pub fn is_same(one: &str, other: &str) -> bool {
 /// `mirror.example/hub` for `mirror.example/hub/library/x:1` and `x:1`. Several readings are possible, since the path may
 /// begin with the registry of `of`. Returns none if one of the texts is not an image reference.
 pub fn registries_of<'a>(image: &'a str, of: &str) -> Vec<&'a str> {
-    let Some((name, of)) = repository(image)
-        .zip(Name::parse(of))
-        .and_then(|((name, versions), of)| (versions == of.versions).then_some((name, of)))
-    else {
+    let (Some((name, versions)), Some(of)) = (repository(image), Name::parse(of)) else { return Vec::new() };
+    if versions != of.versions {
         return Vec::new();
-    };
+    }
     let Name { domain, implied, path, .. } = of;
     let whole = format!("{domain}/{implied}{path}");
     let repositories = [Some(whole), (!implied.is_empty()).then(|| format!("{implied}{path}")), Some(path.to_owned())];
@@ -125,14 +123,18 @@ impl<'a> Name<'a> {
         Some(Self { domain, implied, path, versions })
     }
 
-    /// Whether both name the same image. A tag beside a digest counts for nothing.
+    /// Returns what decides which image this is: the digest, or else the tag. A tag beside a digest counts for nothing.
+    fn version(&self) -> &'a str {
+        match self.versions {
+            (tag, "") => tag,
+            (_, digest) => digest,
+        }
+    }
+
+    /// Whether both name the same image.
     fn is_same(&self, other: &Self) -> bool {
-        let version = |name: &Self| match name.versions {
-            (tag, "") => tag.to_owned(),
-            (_, digest) => digest.to_owned(),
-        };
-        (self.domain, self.implied, self.path) == (other.domain, other.implied, other.path)
-            && version(self) == version(other)
+        (self.domain, self.implied, self.path, self.version())
+            == (other.domain, other.implied, other.path, other.version())
     }
 }
 

@@ -76,10 +76,10 @@ impl Upgrades {
         let mut policies = settings.upgrade_policies.clone();
         if let Some(text) = given(UPGRADE_POLICY) {
             policies.clear();
-            for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-                match POLICIES.iter().find(|(name, _)| *name == word) {
-                    Some((_, policy)) => policies.push(*policy),
-                    None => errors.push(FieldError::not_supported(
+            for policy in policies_in(text) {
+                match policy {
+                    Ok(policy) => policies.push(policy),
+                    Err(word) => errors.push(FieldError::not_supported(
                         path(UPGRADE_POLICY),
                         word,
                         &POLICIES.map(|(name, _)| name),
@@ -131,8 +131,14 @@ pub fn has_progress_deadline(annotation: &str, settings: &RolloutSettings) -> bo
 pub fn can_recreate(annotation: &str, settings: &RolloutSettings) -> bool {
     match annotation.trim() {
         "" => settings.upgrade_policies.contains(&UpgradePolicy::Recreate),
-        text => text.split(',').any(|word| word.trim() == "Recreate"),
+        text => policies_in(text).any(|policy| policy == Ok(UpgradePolicy::Recreate)),
     }
+}
+
+/// Returns the policies in a text of the annotation, and the words that are none.
+fn policies_in(text: &str) -> impl Iterator<Item = Result<UpgradePolicy, &str>> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(|word| POLICIES.iter().find(|(name, _)| *name == word).map(|(_, policy)| *policy).ok_or(word))
 }
 
 /// Whether a `SidecarSet` asks for upgrades of native sidecars in place (ROLL-63).

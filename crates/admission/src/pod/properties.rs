@@ -387,7 +387,7 @@ proptest! {
             let changed = change(image, variable);
             for (settings, stays) in [(settings(json!({})), false), (settings(kept), true)] {
                 let verdict = answer_with(&settings, &changed, &sets, ("u", 1)).verdict;
-                // What the app's containers have now may be what sidecars share, or what refuses the Pod.
+                // The webhook changed the containers of the app, too. What a sidecar shares with them can refuse the Pod.
                 if matches!(verdict, Verdict::Refused(_)) {
                     continue;
                 }

@@ -363,7 +363,7 @@ fn tok9_tokens_that_others_can_read(#[case] spec: Value, #[case] warnings: &[&st
         audiences: Vec::new(),
     };
     let decision = Decision { grants: vec![grant], ..Decision::default() };
-    let exposed = |decision| exposed(&pod(spec.clone()), &Identities::default(), &[], decision, &owners);
+    let exposed = |decision| Identities::default().exposure(&[], decision, &owners).warnings(&pod(spec.clone()));
     assert_eq!(exposed(&decision), warnings);
     assert_eq!(exposed(&Decision::default()), [""; 0], "without a token there is nothing to read");
 }

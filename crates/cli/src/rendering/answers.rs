@@ -181,7 +181,12 @@ impl Part {
         matches!(self, Self::Pods | Self::Assert)
     }
 
-    /// Whether the part is about the identities of Pods that run already, outside the excluded namespaces.
+    /// Whether the part leaves the excluded namespaces alone.
+    pub fn has_excluded_namespaces(self) -> bool {
+        self.is_about_pods() || self.is_after_admission()
+    }
+
+    /// Whether the part is about the identities of Pods that run already.
     pub fn is_after_admission(self) -> bool {
         matches!(self, Self::Exec | Self::Images | Self::TokenRequests)
     }

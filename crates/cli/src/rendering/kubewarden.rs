@@ -158,14 +158,11 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
     if let Some(server) = &options.policy_server {
         set("policyServer", server.as_str().into());
     }
-    if part.is_about_pods() {
+    if part.has_excluded_namespaces() {
         set("namespaceSelector", super::namespace_selector(&super::excluded(common, needs)));
-        if let Some(label) = &common.opt_out_label {
-            set("objectSelector", super::object_selector(label));
-        }
     }
-    if part.is_after_admission() {
-        set("namespaceSelector", super::namespace_selector(&super::excluded(common, needs)));
+    if let Some(label) = common.opt_out_label.as_ref().filter(|_| part.is_about_pods()) {
+        set("objectSelector", super::object_selector(label));
     }
     let conditions = part.conditions(&needs.listed);
     if !conditions.is_empty() {
@@ -196,7 +193,7 @@ fn policy(part: Part, input: &Input, sets: &str, options: &Kubewarden) -> Docume
                    request, and one text is cheap. `pillion bundle --inspect` shows what this file has.";
         document = document.with_comment("/spec/settings/bundle", why);
     }
-    if part.is_about_pods() || part.is_after_admission() {
+    if part.has_excluded_namespaces() {
         let why = "Not matchLabels, which Kubewarden's controller drops silently.";
         document = document.with_comment("/spec/namespaceSelector/matchExpressions", why);
     }

@@ -1,11 +1,10 @@
 //! Questions to the API server about what a ServiceAccount may do.
 
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use pillion_kubernetes::authorizer::Author;
 use pillion_plan::account_permissions::Question;
-use serde_json::{Value, json};
 
 use crate::problem::WriteProblem;
 use crate::read::in_time;
@@ -15,7 +14,7 @@ use crate::read::in_time;
 /// # Errors
 /// The API server does not answer, or does not allow the question.
 pub(super) async fn allows(client: &Client, question: &Question) -> Result<bool, WriteProblem> {
-    let review = serde_json::from_value(review(question)).map_err(|error| WriteProblem::Failed(error.to_string()))?;
+    let review = SubjectAccessReview { spec: spec(question), ..SubjectAccessReview::default() };
     let api: Api<SubjectAccessReview> = Api::all(client.clone());
     let answer = in_time(api.create(&PostParams::default(), &review)).await?;
     let status = answer.status.ok_or_else(|| WriteProblem::Failed("the answer has no status".to_owned()))?;
@@ -26,18 +25,22 @@ pub(super) async fn allows(client: &Client, question: &Question) -> Result<bool,
 }
 
 /// Returns the SubjectAccessReview for a question.
-pub(super) fn review(question: &Question) -> Value {
-    let author = Author::service_account(&question.account.namespace, &question.account.name);
-    let (resource, subresource) = question.atom.resource_and_subresource();
-    json!({
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-        "metadata": {},
-        "spec": {
-            "user": author.user, "groups": author.groups,
-            "resourceAttributes": {
-                "namespace": question.namespace, "group": question.atom.group, "resource": resource,
-                "subresource": subresource, "verb": question.atom.verb,
-            },
-        },
-    })
+pub(super) fn spec(question: &Question) -> SubjectAccessReviewSpec {
+    let Question { account, namespace, atom, .. } = question;
+    let Author { user, groups } = Author::service_account(&account.namespace, &account.name);
+    let (resource, subresource) = atom.resource_and_subresource();
+    let attributes = ResourceAttributes {
+        namespace: Some(namespace.clone()),
+        group: Some(atom.group.clone()),
+        resource: Some(resource.to_owned()),
+        subresource: Some(subresource.to_owned()),
+        verb: Some(atom.verb.clone()),
+        ..ResourceAttributes::default()
+    };
+    SubjectAccessReviewSpec {
+        user: Some(user),
+        groups: Some(groups),
+        resource_attributes: Some(attributes),
+        ..SubjectAccessReviewSpec::default()
+    }
 }

@@ -8,7 +8,7 @@ mod watches;
 use std::time::Duration;
 
 use pillion_identity::rules::Rules;
-use pillion_plan::account_permissions::{Accounts, Binding, Index, Input, Limits, Memory, Role, accounts, ordered};
+use pillion_plan::account_permissions::{Account, Accounts, Index, Input, Limits, Memory, accounts, ordered};
 
 use self::report::Reports;
 use self::watches::Watches;
@@ -90,8 +90,8 @@ impl Controller for AccountPermissions {
         let (round, limits) = {
             let (roles, bindings) = (self.watches.roles(), self.watches.bindings());
             let denied = ordered(&settings.service_accounts.denied());
-            let roles = roles.iter().map(|role| &role.0).collect::<Vec<&Role>>();
-            let bindings = bindings.iter().map(|binding| &binding.0).collect::<Vec<&Binding>>();
+            let roles = roles.iter().map(|role| &role.0);
+            let bindings = bindings.iter().map(|binding| &binding.0);
             let index = Index::new(roles, bindings, &denied);
             let limits = self.options.limits;
             let now = self.context.clock.now();
@@ -155,7 +155,7 @@ impl AccountPermissions {
         let staying = namespaces.iter().filter(|namespace| !namespace.is_terminating()).map(|namespace| &*namespace.0);
         let merged: Vec<_> = store.accounts().all().iter().filter_map(|account| account.merged.clone()).collect();
         let merged = merged.iter().map(|account| &**account);
-        let is_there = |account: &pillion_plan::account_permissions::Account| {
+        let is_there = |account: &Account| {
             store.accounts().get(&account.namespace, &account.name).is_some_and(|account| !account.known.is_terminating)
         };
         accounts(&self.context.sidecar_sets().sets, rules, staying, merged, &is_there)

@@ -1,6 +1,6 @@
 //! Tells people what the ServiceAccounts of SidecarSets hold: a condition and an Event on the SidecarSet.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 use pillion_plan::account_permissions::{Accounts, DENIED_PERMISSION_HELD, Memory, NOT_HELD};
@@ -32,17 +32,15 @@ impl Reports<'_> {
     pub async fn tell(&self, memory: &Memory, accounts: &Accounts, journal: &mut Journal) -> Result<(), Failure> {
         let mut failed = None;
         let resources = self.context.store.sidecar_sets().all();
-        let name = |object: &Value| json::text(object, &["metadata", "name"]).to_owned();
-        let sets: BTreeSet<&String> = accounts.values().flatten().collect();
-        for set in sets {
-            let Some(problem) = memory.problem(set, accounts) else { continue };
-            let resource = resources.iter().find(|resource| name(&resource.0) == *set).map(|resource| &*resource.0);
-            self.event(set, resource, &problem, journal).await;
+        let named = resources.iter().map(|resource| (json::text(&resource.0, &["metadata", "name"]), &*resource.0));
+        let objects: BTreeMap<&str, &Value> = named.collect();
+        let problems = memory.problems(accounts);
+        for (set, problem) in &problems {
+            self.event(set, objects.get(set).copied(), problem, journal).await;
         }
-        for resource in &resources {
-            let object = &resource.0;
-            let problem = memory.problem(&name(object), accounts);
-            let Some((status, reason, message)) = self.verdict(object, problem.as_deref()) else { continue };
+        for (set, object) in objects {
+            let problem = problems.get(set).map(String::as_str);
+            let Some((status, reason, message)) = self.verdict(object, problem) else { continue };
             let condition = Condition { type_: DENIED_PERMISSION_HELD, status, reason, message, since: None };
             let Some(step) = step(object, condition, self.context.clock.now()) else { continue };
             // The definition of OpenKruise keeps no conditions; there, people only get the Event.

@@ -2,7 +2,7 @@ use pillion_kubernetes::rbac::Atom;
 use pillion_plan::account_permissions::{Account, Question};
 use serde_json::json;
 
-use super::ask::review;
+use super::ask::spec;
 
 #[test]
 fn esc9_a_question_is_about_the_account_and_its_groups() {
@@ -13,7 +13,7 @@ fn esc9_a_question_is_about_the_account_and_its_groups() {
         binding: None,
     };
     assert_eq!(
-        review(&question)["spec"],
+        serde_json::to_value(spec(&question)).unwrap(),
         json!({
             "user": "system:serviceaccount:shop:agent",
             "groups": ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"],

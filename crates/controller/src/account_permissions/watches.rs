@@ -9,25 +9,17 @@ use pillion_plan::account_permissions::{Binding, Role};
 use super::{AccountPermissions, Pass};
 use crate::context::Context;
 use crate::controller::Controller as _;
-use crate::rights::RBAC;
 use crate::store::{Facets, Projection, Watch, Watched, resource, whole};
 use crate::wakes::{Keys, Wakes};
 
-/// A Role or a ClusterRole.
+/// The version of RBAC's kinds.
+const VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// A role, or a binding to ServiceAccounts.
 #[derive(Debug, PartialEq)]
-pub(super) struct RoleObject(pub Role);
+pub(super) struct Seen<T>(pub T);
 
-/// A binding to ServiceAccounts.
-#[derive(Debug, PartialEq)]
-pub(super) struct BindingObject(pub Binding);
-
-impl Projection for RoleObject {
-    fn differences(&self, next: &Self) -> Facets {
-        if self == next { Facets::empty() } else { Facets::CONTENT }
-    }
-}
-
-impl Projection for BindingObject {
+impl<T: PartialEq + Send + Sync + 'static> Projection for Seen<T> {
     fn differences(&self, next: &Self) -> Facets {
         if self == next { Facets::empty() } else { Facets::CONTENT }
     }
@@ -35,24 +27,23 @@ impl Projection for BindingObject {
 
 /// The watches of RBAC's four kinds.
 pub(super) struct Watches {
-    roles: [Watched<RoleObject>; 2],
-    bindings: [Watched<BindingObject>; 2],
+    roles: [Watched<Seen<Role>>; 2],
+    bindings: [Watched<Seen<Binding>>; 2],
 }
 
 impl Watches {
     /// Starts the watches, and waits until everything was listed.
     pub async fn start(context: &Context) -> Self {
-        let version = format!("{RBAC}/v1");
         let watch = |kind: &'static str| {
-            Watch::new(Api::<DynamicObject>::all_with(context.client.clone(), &resource(&version, kind)), kind)
+            Watch::new(Api::<DynamicObject>::all_with(context.client.clone(), &resource(VERSION, kind)), kind)
         };
-        let of = |object, kind| whole(object, "rbac.authorization.k8s.io/v1", kind);
+        let of = |object, kind| whole(object, VERSION, kind);
         let roles = ["ClusterRole", "Role"].map(|kind| {
-            let see = move |object: DynamicObject| Some(RoleObject(Role::from_object(&of(object, kind))));
+            let see = move |object: DynamicObject| Some(Seen(Role::from_object(&of(object, kind))));
             context.store.keep(AccountPermissions::NAME, watch(kind), see)
         });
         let bindings = ["ClusterRoleBinding", "RoleBinding"].map(|kind| {
-            let see = move |object: DynamicObject| Binding::from_object(&of(object, kind)).map(BindingObject);
+            let see = move |object: DynamicObject| Binding::from_object(&of(object, kind)).map(Seen);
             context.store.keep(AccountPermissions::NAME, watch(kind), see)
         });
         for roles in &roles {
@@ -74,11 +65,11 @@ impl Watches {
         }
     }
 
-    pub fn roles(&self) -> Vec<Arc<RoleObject>> {
+    pub fn roles(&self) -> Vec<Arc<Seen<Role>>> {
         self.roles.iter().flat_map(|roles| roles.all()).collect()
     }
 
-    pub fn bindings(&self) -> Vec<Arc<BindingObject>> {
+    pub fn bindings(&self) -> Vec<Arc<Seen<Binding>>> {
         self.bindings.iter().flat_map(|bindings| bindings.all()).collect()
     }
 }

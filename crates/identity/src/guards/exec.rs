@@ -18,7 +18,7 @@ use crate::author::{Inquiry, Unanswered};
 use crate::declared::Declared;
 use crate::names;
 use crate::rules::Rules;
-use crate::tokens::held::shown;
+use crate::tokens::held::{running_containers, shown};
 use crate::tokens::identity::{Identities, Identity, identities};
 
 /// A CONNECT to a running Pod: `exec`, `attach` or `portforward`.
@@ -149,9 +149,7 @@ fn reached<'a>(
 }
 
 fn has_container(pod: &Value, name: &str) -> bool {
-    let lists = ["initContainers", "containers", "ephemeralContainers"];
-    !name.is_empty()
-        && lists.iter().any(|list| json::items(pod, &["spec", list]).iter().any(|of| pod::name(of) == name))
+    !name.is_empty() && running_containers(pod).any(|container| pod::name(container) == name)
 }
 
 /// A container that holds an identity.

@@ -11,11 +11,8 @@ use serde_json::Value;
 
 use super::Objections;
 use crate::rules::Rules;
-use crate::tokens::held::shown;
+use crate::tokens::held::{running_containers, shown};
 use crate::tokens::identity::identities;
-
-/// The lists of containers of a Pod.
-const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Judges an UPDATE of a Pod. Whoever changes an image decides what runs under the identity of its container.
 ///
@@ -51,8 +48,7 @@ pub fn judge(object: &Value, old_object: &Value, author: &Author, rules: &Rules)
 
 /// Returns the image of each container. The API server compares them as texts, too: a tag and its digest differ.
 fn images(pod: &Value) -> BTreeMap<&str, &str> {
-    let containers = LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]));
-    containers.map(|container| (pod::name(container), json::text(container, &["image"]))).collect()
+    running_containers(pod).map(|container| (pod::name(container), json::text(container, &["image"]))).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]))
 }
 
+/// Returns all containers of a running Pod. Ephemeral ones come last: they may share the processes of others.
+pub fn running_containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    containers(pod).chain(json::items(pod, &["spec", "ephemeralContainers"]))
+}
+
 /// A volume that lets its holder authenticate as the Pod's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder<'a> {

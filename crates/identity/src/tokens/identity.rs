@@ -7,12 +7,11 @@ use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::account_of;
+use super::held::running_containers;
 use super::volumes::{self, Volumes};
 use crate::drivers::Drivers;
 use crate::names;
 
-/// The lists of containers of a running Pod. Ephemeral containers come last: they may share the processes of others.
-const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 /// The most identities of a volume or a container that are told apart (E18). Pillion gives a container one.
 const IDENTITIES_MAX: usize = 8;
 
@@ -36,8 +35,7 @@ pub type Identities<'a> = BTreeMap<&'a str, BTreeSet<Identity<'a>>>;
 pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
     let volumes = Volumes::from_pod(pod, trusted);
     let account = account_of(pod);
-    let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
-    let is_for_sidecars = names::is_merged(account) || volumes.iter().map(pod::name).any(is_given);
+    let is_for_sidecars = names::is_merged(account) || volumes.give_account_to_sidecars();
     let in_volumes: BTreeMap<&str, BTreeSet<Identity<'a>>> = volumes
         .iter()
         .map(|volume| {
@@ -47,19 +45,17 @@ pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
         })
         .collect();
     let mut found = Identities::new();
-    for list in LISTS {
-        for container in json::items(pod, &["spec", list]) {
-            let mut held = BTreeSet::new();
-            for used in volumes::used_by(container) {
-                hold(&mut held, in_volumes.get(used).into_iter().flatten().copied());
-            }
-            let secrets = volumes::token_secrets_of_environment(container);
-            hold(&mut held, secrets.into_iter().map(|(_, secret)| Identity::OfSecret(id_of(secret))));
-            let target = json::text(container, &["targetContainerName"]);
-            hold(&mut held, found.get(target).into_iter().flatten().copied());
-            if !held.is_empty() {
-                found.insert(pod::name(container), held);
-            }
+    for container in running_containers(pod) {
+        let mut held = BTreeSet::new();
+        for used in volumes::used_by(container) {
+            hold(&mut held, in_volumes.get(used).into_iter().flatten().copied());
+        }
+        let secrets = volumes::token_secrets_of_environment(container);
+        hold(&mut held, secrets.into_iter().map(|(_, secret)| Identity::OfSecret(id_of(secret))));
+        let target = json::text(container, &["targetContainerName"]);
+        hold(&mut held, found.get(target).into_iter().flatten().copied());
+        if !held.is_empty() {
+            found.insert(pod::name(container), held);
         }
     }
     found

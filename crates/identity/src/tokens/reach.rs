@@ -1,5 +1,6 @@
 //! Containers and volumes that could give the token of a sidecar to others (E3, E4, E7, E11, E20, TOK-10).
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -72,8 +73,7 @@ impl<'a> Running<'a> {
     /// Annotations do not count, since users can edit them.
     pub fn from_pod(pod: &'a Value, trusted: &Drivers) -> Self {
         let volumes = Volumes::from_pod(pod, trusted);
-        let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
-        let is_for_sidecars = volumes.iter().map(pod::name).any(is_given);
+        let is_for_sidecars = volumes.give_account_to_sidecars();
         let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
         let holders = containers(pod).filter(holds).map(pod::name).collect();
         Self { volumes, is_for_sidecars, holders }
@@ -106,10 +106,8 @@ impl<'a> Running<'a> {
 /// reasons.
 pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
         let reached = reaches(volumes, container, |volume| granted.owns(name, volume));
         for reached in reached.iter().take(ERRORS_MAX) {
             let problem = format!("container {} {reached}, which belongs to a sidecar", shown(name));
@@ -124,16 +122,20 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
         let remedy = "remove it; only the volume that Pillion writes for the containers of the SidecarSet may";
         Reason::forbidden(field, problem, remedy)
     };
+    // Few Pods have a volume for which it matters who uses it.
+    let used = LazyCell::new(|| containers(pod).flat_map(volumes::used_by).collect::<BTreeSet<_>>());
     for volume in volumes.iter() {
         let name = pod::name(volume);
-        if used.contains(name) || granted.of_volume(name).is_some() {
+        let (is_ours, secrets) = (volumes::is_called_like_ours(name), volumes::token_secrets_of_volume(volume));
+        let is_plain = !is_ours && secrets.is_empty();
+        if is_plain || granted.of_volume(name).is_some() || used.contains(name) {
             continue;
         }
-        if volumes::is_called_like_ours(name) {
+        if is_ours {
             let problem = format!("volume {} has the name of one that holds the token of a sidecar", shown(name));
             reasons.push(stray("spec.volumes", problem));
         }
-        for secret in volumes::token_secrets_of_volume(volume) {
+        for secret in secrets {
             let problem = format!("volume {} names the Secret {} of a sidecar", shown(name), shown(secret));
             reasons.push(stray("spec.volumes", problem));
         }

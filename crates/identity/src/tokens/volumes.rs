@@ -101,6 +101,11 @@ impl<'a> Volumes<'a> {
         self.given(name).is_some()
     }
 
+    /// Whether a volume of Pillion gives the Pod's account: then the Pod has this account for its sidecars.
+    pub(super) fn give_account_to_sidecars(&self) -> bool {
+        self.iter().map(pod::name).any(|name| is_called_like_ours(name) && self.gives_account(name))
+    }
+
     /// Returns the Secret with the token of a sidecar that the volume of this name refers to.
     pub fn token_secret(&self, name: &str) -> Option<&'a str> {
         self.by_name.get(name)?.token_secret

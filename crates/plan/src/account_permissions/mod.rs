@@ -14,7 +14,7 @@ use pillion_identity::names;
 use pillion_identity::rules::Rules;
 use pillion_inject::matching;
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::OneObject;
 use pillion_kubernetes::rbac::Atom;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -44,25 +44,10 @@ impl Account {
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
-
-    /// Returns the account that has this user name, if it is that of one.
-    fn of_user(user: &str) -> Option<Self> {
-        let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        Some(Self::new(namespace, name))
-    }
 }
 
 /// The accounts to ask about, each with the SidecarSets that give it to sidecars.
 pub type Accounts = BTreeMap<Account, BTreeSet<String>>;
-
-/// A Namespace that a selector reads.
-struct One<'a>(&'a Value);
-
-impl Lookup for One<'_> {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Ok(Some(self.0.clone()))
-    }
-}
 
 /// Returns the accounts that SidecarSets can give in these namespaces: those that they name, where `is_there`, and merged
 /// ones, which say themselves for which SidecarSets they are.
@@ -89,7 +74,7 @@ pub fn accounts<'a>(
             // Most namespaces have no such account. A set whose selector cannot be read matches nothing.
             if is_there(&account)
                 && rules.allows(name, &account.name)
-                && matching::can_be_in(set, name, &One(namespace)).unwrap_or_default()
+                && matching::can_be_in(set, name, &OneObject(namespace)).unwrap_or_default()
             {
                 found.entry(account).or_default().insert(set.name.to_owned());
             }
@@ -255,28 +240,29 @@ impl Memory {
         next.map_or(limits.interval, |next| next.saturating_sub(now.0)).clamp(1, limits.interval.max(1))
     }
 
-    /// Returns what people should know about a SidecarSet; `None` if none of its accounts holds a denied permission.
-    pub fn problem(&self, set: &str, accounts: &Accounts) -> Option<String> {
-        let is_of = |account: &Account| accounts.get(account).is_some_and(|sets| sets.contains(set));
-        let held: Vec<&Answered> = self
-            .answers
-            .iter()
-            .filter(|(account, known)| known.is_held && is_of(account))
-            .map(|(_, known)| known)
-            .collect();
-        if held.is_empty() {
-            return None;
+    /// Returns what people should know, by SidecarSet: of those whose accounts hold a denied permission.
+    pub fn problems<'a>(&self, accounts: &'a Accounts) -> BTreeMap<&'a str, String> {
+        let mut held: BTreeMap<&str, Vec<&Question>> = BTreeMap::new();
+        for (account, known) in self.answers.iter().filter(|(_, known)| known.is_held) {
+            for set in accounts.get(account).into_iter().flatten() {
+                held.entry(set).or_default().push(&known.question);
+            }
         }
-        let mut parts: Vec<String> = held.iter().take(SHOWN_MAX).map(|known| shown(&known.question)).collect();
-        let more = held.len().saturating_sub(SHOWN_MAX);
-        if more > 0 {
-            parts.push(format!("and so may {more} more of its ServiceAccounts hold one"));
-        }
-        Some(format!(
-            "{}; no sidecar may have that: take the permission away, or change serviceAccounts.denyPermissions",
-            parts.join("; ")
-        ))
+        held.into_iter().map(|(set, questions)| (set, problem(&questions))).collect()
     }
+}
+
+/// Says which permissions the accounts of one SidecarSet hold.
+fn problem(held: &[&Question]) -> String {
+    let mut parts: Vec<String> = held.iter().take(SHOWN_MAX).map(|question| shown(question)).collect();
+    let more = held.len().saturating_sub(SHOWN_MAX);
+    if more > 0 {
+        parts.push(format!("and so may {more} more of its ServiceAccounts hold one"));
+    }
+    format!(
+        "{}; no sidecar may have that: take the permission away, or change serviceAccounts.denyPermissions",
+        parts.join("; ")
+    )
 }
 
 fn shown(question: &Question) -> String {

@@ -54,12 +54,11 @@ impl Binding {
         let namespace = Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty());
         let (mut accounts, mut groups) = (Vec::new(), Vec::new());
         for subject in json::items(object, &["subjects"]) {
-            let of = |key: &str| json::text(subject, &[key]);
-            match of("kind") {
-                "ServiceAccount" => accounts.push(Account::new(of("namespace"), of("name"))),
-                "User" => accounts.extend(Account::of_user(of("name"))),
-                "Group" if is_of_accounts(of("name")) => groups.push(of("name").to_owned()),
-                _ => {}
+            let name = json::text(subject, &["name"]);
+            if let Some((namespace, name)) = rbac::account_of(subject) {
+                accounts.push(Account::new(namespace, name));
+            } else if json::text(subject, &["kind"]) == "Group" && is_of_accounts(name) {
+                groups.push(name.to_owned());
             }
         }
         let is_local = text(&["roleRef", "kind"]) == "Role";

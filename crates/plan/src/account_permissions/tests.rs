@@ -203,7 +203,7 @@ impl World {
     }
 
     fn problem(&self) -> Option<String> {
-        self.memory.problem("logs", &self.accounts)
+        self.memory.problems(&self.accounts).remove("logs")
     }
 }
 

@@ -60,7 +60,7 @@ async fn pods() -> Api<Pod> {
     Api::namespaced(client, &namespace)
 }
 
-fn of(mode: &str, restart_policy: &str) -> Value {
+fn pod_of(mode: &str, restart_policy: &str) -> Value {
     pod(&json!({
         "metadata": {"name": "p", "labels": {"mode": mode}},
         "spec": {"restartPolicy": restart_policy, "serviceAccountName": "app"},
@@ -81,7 +81,7 @@ async fn nat1_nat2_the_api_server_stores_the_form_of_the_pod(
     #[case] native: bool,
 ) {
     let pods = pods().await;
-    let stored = create(&pods, &of(mode, restart_policy)).await.unwrap_or_else(|error| panic!("{error}"));
+    let stored = create(&pods, &pod_of(mode, restart_policy)).await.unwrap_or_else(|error| panic!("{error}"));
     let (list, other) = if native { ("initContainers", "containers") } else { ("containers", "initContainers") };
     assert!(names(&stored, &format!("/spec/{list}")).contains(&"agent".to_owned()), "{stored:#}");
     assert!(!names(&stored, &format!("/spec/{other}")).contains(&"agent".to_owned()), "{stored:#}");
@@ -109,7 +109,7 @@ async fn nat4_a_pod_made_from_a_stored_one_has_each_sidecar_once(
 ) {
     let pods = pods().await;
     for mode in ["setting", "isolated"] {
-        let stored = create(&pods, &of(mode, before)).await.unwrap();
+        let stored = create(&pods, &pod_of(mode, before)).await.unwrap();
         let mut again = as_new(&stored);
         again["metadata"]["name"] = format!("again-{mode}").into();
         again["spec"]["restartPolicy"] = after.into();

@@ -66,7 +66,7 @@ fn container(field: &str, does: &str) -> String {
     )
 }
 
-/// What a Pod's author writes. The twin refuses the same when a later webhook wrote it.
+/// Fields that the author of a Pod writes. The twin refuses them, too, if a later webhook wrote them.
 #[rstest]
 #[case::shared_processes(json!({"shareProcessNamespace": true}), PROCESSES)]
 #[case::the_nodes_processes(json!({"hostPID": true, "shareProcessNamespace": false}), HOST)]

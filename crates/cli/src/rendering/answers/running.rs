@@ -3,14 +3,11 @@
 //! A text or a list of texts in JSON is one in CEL, too.
 
 use pillion_identity::guards::token_request::{NODE_PREFIX, NODES};
-use pillion_identity::names::MERGED_PREFIX;
+use pillion_identity::names::{MERGED_PREFIX, TOKEN_VOLUME_PREFIX};
 use pillion_identity::rules::{Allowed, Rules};
 use serde_json::json;
 
 use super::Condition;
-
-/// The prefix of the names of volumes with the tokens of sidecars (TOK-1).
-const VOLUME: &str = "sidecarset-sa-";
 
 /// What the settings list, as parts of CEL expressions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,10 +152,10 @@ fn other_image() -> Condition {
              !{new}.exists(new,\n    new.name == old.name && has(new.image) == has(old.image) &&\n    \
              (!has(old.image) || new.image == old.image)) &&\n  \
              has(old.volumeMounts) && (\n    \
-             old.volumeMounts.exists(mount, mount.name.startsWith('{VOLUME}')) ||\n    \
+             old.volumeMounts.exists(mount, mount.name.startsWith('{TOKEN_VOLUME_PREFIX}')) ||\n    \
              has(oldObject.spec.volumes) && (\n      \
              has(oldObject.spec.serviceAccountName) && oldObject.spec.serviceAccountName.startsWith('{MERGED_PREFIX}') ||\n      \
-             oldObject.spec.volumes.exists(volume, volume.name.startsWith('{VOLUME}') &&\n          {is_given})\n    \
+             oldObject.spec.volumes.exists(volume, volume.name.startsWith('{TOKEN_VOLUME_PREFIX}') &&\n          {is_given})\n    \
              ) &&\n    \
              oldObject.spec.volumes.exists(volume,\n      \
              old.volumeMounts.exists(mount, mount.name == volume.name) && (\n        has(volume.csi) ||\n        \

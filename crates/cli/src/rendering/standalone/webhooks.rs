@@ -76,7 +76,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
     // The server's own namespace is exempt, so that its Pods can always start and can be debugged.
     let own = options.deployment.namespace.as_str();
-    if part.is_about_pods() || part.is_after_admission() {
+    if part.has_excluded_namespaces() {
         let mut namespaces = excluded(common, needs);
         namespaces.insert(own);
         set("namespaceSelector", namespace_selector(&namespaces));

@@ -9,7 +9,7 @@ use pillion_identity::rules::{OnAppAccount, Rules};
 use pillion_inject::matching;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
-use pillion_kubernetes::rbac::{self, Permission, PolicyRule};
+use pillion_kubernetes::rbac::{self, Permission};
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
@@ -21,10 +21,8 @@ use crate::report::{Finding, OptionalRule};
 
 /// A right with which its holder gets at an identity.
 struct Right {
-    /// What a message calls it.
-    says: &'static str,
     resource: &'static str,
-    /// Each of these verbs is enough.
+    /// Each of these verbs is enough. A message names the first.
     verbs: &'static [&'static str],
     to: To,
 }
@@ -42,21 +40,27 @@ enum To {
     Nodes,
 }
 
-const fn right(says: &'static str, resource: &'static str, verbs: &'static [&'static str], to: To) -> Right {
-    Right { says, resource, verbs, to }
+const fn right(resource: &'static str, verbs: &'static [&'static str], to: To) -> Right {
+    Right { resource, verbs, to }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verbs.first().copied().unwrap_or_default(), self.resource)
+    }
 }
 
 /// The rights, in the order of messages. Clients open connections with POST or GET, which are `create` and `get`.
 const RIGHTS: [Right; 9] = [
-    right("impersonate serviceaccounts", "serviceaccounts", &["impersonate"], To::Accounts),
-    right("create serviceaccounts/token", "serviceaccounts/token", &["create"], To::Accounts),
-    right("get secrets", "secrets", &["get", "list", "watch"], To::Secrets),
-    right("create pods/exec", "pods/exec", &["create", "get"], To::Pods),
-    right("create pods/attach", "pods/attach", &["create", "get"], To::Pods),
-    right("create pods/portforward", "pods/portforward", &["create", "get"], To::Pods),
-    right("patch pods/ephemeralcontainers", "pods/ephemeralcontainers", &["patch", "update"], To::Pods),
-    right("patch pods", "pods", &["patch", "update"], To::Pods),
-    right("get nodes/proxy", "nodes/proxy", &["get", "create"], To::Nodes),
+    right("serviceaccounts", &["impersonate"], To::Accounts),
+    right("serviceaccounts/token", &["create"], To::Accounts),
+    right("secrets", &["get", "list", "watch"], To::Secrets),
+    right("pods/exec", &["create", "get"], To::Pods),
+    right("pods/attach", &["create", "get"], To::Pods),
+    right("pods/portforward", &["create", "get"], To::Pods),
+    right("pods/ephemeralcontainers", &["patch", "update"], To::Pods),
+    right("pods", &["patch", "update"], To::Pods),
+    right("nodes/proxy", &["get", "create"], To::Nodes),
 ];
 
 /// The label of the bindings that every API server makes for its own components.
@@ -78,15 +82,13 @@ enum Who<'a> {
 
 impl<'a> Who<'a> {
     fn from_subject(subject: &'a Value) -> Option<Self> {
-        let text = |key: &str| json::text(subject, &[key]);
-        let of_name = |name: &'a str| name.strip_prefix("system:serviceaccount:")?.split_once(':');
-        match text("kind") {
-            "Group" => Some(Self::Group(text("name"))),
-            "User" => Some(match of_name(text("name")) {
-                Some((namespace, name)) => Self::Account(namespace, name),
-                None => Self::User(text("name")),
-            }),
-            "ServiceAccount" => Some(Self::Account(text("namespace"), text("name"))),
+        if let Some((namespace, name)) = rbac::account_of(subject) {
+            return Some(Self::Account(namespace, name));
+        }
+        let name = json::text(subject, &["name"]);
+        match json::text(subject, &["kind"]) {
+            "Group" => Some(Self::Group(name)),
+            "User" => Some(Self::User(name)),
             _ => None,
         }
     }
@@ -115,7 +117,7 @@ impl fmt::Display for Who<'_> {
     }
 }
 
-/// What the SidecarSets use in one namespace.
+/// The ServiceAccounts and the Secrets of the SidecarSets in one namespace.
 #[derive(Clone, Default)]
 struct Used {
     accounts: BTreeSet<String>,
@@ -155,13 +157,51 @@ pub struct Access {
     pub note: Option<String>,
 }
 
+/// What a binding gives of [`RIGHTS`].
+struct Bound<'a> {
+    /// `None` for a `ClusterRoleBinding`.
+    namespace: Option<&'a str>,
+    /// The rights, as indices.
+    rights: BTreeSet<usize>,
+    /// Whether it gives every permission everywhere.
+    is_everything: bool,
+}
+
+/// The Roles and ClusterRoles of the documents, by kind, namespace and name.
+type Roles<'a> = BTreeMap<(&'a str, &'a str, &'a str), &'a Document>;
+
+/// Returns what a binding gives; `None` if it gives none of [`RIGHTS`], or is no binding.
+fn bound<'a>(
+    binding: &'a Value,
+    used: &BTreeMap<&str, Used>,
+    everywhere: &Used,
+    roles: &Roles<'a>,
+) -> Option<Bound<'a>> {
+    let text = |path: &[&str]| json::text(binding, path);
+    let namespace = match text(&["kind"]) {
+        "RoleBinding" => Some(text(&["metadata", "namespace"])),
+        "ClusterRoleBinding" => None,
+        _ => return None,
+    };
+    let reached = namespace.map_or(Some(everywhere), |name| used.get(name))?;
+    let (kind, role) = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
+    let role_in = if kind == "Role" { namespace.unwrap_or_default() } else { "" };
+    let bound = rbac::of_role(&roles.get(&(kind, role_in, role))?.manifest.value).ok()?;
+    let held = rbac::permissions(&bound);
+    let rights = rights(&held, reached, namespace.is_none());
+    let everything = Permission { group: "*", resource: "*", name: None, verb: "*" };
+    let is_everything = namespace.is_none() && held.iter().any(|held| held.covers(everything));
+    (!rights.is_empty()).then_some(Bound { namespace, rights, is_everything })
+}
+
 /// Returns the subjects who hold a right of [`RIGHTS`] in a namespace in which one of these SidecarSets gives an identity.
 pub fn find(naming: &[&Subject<'_>], everything: &Everything<'_>) -> Access {
     let Everything { documents, settings, .. } = *everything;
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let namespaces = of(Role::Namespace).map(|document| &document.manifest.value);
     let namespaces = Namespaces(namespaces.map(|value| (json::text(value, &["metadata", "name"]), value)).collect());
-    let used = used(naming, settings, &namespaces);
+    // Without bindings, as in most folders, nobody holds anything.
+    let used = if of(Role::Rbac).next().is_some() { used(naming, settings, &namespaces) } else { BTreeMap::new() };
     if used.is_empty() {
         return Access::default();
     }
@@ -175,38 +215,17 @@ pub fn find(naming: &[&Subject<'_>], everything: &Everything<'_>) -> Access {
         .map(String::as_str)
         .chain(pillion_identity::rules::SYSTEM_NAMESPACES)
         .collect();
-    let roles: BTreeMap<_, _> = of(Role::Rbac).map(|document| (key(&document.manifest.value), document)).collect();
+    let roles: Roles<'_> = of(Role::Rbac).map(|document| (key(&document.manifest.value), document)).collect();
     let mut held: BTreeMap<Who<'_>, Holding<'_>> = BTreeMap::new();
     let (mut of_system, mut administrators) = (BTreeSet::new(), BTreeSet::new());
     for binding in of(Role::Rbac) {
         let object = &binding.manifest.value;
-        let text = |path: &[&str]| json::text(object, path);
-        let namespace = match text(&["kind"]) {
-            "RoleBinding" => Some(text(&["metadata", "namespace"])),
-            "ClusterRoleBinding" => None,
-            _ => continue,
-        };
-        let reached = match namespace {
-            None => &everywhere,
-            Some(name) => match used.get(name) {
-                Some(used) => used,
-                None => continue,
-            },
-        };
-        let (kind, role) = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
-        let role_in = if kind == "Role" { namespace.unwrap_or_default() } else { "" };
-        let Some(granted) = roles.get(&(kind, role_in, role)).and_then(|role| rbac::of_role(&role.manifest.value).ok())
-        else {
+        let Some(Bound { namespace, rights, is_everything }) = bound(object, &used, &everywhere, &roles) else {
             continue;
         };
-        let rights = rights(&granted, reached, namespace.is_none());
-        if rights.is_empty() {
-            continue;
-        }
-        let is_everything = namespace.is_none() && may_do_everything(&granted);
+        let is_made = !json::text(object, &["metadata", "labels", OF_API_SERVER]).is_empty();
         for (index, subject) in json::items(object, &["subjects"]).iter().enumerate() {
             let Some(who) = Who::from_subject(subject) else { continue };
-            let is_made = !json::text(object, &["metadata", "labels", OF_API_SERVER]).is_empty();
             if who.is_of_system(&systems) {
                 if !is_made {
                     of_system.insert(who);
@@ -259,9 +278,8 @@ fn key(object: &Value) -> (&str, &str, &str) {
     (text(&["kind"]), text(&["metadata", "namespace"]), text(&["metadata", "name"]))
 }
 
-/// Returns which of [`RIGHTS`] these rules give.
-fn rights(rules: &[PolicyRule], reached: &Used, is_cluster_wide: bool) -> BTreeSet<usize> {
-    let held = rbac::permissions(rules);
+/// Returns which of [`RIGHTS`] are among the permissions.
+fn rights(held: &BTreeSet<Permission<'_>>, reached: &Used, is_cluster_wide: bool) -> BTreeSet<usize> {
     let gives = |right: &Right, name: Option<&str>| {
         right.verbs.iter().any(|verb| {
             let wanted = Permission { group: "", resource: right.resource, name, verb };
@@ -277,11 +295,6 @@ fn rights(rules: &[PolicyRule], reached: &Used, is_cluster_wide: bool) -> BTreeS
     RIGHTS.iter().enumerate().filter(|(_, right)| is_given(right)).map(|(index, _)| index).collect()
 }
 
-fn may_do_everything(rules: &[PolicyRule]) -> bool {
-    let everything = Permission { group: "*", resource: "*", name: None, verb: "*" };
-    rbac::permissions(rules).into_iter().any(|held| held.covers(everything))
-}
-
 /// Returns the warning about a subject. Namespaces with the same rights are named together.
 fn finding(who: Who<'_>, holding: &Holding<'_>) -> Finding {
     let everywhere = holding.rights.get(&None).cloned().unwrap_or_default();
@@ -294,7 +307,7 @@ fn finding(who: Who<'_>, holding: &Holding<'_>) -> Finding {
         }
     }
     let listed = |rights: &mut dyn Iterator<Item = usize>| -> String {
-        rights.filter_map(|index| Some(RIGHTS.get(index)?.says)).collect::<Vec<_>>().join(", ")
+        rights.filter_map(|index| RIGHTS.get(index)).map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     let mut parts = Vec::new();
     if !everywhere.is_empty() {
@@ -302,10 +315,13 @@ fn finding(who: Who<'_>, holding: &Holding<'_>) -> Finding {
     }
     parts.extend(places.into_iter().map(|(rights, namespaces)| {
         let shown: Vec<String> = namespaces.iter().take(NAMESPACES_MAX).map(|name| format!("{name:?}")).collect();
-        let more = namespaces.len().saturating_sub(NAMESPACES_MAX);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         let word = if namespaces.len() == 1 { "namespace" } else { "namespaces" };
-        format!("{} in {word} {}{more}", listed(&mut rights.into_iter()), shown.join(", "))
+        format!(
+            "{} in {word} {}{}",
+            listed(&mut rights.into_iter()),
+            shown.join(", "),
+            more(namespaces.len(), NAMESPACES_MAX)
+        )
     }));
     let message = format!("{who} can get at identities of sidecars: may {}", parts.join("; "));
     let remedy = "take the rights away, or count this subject among those who hold the identities";
@@ -313,13 +329,20 @@ fn finding(who: Who<'_>, holding: &Holding<'_>) -> Finding {
     Spot::document(&holding.binding.manifest).warning(&path, message, remedy).with_rule(OptionalRule::IdentityAccess)
 }
 
+/// Returns the end of a list of which a message shows at most `shown` items.
+fn more(all: usize, shown: usize) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
 /// Returns the sentence about those who hold such rights by their nature.
 fn note(administrators: &BTreeSet<Who<'_>>, of_system: usize) -> Option<String> {
     let mut parts = Vec::new();
     if !administrators.is_empty() {
         let shown: Vec<String> = administrators.iter().take(ADMINISTRATORS_MAX).map(ToString::to_string).collect();
-        let more = administrators.len().saturating_sub(ADMINISTRATORS_MAX);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let more = more(administrators.len(), ADMINISTRATORS_MAX);
         parts.push(format!("those who may do everything ({}{more})", shown.join(", ")));
     }
     if of_system > 0 {
