@@ -152,7 +152,7 @@ impl Node<'_> {
             format!("--name={}", self.name()),
             // The keeper removes the cgroup that has the names of its folder and of the server.
             format!("--cgroup={}.{name}", path(cluster.folder().file_name().unwrap_or_default().into())),
-            format!("--kubelet={}", path(cluster.binaries().tool(KUBELET)?)),
+            format!("--kubelet={}", path(cluster.binaries().kubelet()?)),
             format!("--kubeconfig={}", path(cluster.folder().join(self.kubeconfig()))),
             format!("--api={}", cluster.url().trim_start_matches("https://")),
             format!("--service={API_SERVICE}"),
