@@ -16,7 +16,6 @@ use serde_json::Value;
 use super::content;
 use super::declared::{Declared, PARTNERS, path};
 use super::partners::{Origin, Side};
-use super::tokens::volumes;
 
 /// The sources of volumes that the kubelet fills and that no container can write into (core/v1).
 const READ_ONLY: [&str; 5] = ["configMap", "secret", "downwardAPI", "projected", "image"];
@@ -55,7 +54,7 @@ impl<'a> Used<'a> {
             set.volumes().iter().enumerate().map(|(index, volume)| (pod::name(volume), (index, volume))).collect();
         let mut used = BTreeMap::new();
         for (at, container) in content::containers(set) {
-            for name in volumes::used_by(container) {
+            for name in pod::used_volumes(container) {
                 used.entry(name)
                     .or_insert_with(|| Use { definition: defined.get(name).copied(), container: at.clone() });
             }

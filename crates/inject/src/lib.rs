@@ -340,10 +340,8 @@ fn brought(sets: &[SidecarSet]) -> Vec<(&str, &Value)> {
     for set in sets {
         let mut volumes: BTreeMap<_, _> = set.volumes().iter().map(|volume| (pod::name(volume), volume)).collect();
         for (_, _, sidecar) in made::sidecars(set) {
-            for list in ["volumeMounts", "volumeDevices"] {
-                let named = json::items(sidecar, &[list]).iter().filter_map(|item| volumes.remove(pod::name(item)));
-                brought.extend(named.map(|volume| (set.name(), volume)));
-            }
+            let named = pod::used_volumes(sidecar).filter_map(|name| volumes.remove(name));
+            brought.extend(named.map(|volume| (set.name(), volume)));
         }
     }
     brought

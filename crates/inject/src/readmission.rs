@@ -4,7 +4,7 @@
 //! they read from a cluster. So annotations prove nothing: the existing container must equal the one that Pillion would
 //! write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json::{self, MAX_DEPTH, Object};
 use pillion_kubernetes::quantity::Quantity;
@@ -50,7 +50,7 @@ pub fn covers(existing: &Value, wanted: &Value) -> bool {
     DECISIVE.iter().all(|key| wanted.contains_key(*key) || absent(key))
         && mounts(existing, wanted)
         && wanted.iter().all(|(key, wanted)| match SIDECAR_CONTAINER.field(key) {
-            None => existing.get(key) == Some(wanted),
+            None => untyped(existing.get(key), wanted, MAX_DEPTH),
             Some(known) => match known.name {
                 "volumeMounts" => true,
                 _ => field(existing.get(key), wanted, known, beside(known), MAX_DEPTH),
@@ -82,7 +82,13 @@ const NO_DEFAULTS: [&str; 2] = ["ports", "securityContext"];
 /// now.
 pub(crate) fn set_back(existing: &Value, wanted: &Value) -> Vec<String> {
     let (Some(existing), Some(wanted)) = (existing.as_object(), wanted.as_object()) else { return Vec::new() };
-    let mut found = Vec::new();
+    let unknown = DECISIVE.into_iter().chain(wanted.keys().map(String::as_str));
+    let unknown: BTreeSet<&str> = unknown.filter(|key| SIDECAR_CONTAINER.field(key).is_none()).collect();
+    let is_same = |key: &str| match wanted.get(key) {
+        None => existing.get(key).is_none_or(is_zero),
+        Some(wanted) => untyped(existing.get(key), wanted, MAX_DEPTH),
+    };
+    let mut found: Vec<String> = unknown.into_iter().filter(|key| !is_same(key)).map(str::to_owned).collect();
     for known in SIDECAR_CONTAINER.fields {
         let (there, ours) = (existing.get(known.name), wanted.get(known.name));
         let itemised = ITEMISED.iter().find(|(list, _)| *list == known.name);
@@ -167,9 +173,26 @@ fn object(existing: &Object, wanted: &Object, table: &Table, beside: Beside, dep
     depth > 0
         && (beside == Beside::Anything || !existing.iter().any(more))
         && wanted.iter().all(|(key, wanted)| match table.field(key) {
-            None => existing.get(key) == Some(wanted),
+            None => untyped(existing.get(key), wanted, depth),
             Some(known) => field(existing.get(key), wanted, known, beside, depth),
         })
+}
+
+/// Whether a field that the tables do not know has the same value, beside what the API server writes as defaults.
+fn untyped(existing: Option<&Value>, wanted: &Value, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match (existing, wanted) {
+        (Some(Value::Object(existing)), Value::Object(wanted)) => {
+            let is_more = |(key, value): (&String, &Value)| !wanted.contains_key(key) && !is_default(key, value);
+            !existing.iter().any(is_more)
+                && wanted.iter().all(|(key, wanted)| untyped(existing.get(key), wanted, depth))
+        }
+        (Some(Value::Array(existing)), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| untyped(Some(existing), wanted, depth))
+        }
+        (existing, wanted) => existing == Some(wanted),
+    }
 }
 
 fn field(existing: Option<&Value>, wanted: &Value, field: &Field, beside: Beside, depth: usize) -> bool {
@@ -225,6 +248,8 @@ fn is_default(key: &str, value: &Value) -> bool {
         "timeoutSeconds" | "successThreshold" => value.as_i64() == Some(1),
         "periodSeconds" => value.as_i64() == Some(10),
         "failureThreshold" => value.as_i64() == Some(3),
+        // Of `podCertificate`.
+        "maxExpirationSeconds" => value.as_i64() == Some(86_400),
         // The API server copies the container's port in a Pod on the host's network.
         "hostPort" => true,
         _ => false,
@@ -312,6 +337,7 @@ mod tests {
     #[case::resize_policy_defaulted(after(|c| c["resizePolicy"].as_array_mut().unwrap().push(
         json!({"resourceName": "memory", "restartPolicy": "NotRequired"})
     )))]
+    #[case::unknown_object_defaulted(after(|c| c["future"]["timeoutSeconds"] = json!(1)))]
     #[case::unknown_field_added(after(|c| c["newer"] = json!(1)))]
     #[case::termination_message_path_defaulted(after(|c| c["terminationMessagePath"] = json!("/dev/x")))]
     #[case::security_context_extended(after(|c| c["securityContext"]["runAsNonRoot"] = json!(true)))]
@@ -344,6 +370,8 @@ mod tests {
     )))]
     #[case::mount_removed(after(|c| c["volumeMounts"] = json!([])))]
     #[case::unknown_field_dropped(after(|c| { c.as_object_mut().unwrap().remove("future"); }))]
+    #[case::unknown_object_extended(after(|c| c["future"]["b"] = json!(1)))]
+    #[case::unknown_list_extended(after(|c| c["future"]["a"] = json!([1, 2])))]
     #[case::readiness_probe_added(after(|c| c["readinessProbe"] = json!({"exec": {"command": ["kill", "1"]}})))]
     #[case::hook_added_beside_ours(after(|c| c["lifecycle"]["postStart"] = json!({"exec": {"command": ["kill", "1"]}})))]
     #[case::probe_made_impatient(after(|c| c["startupProbe"]["failureThreshold"] = json!(1)))]
@@ -378,6 +406,10 @@ mod tests {
         c["resources"] = json!({"limits": {"cpu": "2"}});
     }), &["args", "resources", "securityContext"])]
     #[case::a_field_that_is_gone(after(|c| drop(c.as_object_mut().unwrap().remove("startupProbe"))), &["startupProbe"])]
+    #[case::fields_of_newer_versions(after(|c| {
+        c["future"] = json!(null);
+        c["restartPolicyRules"] = json!([{"action": "Restart"}]);
+    }), &["future", "restartPolicyRules"])]
     #[case::defaults(after(|c| {
         c["imagePullPolicy"] = json!("IfNotPresent");
         c["terminationMessagePath"] = json!("/dev/termination-log");
@@ -393,6 +425,20 @@ mod tests {
         let mut expected = expected.to_vec();
         expected.sort_unstable();
         assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case::itself(json!({}), true)]
+    #[case::with_its_default(json!({"maxExpirationSeconds": 86_400}), true)]
+    #[case::that_lasts_longer(json!({"maxExpirationSeconds": 172_800}), false)]
+    #[case::of_another_signer(json!({"signerName": "a/other"}), false)]
+    fn order4_a_volume_with_a_certificate_is_ours(#[case] edit: Value, #[case] expected: bool) {
+        let volume =
+            |certificate: &Value| json!({"name": "v", "projected": {"sources": [{"podCertificate": certificate}]}});
+        let wanted = json!({"signerName": "a/b", "keyType": "ED25519", "credentialBundlePath": "bundle.pem"});
+        let mut existing = wanted.clone();
+        existing.as_object_mut().unwrap().extend(edit.as_object().unwrap().clone());
+        assert_eq!(covers_volume(&volume(&existing), &volume(&wanted)), expected);
     }
 
     /// Returns the wanted container without mounts.

@@ -327,6 +327,17 @@ fn inj26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_in
     assert!(warned.len() == 1 && warned[0].contains("a uses volume \"v\""), "{warned:?}");
 }
 
+#[test]
+fn inj26_a_variable_from_a_file_brings_the_volume() {
+    let variable = json!({"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "files", "path": "p", "key": "A"}}});
+    let volumes = json!([{"name": "files", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}]);
+    let containers = json!([{"name": "a", "image": "i:1", "env": [variable]}]);
+    let out = injected(&golden_pod(), &[set("a", json!({"containers": containers, "volumes": volumes}))]);
+    let names: Vec<&str> = json::items(&out.pod, &["spec", "volumes"]).iter().map(pod::name).collect();
+    assert!(names.contains(&"files") && !names.contains(&"unused"), "{names:?}");
+    assert_eq!(out.warnings, [""; 0]);
+}
+
 #[rstest]
 #[case::retain_absent("Retain", None, "new")]
 #[case::retain_present("Retain", Some("old"), "old")]

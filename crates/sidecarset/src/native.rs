@@ -41,15 +41,22 @@ impl NativeSidecars {
     pub fn from_sidecar_set(set: &SidecarSet, setting: Self) -> Result<Self, FieldError> {
         let path = || FieldPath::new("metadata.annotations").key(NATIVE).to_string();
         let is_hot = || set.containers().iter().any(|container| is_pair(container, List::Containers));
+        let has_own_restarts =
+            || set.containers().iter().any(|container| RESTARTS.iter().any(|key| has(container, key)));
         let text = set.annotation(NATIVE).trim();
         if text.is_empty() {
-            return Ok(if setting != Self::Off && is_hot() { Self::Off } else { setting });
+            return Ok(if setting != Self::Off && (is_hot() || has_own_restarts()) { Self::Off } else { setting });
         }
         let Some((_, asked)) = ALL.iter().find(|(name, _)| *name == text) else {
             return Err(FieldError::not_supported(path(), text, &ALL.map(|(name, _)| name)));
         };
         if *asked != Self::Off && is_hot() {
             let detail = "a native sidecar has no hot upgrade; use upgradeType ColdUpgrade, or remove the annotation";
+            return Err(FieldError::invalid(path(), text, detail));
+        }
+        if *asked != Self::Off && has_own_restarts() {
+            let detail = "a native sidecar is always restarted; remove restartPolicy and restartPolicyRules from the \
+                          containers, or remove the annotation";
             return Err(FieldError::invalid(path(), text, detail));
         }
         Ok(*asked)
@@ -63,6 +70,13 @@ impl NativeSidecars {
             Self::Always => true,
         }
     }
+}
+
+/// The fields of a container with a say in its restarts.
+const RESTARTS: [&str; 2] = ["restartPolicy", "restartPolicyRules"];
+
+fn has(container: &Value, key: &str) -> bool {
+    container.get(key).is_some_and(|value| !value.is_null())
 }
 
 /// Returns the `SidecarSet` with its containers as native sidecars, behind its init containers (NAT-2). A container that
@@ -131,6 +145,25 @@ mod tests {
     }
 
     #[rstest]
+    #[case::the_setting("", NativeSidecars::Always, NativeSidecars::Off)]
+    #[case::off("Off", NativeSidecars::Always, NativeSidecars::Off)]
+    fn nat1_a_container_with_restarts_of_its_own_stays_one(
+        #[case] annotation: &str,
+        #[case] setting: NativeSidecars,
+        #[case] expected: NativeSidecars,
+        #[values(json!({"restartPolicy": "Never"}), json!({"restartPolicyRules": []}))] restarts: Value,
+    ) {
+        let set = set(annotation, &json!({"containers": [{"name": "a"}, restarts]}));
+        assert_eq!(NativeSidecars::from_sidecar_set(&set, setting), Ok(expected));
+    }
+
+    #[rstest]
+    #[case::own_restarts(
+        "Always",
+        json!({"containers": [{"name": "c", "restartPolicy": "OnFailure"}]}),
+        "Invalid value: \"Always\": a native sidecar is always restarted; remove restartPolicy and restartPolicyRules from \
+         the containers, or remove the annotation"
+    )]
     #[case::unknown("always", json!({}), "Unsupported value: \"always\": supported values: \"Off\", \"EndingPods\", \"Always\"")]
     #[case::hot_upgrade(
         "EndingPods",

@@ -128,6 +128,22 @@ pub fn is_injected(container: &Value) -> bool {
         .is_some_and(|variable| json::text(variable, &["value"]) == "true")
 }
 
+/// Returns the volumes that a container uses: mounts first, then those of [`volumes_used_without_mount`].
+pub fn used_volumes(container: &Value) -> impl Iterator<Item = &str> {
+    json::items(container, &["volumeMounts"]).iter().map(name).chain(volumes_used_without_mount(container))
+}
+
+/// Returns the volumes that a container uses without a mount: devices, and files with variables
+/// (`env[].valueFrom.fileKeyRef`).
+pub fn volumes_used_without_mount(container: &Value) -> impl Iterator<Item = &str> {
+    let devices = json::items(container, &["volumeDevices"]).iter().map(name);
+    let files = json::items(container, &["env"])
+        .iter()
+        .map(|variable| json::text(variable, &["valueFrom", "fileKeyRef", "volumeName"]))
+        .filter(|name| !name.is_empty());
+    devices.chain(files)
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

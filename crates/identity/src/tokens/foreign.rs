@@ -54,7 +54,7 @@ pub(super) fn set_apart(pod: &mut Value, runs_as: &str, known: &Known<'_>) -> Ve
                 }
                 let makers = makers.get_or_init(|| makers_of(known.sets));
                 let Some((set, sidecar)) = makers.get(name.as_str()) else { return true };
-                if volumes::used_by(sidecar).any(|used| used == volume) {
+                if pod::used_volumes(sidecar).any(|used| used == volume) {
                     return true;
                 }
                 reasons.push(reason(list, &name, volume).about(set));

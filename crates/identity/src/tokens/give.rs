@@ -116,7 +116,7 @@ impl Giving<'_> {
         // Volumes first: reading a path takes longer (E18).
         let mounts = volumes::mounts(container).iter().filter(|mount| is_of_another(pod::name(mount)));
         let mounted = mounts.filter(elsewhere).map(pod::name);
-        let otherwise = volumes::used_otherwise(container).filter(|volume| is_of_another(volume));
+        let otherwise = pod::volumes_used_without_mount(container).filter(|volume| is_of_another(volume));
         let mut reasons = Vec::new();
         for volume in mounted.chain(otherwise) {
             let problem = format!(

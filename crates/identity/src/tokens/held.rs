@@ -100,5 +100,5 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
 /// Returns the volumes that a container uses, without the mounts for which `is_left_out` holds.
 fn used_without(container: &Value, is_left_out: impl Fn(&Value) -> bool) -> impl Iterator<Item = &str> {
     let mounts = volumes::mounts(container).iter().filter(move |mount| !is_left_out(mount));
-    mounts.map(pod::name).chain(volumes::used_otherwise(container))
+    mounts.map(pod::name).chain(pod::volumes_used_without_mount(container))
 }

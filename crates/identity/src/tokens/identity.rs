@@ -47,7 +47,7 @@ pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
     let mut found = Identities::new();
     for container in running_containers(pod) {
         let mut held = BTreeSet::new();
-        for used in volumes::used_by(container) {
+        for used in pod::used_volumes(container) {
             hold(&mut held, in_volumes.get(used).into_iter().flatten().copied());
         }
         let secrets = volumes::token_secrets_of_environment(container);

@@ -44,7 +44,7 @@ impl fmt::Display for Reached<'_> {
 /// Returns the volumes and Secrets with tokens of sidecars that a container uses and that `owns` does not allow.
 fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: impl Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
     let mut found = BTreeSet::new();
-    for used in volumes::used_by(container) {
+    for used in pod::used_volumes(container) {
         if !volumes::is_called_like_ours(used) {
             found.extend(volumes.token_secret(used).map(Reached::Secret));
         } else if !owns(used) {
@@ -74,7 +74,7 @@ impl<'a> Running<'a> {
     pub fn from_pod(pod: &'a Value, trusted: &Drivers) -> Self {
         let volumes = Volumes::from_pod(pod, trusted);
         let is_for_sidecars = volumes.give_account_to_sidecars();
-        let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
+        let holds = |container: &&Value| pod::used_volumes(container).any(volumes::is_called_like_ours);
         let holders = containers(pod).filter(holds).map(pod::name).collect();
         Self { volumes, is_for_sidecars, holders }
     }
@@ -85,7 +85,7 @@ impl<'a> Running<'a> {
         let mut found = reaches(&self.volumes, container, |_| false);
         if self.is_for_sidecars {
             let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
-            found.extend(volumes::used_by(container).filter(gives).map(Reached::Volume));
+            found.extend(pod::used_volumes(container).filter(gives).map(Reached::Volume));
         }
         let target = json::text(container, &["targetContainerName"]);
         if !target.is_empty() && self.holders.contains(target) {
@@ -123,7 +123,7 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
         Reason::forbidden(field, problem, remedy)
     };
     // Few Pods have a volume for which it matters who uses it.
-    let used = LazyCell::new(|| containers(pod).flat_map(volumes::used_by).collect::<BTreeSet<_>>());
+    let used = LazyCell::new(|| containers(pod).flat_map(pod::used_volumes).collect::<BTreeSet<_>>());
     for volume in volumes.iter() {
         let name = pod::name(volume);
         let (is_ours, secrets) = (volumes::is_called_like_ours(name), volumes::token_secrets_of_volume(volume));
@@ -199,11 +199,11 @@ pub(super) fn regained(
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
+        used.extend(pod::used_volumes(container).filter(|name| volumes.has(name)));
         if owners.contains(name) {
             continue;
         }
-        if let Some(holder) = volumes::used_by(container).find_map(|volume| holder(Some(name), volume)) {
+        if let Some(holder) = pod::used_volumes(container).find_map(|volume| holder(Some(name), volume)) {
             refuse(holder);
         }
     }

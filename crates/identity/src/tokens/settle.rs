@@ -109,7 +109,7 @@ fn hide(
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = pod::name(container).to_owned();
-            left.extend(volumes::used_otherwise(container).filter(|name| volumes.has(name)).map(str::to_owned));
+            left.extend(pod::volumes_used_without_mount(container).filter(|name| volumes.has(name)).map(str::to_owned));
             let Some(object) = container.as_object_mut() else { continue };
             let mut loses = automounts;
             if let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) {

@@ -250,22 +250,6 @@ pub(crate) fn token_secrets_of_pulls(object: &Value) -> impl Iterator<Item = &st
     secrets.iter().filter_map(|secret| token_secret(pod::name(secret)))
 }
 
-/// Returns the volumes that a container uses.
-pub(crate) fn used_by(container: &Value) -> impl Iterator<Item = &str> {
-    mounts(container).iter().map(pod::name).chain(used_otherwise(container))
-}
-
-/// Returns the volumes that a container uses without a mount: devices, and files with variables
-/// (`env[].valueFrom.fileKeyRef`).
-pub(crate) fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
-    let devices = json::items(container, &["volumeDevices"]).iter().map(pod::name);
-    let files = json::items(container, &["env"])
-        .iter()
-        .map(|variable| json::text(variable, &["valueFrom", "fileKeyRef", "volumeName"]))
-        .filter(|name| !name.is_empty());
-    devices.chain(files)
-}
-
 /// Returns the mounts of a container.
 pub fn mounts(container: &Value) -> &[Value] {
     json::items(container, &["volumeMounts"])

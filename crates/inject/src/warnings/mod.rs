@@ -5,7 +5,6 @@ mod unsuited;
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::shortened;
-use pillion_kubernetes::json;
 use pillion_sidecarset::made;
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -94,14 +93,7 @@ pub(crate) fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<Str
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in made::sidecars(set) {
-            let mut unknown = BTreeSet::new();
-            for list in ["volumeMounts", "volumeDevices"] {
-                for item in json::items(sidecar, &[list]) {
-                    if !known.contains(pod::name(item)) {
-                        unknown.insert(pod::name(item));
-                    }
-                }
-            }
+            let unknown: BTreeSet<&str> = pod::used_volumes(sidecar).filter(|name| !known.contains(name)).collect();
             for volume in unknown {
                 let (set, sidecar) = (set.name(), pod::name(sidecar));
                 warnings.push(format!(

@@ -18,7 +18,8 @@ const FIELDS: [&str; 10] = [
     "status.podIP",
     "status.podIPs",
 ];
-const SOURCES: [&str; 4] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
+/// `fileKeyRef` since Kubernetes 1.34 (by default since 1.35).
+const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 
 /// Checks `env` and `envFrom`.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -28,7 +29,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             check_source(source, errors);
             let given = SOURCES.iter().filter(|key| source.has(key)).count();
             let wrong = match given {
-                0 => "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef",
+                0 => "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef, fileKeyRef",
                 _ if !variable.is_empty("value") => "must not be set beside a value that is not empty",
                 1 => continue,
                 _ => "must not have more than one source; keep one",
@@ -47,6 +48,11 @@ fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
     if let Some(reference) = &source.get("resourceFieldRef") {
         field_ref::check_resource(reference, false, errors);
+    }
+    if let Some(reference) = &source.get("fileKeyRef") {
+        reference.require_formatted("volumeName", name_validation::dns_label, errors);
+        reference.require("path", errors);
+        reference.require_formatted("key", name_validation::env_var_name, errors);
     }
     for key in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(reference) = &source.get(key) {

@@ -1,16 +1,22 @@
-//! Rules that differ between init containers and plain containers.
+//! Rules that differ between init containers and plain containers, and restart policies. The rules are those of Kubernetes
+//! 1.37: what an older API server refuses is not refused here.
 
 use super::{ports, probes};
 use crate::field::{FieldError, FieldErrors as _, FieldPath};
 use crate::node::{Items, Node};
 
-/// The only valid restart policy of a container. It makes an init container a native sidecar.
+/// The restart policy that makes an init container a native sidecar.
 const ALWAYS: &str = "Always";
+const NEVER: &str = "Never";
+const ON_FAILURE: &str = "OnFailure";
+const POLICIES: [&str; 3] = [ALWAYS, NEVER, ON_FAILURE];
+/// The most rules for restarts.
+const RULES_MAX: usize = 20;
 const FOR_NATIVE_ONLY: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Checks the rules for one init container of the Pod's `spec`, in addition to those for every container.
 pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
-    container.known("restartPolicy", &[ALWAYS], errors);
+    check_restarts(container, errors);
     // Init containers run one at a time, so their host ports do not conflict with each other. Kubernetes reports a
     // conflict within one container as if it were the first of the list.
     ports::check_host_ports(Items::new(std::slice::from_ref(container.value), spec, "initContainers"), errors);
@@ -24,16 +30,32 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut
                 errors.forbidden(&container.at(key), detail);
             }
         }
-    }
-    if !container.list("resizePolicy").is_empty() {
-        container.invalid("resizePolicy", "must not be set for an init container", errors);
+        if !container.list("resizePolicy").is_empty() {
+            let detail = "must not be set for an init container without restartPolicy Always";
+            container.invalid("resizePolicy", detail, errors);
+        }
     }
 }
 
-/// Checks that a plain container has no restart policy: the Pod's policy applies.
+/// Checks the restart policy of a plain container. `Always` alone is for native sidecars, and a mistake here: it would keep
+/// a Pod that ends from completing.
 pub(super) fn check_plain(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if container.has("restartPolicy") {
-        let detail = "may not be set on a plain container; move it to initContainers or remove the field";
+    if container.is_one_of("restartPolicy", &[ALWAYS]) && container.list("restartPolicyRules").is_empty() {
+        let detail = "may not be Always on a plain container; move it to initContainers or remove the field";
         errors.forbidden(&container.at("restartPolicy"), detail);
+    } else {
+        check_restarts(container, errors);
+    }
+}
+
+/// Checks the policy and the rules for restarts of a container, which Kubernetes has since 1.34 (by default since 1.35).
+fn check_restarts(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    container.known("restartPolicy", &POLICIES, errors);
+    let rules = container.list("restartPolicyRules");
+    if !rules.is_empty() && !container.has("restartPolicy") {
+        errors.required(&container.at("restartPolicy"), "must be set beside restartPolicyRules");
+    }
+    if rules.len() > RULES_MAX {
+        container.invalid("restartPolicyRules", "must have at most 20 rules", errors);
     }
 }

@@ -15,13 +15,21 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const UNIQUE: &str = "must be unique in its container";
 const RECURSIVE: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 
-/// Checks `volumeMounts` and `volumeDevices`. As in Kubernetes, a volume with an error of its own counts as absent.
+/// Checks `volumeMounts`, `volumeDevices` and the volumes of `env`. As in Kubernetes, a volume with an error of its own counts as absent.
 pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
     let devices = container.list("volumeDevices");
     check_mounts(container, volumes, &places(devices, "devicePath"), errors);
     if !devices.is_empty() {
         let mounted = places(container.list("volumeMounts"), "mountPath");
         check_devices(container, volumes, &mounted, errors);
+    }
+    for variable in container.items("env") {
+        if let Some(source) = &variable.get("valueFrom")
+            && let Some(file) = &source.get("fileKeyRef")
+            && !file.is_empty("volumeName")
+        {
+            check_has(file, "volumeName", volumes, errors);
+        }
     }
 }
 
@@ -73,10 +81,14 @@ fn check_mounts(
 }
 
 fn check_volume_name(item: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
-    let name = item.text("name");
     item.require("name", errors);
+    check_has(item, "name", volumes, errors);
+}
+
+fn check_has(item: &Node<'_, '_>, key: &str, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
+    let name = item.text(key);
     if !volumes.has(name) {
-        errors.not_found(&item.at("name"), name, "must be the name of a valid volume of this SidecarSet");
+        errors.not_found(&item.at(key), name, "must be the name of a valid volume of this SidecarSet");
     }
 }
 

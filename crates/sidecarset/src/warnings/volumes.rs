@@ -7,14 +7,11 @@ use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{LISTS, Rule, Warning};
+use crate::pod;
 
 pub(super) fn check(object: &Value, found: &mut Vec<Warning>) {
-    let mut used = BTreeSet::new();
-    for container in LISTS.iter().flat_map(|list| json::items(object, &["spec", list])) {
-        for item in ["volumeMounts", "volumeDevices"].iter().flat_map(|list| json::items(container, &[list])) {
-            used.insert(json::text(item, &["name"]));
-        }
-    }
+    let containers = LISTS.iter().flat_map(|list| json::items(object, &["spec", list]));
+    let used: BTreeSet<&str> = containers.flat_map(pod::used_volumes).collect();
     for (index, volume) in json::items(object, &["spec", "volumes"]).iter().enumerate() {
         let name = json::text(volume, &["name"]);
         if !name.is_empty() && !used.contains(name) {

@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, of_container, under};
+use super::{assert_paths, of_container, paths, under, with};
 
 fn of_variable(variable: &Value, expected: &str) {
     let found = of_container(&json!({"env": [variable]}));
@@ -54,6 +54,23 @@ fn val12_fields_for_variables(#[case] field_path: &str, #[case] expected: &str) 
 #[case(json!({"apiVersion": "v1"}), "valueFrom.fieldRef.fieldPath")]
 fn val12_versions_of_field_references(#[case] reference: Value, #[case] expected: &str) {
     of_variable(&json!({"name": "A", "valueFrom": {"fieldRef": reference}}), expected);
+}
+
+#[rstest]
+#[case(json!({"volumeName": "v0", "path": "p", "key": "K"}), "valueFrom.fileKeyRef.volumeName")]
+#[case(json!({"volumeName": "V", "path": "p", "key": "K"}), "valueFrom.fileKeyRef.volumeName")]
+#[case(json!({"volumeName": "v0", "key": "-"}), "valueFrom.fileKeyRef.path valueFrom.fileKeyRef.volumeName")]
+#[case(json!({}), "valueFrom.fileKeyRef.key valueFrom.fileKeyRef.path valueFrom.fileKeyRef.volumeName")]
+fn val12_diff38_variables_from_files(#[case] reference: Value, #[case] expected: &str) {
+    of_variable(&json!({"name": "A", "valueFrom": {"fileKeyRef": reference}}), expected);
+}
+
+#[test]
+fn val12_diff38_the_volume_of_a_variable_from_a_file_is_there() {
+    let reference = json!({"volumeName": "v", "path": "p", "key": "K", "optional": true});
+    let container = with("a", &json!({"env": [{"name": "A", "valueFrom": {"fileKeyRef": reference}}]}));
+    let volumes = [json!({"name": "v", "emptyDir": {}})];
+    assert_eq!(paths(&[], &[container], &volumes), [""; 0]);
 }
 
 #[rstest]

@@ -64,7 +64,16 @@ fn val12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
 
 #[rstest]
 #[case(json!({"restartPolicy": "Always"}), "restartPolicy", "")]
-#[case(json!({"restartPolicy": "Never"}), "restartPolicy", "restartPolicy")]
+#[case(json!({"restartPolicy": "Never"}), "", "")]
+#[case(json!({"restartPolicy": "OnFailure", "restartPolicyRules": [{"action": "Restart"}]}), "", "")]
+#[case(json!({"restartPolicy": "Always", "restartPolicyRules": [{"action": "RestartAllContainers"}]}), "", "")]
+#[case(json!({"restartPolicyRules": [{"action": "Restart"}]}), "restartPolicy", "restartPolicy")]
+#[case(
+    json!({"restartPolicy": "Never", "restartPolicyRules": vec![json!({"action": "Restart"}); 21]}),
+    "restartPolicyRules",
+    "restartPolicyRules"
+)]
+#[case(json!({"restartPolicy": "Sometimes"}), "restartPolicy", "restartPolicy")]
 #[case(json!({"restartPolicy": ""}), "restartPolicy", "restartPolicy")]
 #[case(json!({"lifecycle": {}}), "", "lifecycle")]
 #[case(json!({"lifecycle": {}, "restartPolicy": "Always"}), "restartPolicy", "")]
@@ -72,9 +81,13 @@ fn val12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
 #[case(
     json!({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], "restartPolicy": "Always"}),
     "restartPolicy",
-    "resizePolicy"
+    ""
 )]
-fn val12_what_plain_and_init_containers_may_not_have(#[case] fields: Value, #[case] plain: &str, #[case] init: &str) {
+fn val12_diff38_what_plain_and_init_containers_may_not_have(
+    #[case] fields: Value,
+    #[case] plain: &str,
+    #[case] init: &str,
+) {
     assert_paths(&of_container(&fields), plain, &fields);
     assert_paths(&of_init_container(&fields), init, &fields);
 }
