@@ -16,6 +16,8 @@ const DEPTH: usize = 5;
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// The variable that names another version of Kubernetes than the usual one: `1.36`.
 const VERSION: &str = "PILLION_KUBERNETES";
+/// The usual version, that of testenv/go.mod.
+const USUAL: &str = "1.34";
 /// The servers that have the version of Kubernetes.
 const OF_VERSION: [&str; 3] = [API_SERVER, CONTROLLER_MANAGER, SCHEDULER];
 
@@ -84,6 +86,11 @@ impl Binaries {
 /// If it is not built. The message says how to build it.
 pub fn tool(name: &'static str) -> Result<PathBuf, Error> {
     Binaries::from_environment().tool(name)
+}
+
+/// Returns the version of Kubernetes that clusters have: `1.34`, or what `PILLION_KUBERNETES` says.
+pub fn kubernetes() -> String {
+    env::var(VERSION).ok().filter(|version| !version.is_empty()).unwrap_or_else(|| USUAL.to_owned())
 }
 
 /// Returns the path of a program of this machine, from the folders of `PATH`.

@@ -51,7 +51,7 @@ mod users;
 mod wait;
 mod webhook;
 
-pub use binaries::{installed, tool};
+pub use binaries::{installed, kubernetes, tool};
 pub use cluster::Cluster;
 pub use definition::stand_in;
 pub use error::Error;

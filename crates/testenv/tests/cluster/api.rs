@@ -7,7 +7,7 @@ use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use pillion_testenv::{Cluster, Error, Options, apply, until};
+use pillion_testenv::{Cluster, Error, Options, apply, kubernetes, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -45,7 +45,7 @@ async fn the_version_is_the_one_that_clients_choose_by() {
     }
     let version = cluster().await.admin().await.unwrap().apiserver_version().await.unwrap();
 
-    let expected = std::env::var("PILLION_KUBERNETES").unwrap_or_else(|_| "1.34".to_owned());
+    let expected = kubernetes();
     assert_eq!(format!("{}.{}", version.major, version.minor), expected);
     assert!(version.git_version.starts_with(&format!("v{expected}.")), "{}", version.git_version);
 }

@@ -31,6 +31,7 @@ mod node_rollout_resizes;
 mod node_rollouts;
 mod pages;
 mod plan;
+mod pod_fields;
 mod preview;
 mod probe;
 mod processes;
