@@ -25,7 +25,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs bench-node load size deny site clean
+.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-versions test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs bench-node load size deny site clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists. Cargo knows which files the module is
@@ -160,6 +160,13 @@ test:
 TESTS ?=
 test-cluster: policy.wasm servers
 	testenv/run-tests $(TESTS)
+
+# The tests in which versions of Kubernetes can differ, on these versions (testenv/versions). Builds their servers: a
+# quarter of an hour for each on two cores, once.
+VERSIONS ?= $(notdir $(wildcard testenv/versions/*))
+test-versions: policy.wasm servers
+	@testenv/build $(VERSIONS) >/dev/null
+	testenv/run-versions $(VERSIONS)
 
 # The tests in which containers run, on real nodes: containerd and kubelet on this machine (testenv/README.md). They need
 # Linux and root. Without root: sudo --preserve-env=HOME,PATH make test-node
