@@ -1,5 +1,5 @@
-//! Rules that differ between init containers and plain containers, and restart policies. The rules are those of Kubernetes
-//! 1.37: what an older API server refuses is not refused here.
+//! Rules that differ between init containers and plain containers. Those for restarts and resizes are of Kubernetes 1.37,
+//! which OpenKruise does not know (DIFF-38).
 
 use super::{ports, probes};
 use crate::field::{FieldError, FieldErrors as _, FieldPath};
@@ -16,7 +16,11 @@ const FOR_NATIVE_ONLY: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProb
 
 /// Checks the rules for one init container of the Pod's `spec`, in addition to those for every container.
 pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
-    check_restarts(container, errors);
+    if container.list("restartPolicyRules").is_empty() {
+        container.known("restartPolicy", &[ALWAYS], errors);
+    } else {
+        check_rules(container, errors);
+    }
     // Init containers run one at a time, so their host ports do not conflict with each other. Kubernetes reports a
     // conflict within one container as if it were the first of the list.
     ports::check_host_ports(Items::new(std::slice::from_ref(container.value), spec, "initContainers"), errors);
@@ -37,22 +41,27 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut
     }
 }
 
-/// Checks the restart policy of a plain container. `Always` alone is for native sidecars, and a mistake here: it would keep
-/// a Pod that ends from completing.
+/// Checks that a plain container without rules for restarts has no restart policy: the Pod's policy applies. Kubernetes
+/// 1.35 takes one, but an older API server refuses the Pods, and it is often meant for a native sidecar.
 pub(super) fn check_plain(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if container.is_one_of("restartPolicy", &[ALWAYS]) && container.list("restartPolicyRules").is_empty() {
-        let detail = "may not be Always on a plain container; move it to initContainers or remove the field";
+    if container.has("restartPolicy") && container.list("restartPolicyRules").is_empty() {
+        let detail = "may not be set on a plain container without restartPolicyRules; move it to initContainers or remove \
+                      the field";
         errors.forbidden(&container.at("restartPolicy"), detail);
     } else {
-        check_restarts(container, errors);
+        check_rules(container, errors);
     }
 }
 
-/// Checks the policy and the rules for restarts of a container, which Kubernetes has since 1.34 (by default since 1.35).
-fn check_restarts(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    container.known("restartPolicy", &POLICIES, errors);
+/// Checks the rules for restarts of a container, which Kubernetes has since 1.34 (by default since 1.35), and the policy
+/// beside them.
+fn check_rules(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let rules = container.list("restartPolicyRules");
-    if !rules.is_empty() && !container.has("restartPolicy") {
+    if rules.is_empty() {
+        return;
+    }
+    container.known("restartPolicy", &POLICIES, errors);
+    if !container.has("restartPolicy") {
         errors.required(&container.at("restartPolicy"), "must be set beside restartPolicyRules");
     }
     if rules.len() > RULES_MAX {

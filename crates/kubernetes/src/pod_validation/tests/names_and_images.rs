@@ -64,7 +64,9 @@ fn val12_a_name_that_is_taken_is_a_duplicate_and_an_empty_one_is_not() {
 
 #[rstest]
 #[case(json!({"restartPolicy": "Always"}), "restartPolicy", "")]
-#[case(json!({"restartPolicy": "Never"}), "", "")]
+#[case(json!({"restartPolicy": "Never"}), "restartPolicy", "restartPolicy")]
+#[case(json!({"restartPolicy": "Never", "restartPolicyRules": []}), "restartPolicy", "restartPolicy")]
+#[case(json!({"restartPolicy": "", "restartPolicyRules": [{"action": "Restart"}]}), "restartPolicy", "restartPolicy")]
 #[case(json!({"restartPolicy": "OnFailure", "restartPolicyRules": [{"action": "Restart"}]}), "", "")]
 #[case(json!({"restartPolicy": "Always", "restartPolicyRules": [{"action": "RestartAllContainers"}]}), "", "")]
 #[case(json!({"restartPolicyRules": [{"action": "Restart"}]}), "restartPolicy", "restartPolicy")]
