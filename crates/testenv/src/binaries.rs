@@ -4,8 +4,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::real_nodes::KUBELET;
-use crate::servers::{API_SERVER, CONTROLLER_MANAGER, SCHEDULER};
 
 /// The output folders of `testenv/build`, below cargo's target folder: of everything, and of other versions of Kubernetes.
 const BUILT: &str = "testenv/bin";
@@ -19,7 +17,7 @@ const VERSION: &str = "PILLION_KUBERNETES";
 /// The usual version, that of testenv/go.mod.
 const USUAL: &str = "1.34";
 /// The servers that have the version of Kubernetes.
-const OF_VERSION: [&str; 3] = [API_SERVER, CONTROLLER_MANAGER, SCHEDULER];
+const OF_VERSION: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// The folders of the programs.
 #[derive(Clone, Debug)]
@@ -59,7 +57,7 @@ impl Binaries {
 
     /// Returns the path of kubelet.
     pub(crate) fn kubelet(&self) -> Result<PathBuf, Error> {
-        self.of_version(KUBELET)
+        self.of_version("kubelet")
     }
 
     /// Returns the path of a server. Never combines servers of several sources, because their releases may differ.

@@ -15,7 +15,6 @@ use crate::{Cluster, Error, Image, nodes, until};
 
 /// The program of a node. It comes from `testenv/build`, like the programs below.
 pub(crate) const NODE: &str = "node";
-pub(crate) const KUBELET: &str = "kubelet";
 pub(crate) const PAUSE_PROGRAM: &str = "pause";
 
 /// The archive of the images that every node gets.

@@ -10,11 +10,13 @@ use pillion_rollout::pod::Pod;
 use pillion_rollout::template;
 use serde_json::Value;
 
-use super::recreate::QUESTIONS;
 use super::{Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::Controller as _;
 use crate::problem::WriteProblem;
 use crate::{read, store};
+
+/// The most workloads that one round asks about.
+pub(super) const QUESTIONS: usize = 16;
 
 /// The name of a workload.
 #[derive(Clone, Copy)]

@@ -18,13 +18,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::pods::InjectedPod;
-use super::probe::WorkloadRef;
+use super::probe::{QUESTIONS, WorkloadRef};
 use super::sources::{Sources, StoredRevision};
 use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
 use crate::controller::{Controller as _, Done, Failure};
 
-/// The most workloads that one round asks about.
-pub(super) const QUESTIONS: usize = 16;
 /// How long to wait until further workloads are asked about.
 const NEXT_QUESTIONS: Duration = Duration::from_secs(1);
 /// How long to wait until a workload that lacks Pods is read again.
