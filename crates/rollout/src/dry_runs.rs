@@ -42,7 +42,7 @@ struct Noted {
     unknown: Option<Question>,
 }
 
-/// What is not known.
+/// A question that the last dry run has not answered.
 #[derive(Debug)]
 struct Question {
     text: String,
@@ -91,7 +91,7 @@ impl DryRuns {
         Some(self.all.get(pod.owner_uid()?)?.why.is_none())
     }
 
-    /// Returns what is not known.
+    /// Returns the questions that dry runs have not answered.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.all.values().filter_map(|noted| Some(noted.unknown.as_ref()?.text.as_str()))
     }
@@ -102,10 +102,10 @@ impl DryRuns {
         due.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Returns in how many seconds the next dry run that failed is due again; `None` if none failed.
+    /// Returns in how many seconds the next dry run that failed is due again, at least one; `None` if none failed.
     pub fn next_try(&self, now: Timestamp) -> Option<u64> {
         let failed = self.all.values().filter(|noted| noted.unknown.is_some());
-        failed.map(|noted| u64::try_from(noted.until.0.saturating_sub(now.0)).unwrap_or_default()).min()
+        failed.map(|noted| u64::try_from(noted.until.0.saturating_sub(now.0)).unwrap_or_default().max(1)).min()
     }
 
     /// Forgets a workload.

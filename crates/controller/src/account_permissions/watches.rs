@@ -17,9 +17,9 @@ const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
 /// A role, or a binding to ServiceAccounts.
 #[derive(Debug, PartialEq)]
-pub(super) struct Seen<T>(pub T);
+pub(super) struct Projected<T>(pub T);
 
-impl<T: PartialEq + Send + Sync + 'static> Projection for Seen<T> {
+impl<T: PartialEq + Send + Sync + 'static> Projection for Projected<T> {
     fn differences(&self, next: &Self) -> Facets {
         if self == next { Facets::empty() } else { Facets::CONTENT }
     }
@@ -27,8 +27,8 @@ impl<T: PartialEq + Send + Sync + 'static> Projection for Seen<T> {
 
 /// The watches of RBAC's four kinds.
 pub(super) struct Watches {
-    roles: [Watched<Seen<Role>>; 2],
-    bindings: [Watched<Seen<Binding>>; 2],
+    roles: [Watched<Projected<Role>>; 2],
+    bindings: [Watched<Projected<Binding>>; 2],
 }
 
 impl Watches {
@@ -39,11 +39,11 @@ impl Watches {
         };
         let of = |object, kind| whole(object, VERSION, kind);
         let roles = ["ClusterRole", "Role"].map(|kind| {
-            let see = move |object: DynamicObject| Some(Seen(Role::from_object(&of(object, kind))));
+            let see = move |object: DynamicObject| Some(Projected(Role::from_object(&of(object, kind))));
             context.store.keep(AccountPermissions::NAME, watch(kind), see)
         });
         let bindings = ["ClusterRoleBinding", "RoleBinding"].map(|kind| {
-            let see = move |object: DynamicObject| Binding::from_object(&of(object, kind)).map(Seen);
+            let see = move |object: DynamicObject| Binding::from_object(&of(object, kind)).map(Projected);
             context.store.keep(AccountPermissions::NAME, watch(kind), see)
         });
         for roles in &roles {
@@ -65,11 +65,11 @@ impl Watches {
         }
     }
 
-    pub fn roles(&self) -> Vec<Arc<Seen<Role>>> {
+    pub fn roles(&self) -> Vec<Arc<Projected<Role>>> {
         self.roles.iter().flat_map(|roles| roles.all()).collect()
     }
 
-    pub fn bindings(&self) -> Vec<Arc<Seen<Binding>>> {
+    pub fn bindings(&self) -> Vec<Arc<Projected<Binding>>> {
         self.bindings.iter().flat_map(|bindings| bindings.all()).collect()
     }
 }

@@ -50,16 +50,16 @@ impl SidecarSetRollout {
     }
 
     /// Asks again about the workloads whose dry runs failed, if they are due, before the round decides. So the status does
-    /// not change in between. `pods` are the Pods of the workloads.
+    /// not change in between. `pods` are the Pods of the workloads. Returns how many workloads it asked about.
     pub(super) async fn ask_again<'a>(
         &self,
         rollout: &Rollout<'_>,
         pods: impl Iterator<Item = &'a Pod>,
         state: &mut RolloutState,
-    ) {
+    ) -> usize {
         let due = state.evictions.dry_runs.due(self.context.clock.now());
         if due.is_empty() {
-            return;
+            return 0;
         }
         let pods: BTreeMap<&str, &Pod> = pods.filter_map(|pod| Some((pod.owner_uid()?, pod))).collect();
         for uid in due.iter().take(QUESTIONS) {
@@ -69,6 +69,7 @@ impl SidecarSetRollout {
                 state.evictions.dry_runs.forget(uid);
             }
         }
+        due.len().min(QUESTIONS)
     }
 
     async fn ask_and_note(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> bool {

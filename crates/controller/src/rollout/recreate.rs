@@ -95,7 +95,7 @@ impl SidecarSetRollout {
             // It still holds, so it is told once.
             state.journal.is_news(&text);
         }
-        self.ask_again(rollout, all(), state).await;
+        let questions = self.ask_again(rollout, all(), state).await;
         rollout.pods.retain(|pod| !state.evictions.pods.is_going(&pod.0));
         rollout.members = rollout.pods.len();
         let active = Active::count_pods(all(), &state.evictions.pods);
@@ -123,7 +123,7 @@ impl SidecarSetRollout {
             ..Recreation::default()
         }
         .in_force(since, now);
-        let is_complete = self.add_lacking(rollout, lacking, state).await?;
+        let is_complete = self.add_lacking(rollout, lacking, questions, state).await?;
         rollout.target.recreation.not_injected = state.evictions.dry_runs.not_injected();
         state.evictions.active = Some(active);
 
@@ -170,15 +170,17 @@ impl SidecarSetRollout {
         }
     }
 
-    /// Adds the Pods that lack the sidecar and would get it. Returns whether that is known of all of them.
+    /// Adds the Pods that lack the sidecar and would get it. `questions` is how many workloads the round has asked about so
+    /// far. Returns whether the answer is known for all Pods.
     async fn add_lacking(
         &self,
         rollout: &mut Rollout<'_>,
         lacking: Vec<Arc<InjectedPod>>,
+        mut questions: usize,
         state: &mut RolloutState,
     ) -> Result<bool, Failure> {
         let mut is_selected = self.selection(rollout.target.version).map_err(Failure::new)?;
-        let (mut questions, mut is_complete, mut added) = (0_usize, true, Vec::new());
+        let (mut is_complete, mut added) = (true, Vec::new());
         for pod in lacking {
             let is_evictable =
                 matches!(rollout.target.recreation.check(&pod.0), Ok(()) | Err(Obstacle::NewPodLacksVersion));

@@ -43,7 +43,7 @@ fn roll67_a_result_counts_for_some_time(
     assert_eq!(results.not_injected().get("w").map(String::as_str), why);
     for (after, expected) in [(lasts - 1, Some(gets_version)), (lasts, None)] {
         results.keep(&target, set.as_value(), Timestamp(NOW.0 + after));
-        // What is not known stays until it is asked again.
+        // A question without an answer stays until the next dry run.
         let expected = if unknown.is_some() { Some(false) } else { expected };
         assert_eq!(results.gets_version(&pod), expected, "after {after} s");
         let is_due = unknown.is_some() && after == lasts;

@@ -1,5 +1,5 @@
-//! The fields of Pods: the API server's schema has none that nobody has decided about, and those that Kubernetes got since
-//! 1.33 survive an injection (FIELD-1 to FIELD-3).
+//! The fields of Pods (FIELD-1 to FIELD-3). docs/spec/pod-fields.md decides about every field in the API server's schema.
+//! Injection keeps the fields that came after Kubernetes 1.33.
 
 mod decided;
 mod newer;

@@ -15,7 +15,7 @@ use crate::support::{Installation, as_new, names};
 /// The volume that a container uses without a mount.
 const FILES: &str = "files";
 
-/// What a version of Kubernetes has in a container, in its volumes and in the Pod.
+/// Fields that came with one version of Kubernetes: of a container, of its volumes and of the Pod.
 struct Newer {
     since: u32,
     last: u32,
@@ -83,7 +83,7 @@ fn all() -> Vec<Newer> {
 }
 
 /// Returns what this version has of all fields: of a container, of its volumes and of the Pod.
-fn of(minor: u32) -> (Value, Vec<Value>, Value) {
+fn fields_of(minor: u32) -> (Value, Vec<Value>, Value) {
     let (mut container, mut volumes, mut pod) = (json!({}), Vec::new(), json!({}));
     for newer in all().into_iter().filter(|newer| (newer.since..=newer.last).contains(&minor)) {
         json_patch::merge(&mut container, &newer.container);
@@ -108,7 +108,7 @@ fn of(minor: u32) -> (Value, Vec<Value>, Value) {
 
 /// Returns a container with all fields, and a name and an image.
 fn container(minor: u32, name: &str) -> Value {
-    let (mut container, ..) = of(minor);
+    let (mut container, ..) = fields_of(minor);
     json_patch::merge(&mut container, &json!({"name": name, "image": "app:1"}));
     container
 }
@@ -155,7 +155,7 @@ fn with_identity(mut container: Value) -> Value {
 }
 
 fn settings(minor: u32) -> Value {
-    let (_, volumes, _) = of(minor);
+    let (_, volumes, _) = fields_of(minor);
     let set = |name: &str, more: Value| {
         let mut set = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
@@ -199,7 +199,7 @@ async fn create(client: &Client, namespace: &str, pod: &Value) -> Value {
 }
 
 fn pod(minor: u32, sidecar: &str, container: &Value) -> Value {
-    let (_, volumes, spec) = of(minor);
+    let (_, volumes, spec) = fields_of(minor);
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app", "labels": {"sidecar": sidecar}},
         "spec": {"serviceAccountName": "app", "containers": [container]},
@@ -231,7 +231,7 @@ async fn field2_field3_a_sidecar_gets_every_field_and_is_known_again(#[case] sid
     let (client, namespace, minor) = place().await;
     let app = json!({"name": "app", "image": "app:1"});
     let stored = create(&client, &namespace, &pod(minor, sidecar, &app)).await;
-    let (_, mut volumes, _) = of(minor);
+    let (_, mut volumes, _) = fields_of(minor);
     let mut agent = container(minor, "agent");
     if sidecar == "isolated" {
         volumes.retain(|volume| !is_certificate(volume));

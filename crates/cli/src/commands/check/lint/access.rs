@@ -157,7 +157,7 @@ pub struct Access {
     pub note: Option<String>,
 }
 
-/// What a binding gives of [`RIGHTS`].
+/// The rights of [`RIGHTS`] that a binding gives.
 struct Bound<'a> {
     /// `None` for a `ClusterRoleBinding`.
     namespace: Option<&'a str>,
@@ -200,7 +200,7 @@ pub fn find(naming: &[&Subject<'_>], everything: &Everything<'_>) -> Access {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let namespaces = of(Role::Namespace).map(|document| &document.manifest.value);
     let namespaces = Namespaces(namespaces.map(|value| (json::text(value, &["metadata", "name"]), value)).collect());
-    // Without bindings, as in most folders, nobody holds anything.
+    // Most folders have no Roles and no bindings. Then no subject holds a right.
     let used = if of(Role::Rbac).next().is_some() { used(naming, settings, &namespaces) } else { BTreeMap::new() };
     if used.is_empty() {
         return Access::default();
