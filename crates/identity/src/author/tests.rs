@@ -205,7 +205,7 @@ fn esc3_time_runs_out() {
     let cluster = Cluster::with(&[("web", pods())]);
     let clock = Cell::new(0);
     let elapsed = || {
-        clock.set(clock.get() + 250);
+        clock.set(clock.get() + 1500);
         Duration::from_millis(clock.get())
     };
     let text = asked_as(&set(json!([pods()]), &["web"]), &cluster, &Rules::default(), &elapsed);
@@ -213,7 +213,7 @@ fn esc3_time_runs_out() {
         text,
         [
             "503 SidecarSet \"logs\": spec.serviceAccountPermissions: the author's permissions could not be verified: the API \
-          server did not answer all questions in 600 ms; try again; if it stays like this, split them over several \
+          server did not answer all questions in 4 s; try again; if it stays like this, split them over several \
           SidecarSets"
         ]
     );

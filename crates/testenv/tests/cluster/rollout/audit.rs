@@ -13,6 +13,8 @@ const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controlle
 pub struct Write {
     pub name: String,
     version: u64,
+    /// Whether the request was for the status alone.
+    is_status: bool,
     time: Timestamp,
     is_by_controller: bool,
     /// The Pod as it was stored; `None` if it was deleted.
@@ -55,14 +57,16 @@ pub fn writes(cluster: &Cluster, namespace: &str) -> Vec<Write> {
         Some(Write {
             name: name.to_owned(),
             version: version?,
+            is_status: event["objectRef"]["subresource"] == "status",
             time: event["stageTimestamp"].as_str()?.parse().ok()?,
             is_by_controller: event["user"]["username"] == CONTROLLER,
             pod: (!is_deleted && pod["metadata"]["deletionTimestamp"].is_null()).then(|| pod.clone()),
         })
     };
     let mut writes: Vec<Write> = cluster.audit_log().into_iter().filter(of_namespace).filter_map(write).collect();
-    writes.sort_by_key(|write| write.version);
-    // An answer to a write that changes nothing has the version that is stored.
+    // An answer to a write that changes nothing has the version that is stored. Such writes are those of a status, and the
+    // log may have them before the write that stored the version.
+    writes.sort_by_key(|write| (write.version, write.is_status));
     writes.dedup_by(|later, earlier| later.version == earlier.version && later.name == earlier.name);
     writes
 }
