@@ -25,7 +25,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/baseline/pillion_accept_everything.
 # pillion embeds this module, and the tests run it: the module that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-versions test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs bench-node load size deny site clean
+.PHONY: FORCE pillion tested-pillion annotated artifacts-renew reproducible dist workflows fmt lint lint-and-module clippy licences unit-tests-build unit-tests e2e-tests test test-cluster test-versions test-skew test-node whole fuzz servers windows run bench bench-docs bench-counts cost bench-load bench-load-docs bench-faults bench-scale bench-scale-docs bench-node load size deny site clean
 
 # Cargo's output is the module that is tested, measured, embedded and released. Paths of this machine do not get into it
 # (.ci/remap). CI builds it once: BUILT_MODULE=FILE takes a module that exists. Cargo knows which files the module is
@@ -186,6 +186,13 @@ FUZZ_SECONDS ?= 60
 FUZZ_FILTER ?=
 fuzz: policy.wasm
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --nocapture --test-threads 1
+
+# Parts of two versions beside each other: those of this commit, and those of EARLIER, by default the commit of
+# testenv/earlier. Its command line is built first, in some five minutes.
+EARLIER ?=
+test-skew: policy.wasm servers
+	@testenv/skew $(EARLIER)
+	testenv/run-tests skew::
 
 servers:
 	@tools/setup cluster

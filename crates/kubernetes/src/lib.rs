@@ -23,5 +23,6 @@ pub mod selector;
 pub mod text;
 pub mod time;
 pub mod unique;
+pub mod version;
 pub mod words;
 pub mod world;

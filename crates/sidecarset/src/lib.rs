@@ -10,6 +10,7 @@ pub mod image;
 pub mod made;
 pub mod names;
 pub mod native;
+pub mod newer;
 pub mod other_webhooks;
 pub mod pod;
 pub mod requested_revision;

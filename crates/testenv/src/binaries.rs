@@ -41,7 +41,8 @@ impl Binaries {
         let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(BUILT);
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
         let built = built.unwrap_or_else(usual);
-        let version = set(VERSION).map(|version| built.join(VERSIONS).join(version));
+        let version = set(VERSION).filter(|version| version != USUAL);
+        let version = version.map(|version| built.join(VERSIONS).join(version));
         Self { built, version, assets: set(ASSETS).map(PathBuf::from) }
     }
 

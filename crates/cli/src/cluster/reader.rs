@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, Config};
 use parking_lot::Mutex;
+use pillion_kubernetes::version::KubernetesVersion;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -131,6 +132,21 @@ impl Reader {
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Trouble::from_kube(&error, "list", plural(kind), kind)),
+        }
+    }
+
+    /// Returns the version of the API server; `None` if it says none that can be read.
+    ///
+    /// # Errors
+    /// [`Trouble`] if the cluster does not answer, or does not allow the request.
+    pub fn version(&self) -> Result<Option<KubernetesVersion>, Trouble> {
+        let request = http::Request::get("/version").body(Vec::new()).map_err(kube::Error::HttpError);
+        let answer = request.and_then(|request| self.wait(self.client.request::<Value>(request)));
+        match answer {
+            Ok(answer) => Ok(KubernetesVersion::from_answer(&answer)),
+            // A proxy may pass only the paths of APIs.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(Trouble::from_kube(&error, "get", "its version".to_owned(), Kind("v1", "Version"))),
         }
     }
 

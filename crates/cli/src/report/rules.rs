@@ -27,6 +27,8 @@ pub enum OptionalRule {
     LocalVolume,
     /// A subject of the cluster's RBAC can get at the identities of sidecars.
     IdentityAccess,
+    /// A SidecarSet asks for what the cluster's version of Kubernetes does not have.
+    KubernetesVersion,
 }
 
 impl OptionalRule {
@@ -56,6 +58,11 @@ impl OptionalRule {
                 "identity-access",
                 "A subject of the cluster's RBAC can get at the identities of sidecars.",
                 "Take the rights away that the message names, or accept that this subject holds the identities.",
+            ),
+            Self::KubernetesVersion => rule(
+                "kubernetes-version",
+                "A SidecarSet asks for what the cluster's version of Kubernetes does not have.",
+                "Update the cluster to the version that the message names, or remove the field.",
             ),
         }
     }

@@ -3,6 +3,7 @@
 //! [`pillion_plan::bundle`] decides what to write. If a process stops halfway (a shard without its index, an index
 //! whose old shards still exist), the next process completes the work.
 
+mod kubernetes;
 pub(crate) mod metrics;
 mod report;
 mod sources;
@@ -22,6 +23,7 @@ use pillion_plan::Step;
 use pillion_plan::bundle::{self as planning, BundleInput, BundlePlace, Obstacle, Plan, Verdict};
 use tokio::time::timeout;
 
+use self::kubernetes::VersionReports;
 use self::metrics::BundleMetrics;
 use self::report::ReportedVerdicts;
 use self::sources::{Inputs, Sources, WatchSettings};
@@ -105,6 +107,7 @@ struct BundleOutcome {
 #[derive(Default)]
 pub struct BundleKeeperState {
     reported: ReportedVerdicts,
+    versions: VersionReports,
     /// The verdicts of which a condition could not be written, or not yet.
     unreported: Vec<Verdict>,
     /// How long it takes until a verdict can be reported that has to wait.
@@ -160,9 +163,13 @@ impl Controller for BundleKeeper {
         let result = match self.bring(&sources, state).await {
             Ok(BundleOutcome { has_changed: true, reported }) => {
                 self.progress.done();
-                reported
+                reported.and(self.compare_versions(state).await)
             }
-            Ok(BundleOutcome { has_changed: false, reported }) => return reported.map(|()| self.next(state)),
+            Ok(BundleOutcome { has_changed: false, reported }) => {
+                let is_due = state.versions.is_due(self.context.clock.now());
+                let told = if is_due { self.compare_versions(state).await } else { Ok(()) };
+                return reported.and(told).map(|()| self.next(state));
+            }
             Err(stopped) => {
                 state.done = None;
                 Err(self.failed(&sources, &stopped).await)
@@ -228,6 +235,13 @@ impl BundleKeeper {
         let left = state.look_again.0.saturating_sub(self.context.clock.now().0);
         let left = Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1));
         Done::LookAgain(self.options.tick.min(left).min(state.unsettled.unwrap_or(left)))
+    }
+
+    /// Says which SidecarSets ask for more than the cluster has.
+    async fn compare_versions(&self, state: &mut BundleKeeperState) -> Result<(), Failure> {
+        let BundleKeeperState { versions, done, .. } = state;
+        let sidecar_sets = done.as_ref().map(|inputs| inputs.sidecar_sets.as_slice()).unwrap_or_default();
+        versions.report(&self.context, sidecar_sets).await
     }
 
     /// Publishes the SidecarSets that the bundle holds now, even if they are not the wanted ones.

@@ -8,6 +8,7 @@ mod candidate;
 mod clashes;
 mod condition;
 mod judge;
+mod kubernetes;
 mod strangers;
 mod write;
 
@@ -29,6 +30,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 
 pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};
+pub use self::kubernetes::{KUBERNETES_TOO_OLD, too_old, too_old_condition};
 pub use self::write::belongs;
 
 /// The longest interval at which an unchanged bundle's time is renewed, in seconds.

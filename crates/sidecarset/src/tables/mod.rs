@@ -95,8 +95,7 @@ pub struct Field {
 /// The fields of one type, in the order of its JSON.
 #[derive(Debug)]
 pub struct Table {
-    /// The name of the type, for documentation. The module does not use it.
-    #[cfg(not(target_family = "wasm"))]
+    /// The name of the type.
     pub name: &'static str,
     /// The fields.
     pub fields: &'static [Field],
@@ -105,13 +104,7 @@ pub struct Table {
 impl Table {
     /// Creates a table.
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
-        #[cfg(target_family = "wasm")]
-        let _ = name;
-        Self {
-            #[cfg(not(target_family = "wasm"))]
-            name,
-            fields,
-        }
+        Self { name, fields }
     }
 
     /// Returns the field with this key. Keys are case-sensitive, as in the reference's decoder.

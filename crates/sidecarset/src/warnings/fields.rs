@@ -5,6 +5,7 @@ use pillion_kubernetes::words::nearest;
 use serde_json::Value;
 
 use super::{Rule, Warning};
+use crate::newer::Feature;
 use crate::sidecar_set::version::Version;
 use crate::tables::{self, Unknown};
 
@@ -16,8 +17,12 @@ pub fn unknown_fields(object: &Value, version: Version, others: &[&str]) -> Vec<
     let unknown = unknown.iter().filter(|unknown| !is_known(unknown));
     unknown
         .map(|unknown| {
-            let message = format!("unknown field; {}", consequence(&unknown.path));
-            Warning::new(Rule::UnknownField, unknown.path.as_str(), message, remedy(unknown, version, others))
+            let consequence = consequence(&unknown.path);
+            let (message, remedy) = match Feature::of(unknown.owner.name, unknown.key) {
+                Some(feature) => (format!("{}; {consequence}", newer(feature)), newer_remedy(&unknown.path).to_owned()),
+                None => (format!("unknown field; {consequence}"), remedy(unknown, version, others)),
+            };
+            Warning::new(Rule::UnknownField, unknown.path.as_str(), message, remedy)
         })
         .collect()
 }
@@ -26,15 +31,33 @@ fn is_of_spec(unknown: &Unknown<'_>) -> bool {
     unknown.path.strip_prefix("spec.") == Some(unknown.key)
 }
 
+/// Returns what a field is that OpenKruise does not know, and Kubernetes does.
+fn newer(feature: &Feature) -> String {
+    let Feature { name, since, .. } = feature;
+    format!("{name} came with Kubernetes {since}, and OpenKruise does not know the field")
+}
+
+fn newer_remedy(path: &str) -> &'static str {
+    if is_of_a_volume(path) {
+        "remove it if OpenKruise injects, too"
+    } else {
+        "to roll a change out, change another field of the container, too"
+    }
+}
+
 /// Returns the effect of a field that no table has.
 fn consequence(path: &str) -> &'static str {
     if path.starts_with("spec.containers[") || path.starts_with("spec.initContainers[") {
         "it is kept and injected, but rollouts do not see changes to it"
-    } else if path.starts_with("spec.volumes[") {
+    } else if is_of_a_volume(path) {
         "it is kept and injected"
     } else {
         "nothing reads it"
     }
+}
+
+fn is_of_a_volume(path: &str) -> bool {
+    path.starts_with("spec.volumes[")
 }
 
 fn remedy(unknown: &Unknown<'_>, version: Version, others: &[&str]) -> String {

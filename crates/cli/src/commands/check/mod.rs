@@ -24,6 +24,7 @@ use anyhow::bail;
 use pillion_documents::manifest::{self, Manifest};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use serde_json::{Value, json};
 
@@ -67,7 +68,8 @@ With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, to
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
 module, or the settings of the installed server. HorizontalPodAutoscalers, ResourceQuotas and LimitRanges are read in the \
 namespaces of the Pods and workloads given; without the right to list them, a note says so. Warnings name the users, \
-groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access). If a \
+groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access), \
+and what SidecarSets ask for that the cluster's version of Kubernetes does not have (--disable kubernetes-version). If a \
 SidecarSet names a ServiceAccount, the command therefore needs the right to list Roles, ClusterRoles and their bindings. A \
 document given wins over the cluster's object of the same name. \
 Nothing is ever written.
@@ -132,12 +134,16 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
     }
     let before = manifest::read(&args.old, args.recursive)?;
-    let mut of_cluster = Vec::new();
+    let (mut of_cluster, mut kubernetes) = (Vec::new(), None);
     let reader = args.connection.reader()?;
     if let Some(reader) = &reader {
         of_cluster = of_cluster::add(&mut input.documents, reader, terminal)?;
+        match reader.version() {
+            Ok(version) => kubernetes = version,
+            Err(trouble) => of_cluster.push(format!("what the version of Kubernetes lacks is not told: {trouble}")),
+        }
     }
-    let Checked { mut findings, notes, access } = check(&input.documents, &before);
+    let Checked { mut findings, notes, access } = check(&input.documents, &before, kubernetes);
     // Files show some bindings, and a cluster all of them.
     if reader.is_some() && !args.disable.contains(&OptionalRule::IdentityAccess) {
         findings.extend(access.findings);
@@ -193,8 +199,8 @@ struct Checked {
     access: Access,
 }
 
-/// Checks documents; `before` are existing objects.
-fn check(documents: &[Document], before: &[Manifest]) -> Checked {
+/// Checks documents; `before` are existing objects, and `kubernetes` is the version of the cluster, if one is looked at.
+fn check(documents: &[Document], before: &[Manifest], kubernetes: Option<KubernetesVersion>) -> Checked {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let places = settings_in(documents);
     let bundled: Vec<Vec<Value>> = places.iter().map(|spot| settings::bundled(spot.raw)).collect();
@@ -227,7 +233,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     let of_files = Selection::new(&sets, &pods, documents);
     let selections = Selections { of_settings: &of_settings, of_files: &of_files };
     let everything =
-        lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, selections };
+        lint::Everything { documents, settings: &settings, spots: &every, sets: &sets, before, selections, kubernetes };
     findings.extend(lint::all(&everything));
     let access = lint::access(&everything);
     let accounts = lint::compare_accounts(&everything);

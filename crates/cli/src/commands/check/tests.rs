@@ -19,7 +19,7 @@ fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let manifest = manifest::parse(&source).ok()?.pop()?;
     // The judged value must be the one that YAML reads.
     assert_eq!(&manifest.value, settings);
-    Some(check(&[Document { manifest, role: Role::Settings }], &[]).findings)
+    Some(check(&[Document { manifest, role: Role::Settings }], &[], None).findings)
 }
 
 fn paths_of_errors(findings: &[Finding]) -> Vec<String> {
@@ -113,7 +113,7 @@ proptest! {
         let sets = manifests.into_iter().map(|manifest| Document { manifest, role: Role::SidecarSet });
         let settings = Document { manifest: own_manifest, role: Role::Settings };
         let documents: Vec<Document> = sets.chain([settings]).collect();
-        prop_assert_eq!(paths_of_errors(&check(&documents, &[]).findings), expected);
+        prop_assert_eq!(paths_of_errors(&check(&documents, &[], None).findings), expected);
     }
 
     #[test]

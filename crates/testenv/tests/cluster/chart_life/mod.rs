@@ -208,7 +208,7 @@ impl<'a> Release<'a> {
             "--drain-delay=0s".to_owned(),
             "--tls-name=127.0.0.1".to_owned(),
         ];
-        deployments::start(self.cluster, (NAMESPACE, "pillion"), "pillion", &own).await;
+        deployments::start(self.cluster, &program(), (NAMESPACE, "pillion"), "pillion", &own).await;
         deployments::ready(self.cluster, "pillion", health).await;
         Server { url: format!("{scheme}://127.0.0.1:{port}") }
     }
@@ -217,7 +217,7 @@ impl<'a> Release<'a> {
     pub async fn start_controller(&self) {
         let health = free_port().unwrap();
         let (name, own) = ("pillion-controller", format!("--health-listen=127.0.0.1:{health}"));
-        deployments::start(self.cluster, (NAMESPACE, name), name, &[own]).await;
+        deployments::start(self.cluster, &program(), (NAMESPACE, name), name, &[own]).await;
         deployments::ready(self.cluster, name, health).await;
     }
 

@@ -3,7 +3,7 @@
 
 mod deploying;
 mod guides;
-mod node;
+pub mod node;
 mod quick_starts;
 mod upgrade;
 use std::collections::BTreeSet;

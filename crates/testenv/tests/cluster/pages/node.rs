@@ -2,6 +2,7 @@
 //! flags, the settings and the rights of the cluster's objects, and the API server reaches them through their Services.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use pillion_testenv::{Cluster, Routes, free_port};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::support::{deployments, get};
+use crate::support::{deployments, get, program};
 
 /// The label of Pillion's Deployments and Services.
 const OURS: &str = "app.kubernetes.io/name=pillion";
@@ -39,13 +40,21 @@ pub struct Node<'a> {
     processes: BTreeMap<String, Process>,
     /// Further flags of the server.
     server: Vec<String>,
+    /// The programs by the tags of their images. Other images have the program of this build.
+    programs: BTreeMap<String, PathBuf>,
     takes_pods: bool,
 }
 
 impl<'a> Node<'a> {
     /// Returns the node of a cluster, cordoned. The cluster must have [`Options::services`](pillion_testenv::Options::services).
     pub async fn cordoned(cluster: &'a Cluster) -> Self {
-        let node = Self { cluster, processes: BTreeMap::new(), server: Vec::new(), takes_pods: false };
+        let node = Self {
+            cluster,
+            processes: BTreeMap::new(),
+            server: Vec::new(),
+            programs: BTreeMap::new(),
+            takes_pods: false,
+        };
         node.set_schedulable(false).await;
         node
     }
@@ -53,6 +62,19 @@ impl<'a> Node<'a> {
     /// Gives the server further flags when it starts the next time.
     pub fn with_server_flags(&mut self, flags: Vec<String>) {
         self.server = flags;
+    }
+
+    /// Gives images with these tags their own programs.
+    pub fn with_programs(&mut self, programs: BTreeMap<String, PathBuf>) {
+        self.programs = programs;
+    }
+
+    /// Whether the program of a Deployment runs with the image of this tag, and is ready.
+    pub async fn is_ready(&self, deployment: &str, tag: &str) -> bool {
+        let Some(process) = self.processes.get(deployment).filter(|process| tag_of(&process.template) == tag) else {
+            return false;
+        };
+        is_ready(process.health).await
     }
 
     /// Does its work until `page` has ended, and returns what that returned. A look is never cut short: else a process
@@ -123,7 +145,9 @@ impl<'a> Node<'a> {
             local.extend([format!("--listen=127.0.0.1:{}", process.port), "--drain-delay=0s".to_owned()]);
             local.extend(self.server.iter().cloned());
         }
-        deployments::start(self.cluster, (&process.namespace, name), name, &local).await;
+        let this = program();
+        let program = self.programs.get(tag_of(&process.template)).unwrap_or(&this);
+        deployments::start(self.cluster, program, (&process.namespace, name), name, &local).await;
     }
 
     /// Returns the way to the process behind each Service.
@@ -145,8 +169,7 @@ impl<'a> Node<'a> {
 
     async fn all_are_ready(&self) -> bool {
         for process in self.processes.values() {
-            let answer = get(process.health, "/readyz").await;
-            if !answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+            if !is_ready(process.health).await {
                 return false;
             }
         }
@@ -160,4 +183,14 @@ impl<'a> Node<'a> {
             nodes.patch(&node.metadata.name.unwrap(), &PatchParams::default(), &patch).await.unwrap();
         }
     }
+}
+
+/// Returns the tag of the image in a Pod template.
+fn tag_of(template: &Value) -> &str {
+    let image = template["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+    image.rsplit(':').next().unwrap_or_default()
+}
+
+async fn is_ready(health: u16) -> bool {
+    get(health, "/readyz").await.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use http::Request;
+use pillion_sidecarset::newer::{FEATURES, NewField};
 use serde_json::Value;
 
 use super::cluster;
@@ -73,6 +74,18 @@ fn fields(schemas: &Value) -> BTreeSet<String> {
         }
     }
     fields
+}
+
+#[test]
+fn field1_field4_the_versions_of_features_are_those_of_their_fields() {
+    let decided = decided();
+    for feature in FEATURES {
+        for NewField { owner, key } in feature.fields {
+            let versions = decided.get(&format!("{owner}.{key}"));
+            let since = versions.map(|versions| versions.since);
+            assert_eq!(since, Some(feature.since.0), "{owner}.{key} in {DOCUMENT}, and {}", feature.name);
+        }
+    }
 }
 
 #[tokio::test]

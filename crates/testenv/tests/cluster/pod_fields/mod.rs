@@ -1,8 +1,9 @@
-//! The fields of Pods (FIELD-1 to FIELD-3). docs/spec/pod-fields.md decides about every field in the API server's schema.
+//! The fields of Pods (FIELD-1 to FIELD-4). docs/spec/pod-fields.md decides about every field in the API server's schema.
 //! Injection keeps the fields that came after Kubernetes 1.33.
 
 mod decided;
 mod newer;
+mod rollouts;
 
 use pillion_testenv::{Cluster, Options, kubernetes};
 use tokio::sync::OnceCell;
@@ -25,10 +26,18 @@ const GATES: [(u32, &str); 11] = [
 /// Returns a cluster in which every field is on that its version has, and the minor version.
 async fn cluster() -> (&'static Cluster, u32) {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    let minor = kubernetes().strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap();
-    let gates = GATES.iter().filter(|(since, _)| *since <= minor);
+    (CLUSTER.get_or_init(async || Cluster::start(options()).await.unwrap()).await, minor())
+}
+
+/// Returns the minor version of the cluster.
+fn minor() -> u32 {
+    kubernetes().strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap()
+}
+
+/// Returns the options of a cluster in which every field is on.
+fn options() -> Options {
+    let gates = GATES.iter().filter(|(since, _)| *since <= minor());
     // The API server of a gate may have a kind that its admission watches.
     let options = Options::new().api_server_flag("--runtime-config=api/alpha=true");
-    let options = gates.fold(options, |options, (_, gate)| options.feature_gate(*gate, true));
-    (CLUSTER.get_or_init(async || Cluster::start(options).await.unwrap()).await, minor)
+    gates.fold(options, |options, (_, gate)| options.feature_gate(*gate, true))
 }

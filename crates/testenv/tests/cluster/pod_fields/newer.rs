@@ -83,7 +83,7 @@ fn all() -> Vec<Newer> {
 }
 
 /// Returns what this version has of all fields: of a container, of its volumes and of the Pod.
-fn fields_of(minor: u32) -> (Value, Vec<Value>, Value) {
+pub(super) fn fields_of(minor: u32) -> (Value, Vec<Value>, Value) {
     let (mut container, mut volumes, mut pod) = (json!({}), Vec::new(), json!({}));
     for newer in all().into_iter().filter(|newer| (newer.since..=newer.last).contains(&minor)) {
         json_patch::merge(&mut container, &newer.container);
@@ -107,14 +107,14 @@ fn fields_of(minor: u32) -> (Value, Vec<Value>, Value) {
 }
 
 /// Returns a container with all fields, and a name and an image.
-fn container(minor: u32, name: &str) -> Value {
+pub(super) fn container(minor: u32, name: &str) -> Value {
     let (mut container, ..) = fields_of(minor);
     json_patch::merge(&mut container, &json!({"name": name, "image": "app:1"}));
     container
 }
 
 /// Asserts that a stored object has everything that was written: lists have the same items, named ones in any order.
-fn assert_kept(written: &Value, stored: &Value, path: &str) {
+pub(super) fn assert_kept(written: &Value, stored: &Value, path: &str) {
     match (written, stored) {
         (Value::Object(written), Value::Object(stored)) => {
             for (key, value) in written {
@@ -191,7 +191,7 @@ async fn place() -> (Client, String, u32) {
 }
 
 /// Creates a Pod. The types of the client library lack the newest fields.
-async fn create(client: &Client, namespace: &str, pod: &Value) -> Value {
+pub(super) async fn create(client: &Client, namespace: &str, pod: &Value) -> Value {
     let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
     let object = serde_json::from_value(pod.clone()).unwrap();
     let stored = pods.create(&PostParams::default(), &object).await.unwrap_or_else(|error| panic!("{error}"));

@@ -11,7 +11,7 @@ use kube::Api;
 use pillion_testenv::{Cluster, until};
 use serde_json::Value;
 
-use super::{SOON, get, program};
+use super::{SOON, get};
 
 /// Writes a file that only the user can read.
 fn write(path: &Path, text: &str) {
@@ -27,7 +27,13 @@ pub async fn kubeconfig(cluster: &Cluster, namespace: &str, account: &str) -> Pa
 }
 
 /// Starts the program of a Deployment under the name `process`. `local` are the flags that differ on this machine.
-pub async fn start(cluster: &Cluster, (namespace, deployment): (&str, &str), process: &str, local: &[String]) {
+pub async fn start(
+    cluster: &Cluster,
+    program: &Path,
+    (namespace, deployment): (&str, &str),
+    process: &str,
+    local: &[String],
+) {
     let deployments: Api<Deployment> = Api::namespaced(cluster.admin().await.unwrap(), namespace);
     let deployment = serde_json::to_value(deployments.get(deployment).await.unwrap()).unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
@@ -45,7 +51,7 @@ pub async fn start(cluster: &Cluster, (namespace, deployment): (&str, &str), pro
     let mut arguments = vec![
         format!("KUBECONFIG={}", kubeconfig(cluster, namespace, account).await.display()),
         format!("POD_NAME={process}"),
-        program().display().to_string(),
+        program.display().to_string(),
     ];
     arguments.extend(kept.collect::<Vec<_>>());
     arguments.extend(local);

@@ -33,6 +33,8 @@ use tokio::net::TcpStream;
 
 /// Timeout for asynchronous effects on a busy machine.
 pub const SOON: Duration = Duration::from_mins(1);
+/// Timeout for the start of the server, which compiles the module first.
+const STARTED: Duration = Duration::from_mins(3);
 const MANAGER: &str = "manifests";
 /// Seconds that the server gets to finish its requests when it is stopped.
 const GRACE: u8 = 10;
@@ -162,7 +164,7 @@ impl<'a> Installation<'a> {
             self.cluster.still_runs(&self.name).unwrap();
             self.get("/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
         };
-        if let Err(error) = until("the server being ready", SOON, ready).await {
+        if let Err(error) = until("the server being ready", STARTED, ready).await {
             panic!("{error}: {:?}\n{}", self.get("/readyz").await, self.cluster.log(&self.name));
         }
     }

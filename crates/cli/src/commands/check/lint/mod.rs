@@ -5,6 +5,7 @@ mod admission;
 mod bundle_ref;
 mod controllers;
 mod cost;
+mod kubernetes;
 mod local_volumes;
 mod matching;
 mod namespace;
@@ -21,6 +22,7 @@ mod volumes;
 use std::collections::BTreeMap;
 
 use pillion_documents::manifest::Manifest;
+use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
 
@@ -51,6 +53,8 @@ pub struct Everything<'a> {
     pub before: &'a [Manifest],
     /// The Pods of the documents that get each `SidecarSet`.
     pub selections: Selections<'a>,
+    /// The version of the cluster, if one was asked.
+    pub kubernetes: Option<KubernetesVersion>,
 }
 
 /// The Pods that get each `SidecarSet`, by the place of the `SidecarSet`.
@@ -69,7 +73,7 @@ pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
 
 /// Returns all warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
-    let Everything { documents, settings, spots, sets, before, selections } = *everything;
+    let Everything { documents, settings, spots, sets, before, selections, kubernetes } = *everything;
     let namespaces: Vec<&Value> = documents
         .iter()
         .filter(|document| document.role == Role::Namespace)
@@ -105,6 +109,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     findings.extend(rollout::without_deadline(settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
+    findings.extend(kubernetes.map(|version| kubernetes::too_old(everything, version)).unwrap_or_default());
     told_once(&mut findings, settings);
     findings
 }

@@ -115,7 +115,7 @@ fn documents(set: &Value) -> Vec<Document> {
 fn checked(documents: &[Document], old: Option<&Value>) -> Vec<Finding> {
     let before: Vec<Manifest> =
         old.into_iter().map(|old| document("old.json", old, Role::SidecarSet).manifest).collect();
-    let mut findings = check(documents, &before).findings;
+    let mut findings = check(documents, &before, None).findings;
     assert!(findings.iter().all(|finding| finding.severity == Severity::Warning), "{findings:#?}");
     // Admission does not know the rules that `--disable` turns off.
     findings.retain(|finding| finding.rule.is_none());
@@ -199,7 +199,7 @@ proptest! {
             let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };
             let documents = [Document { manifest, role: Role::SidecarSet }];
             let answer = outcome(&settings, &documents, &set, None).warnings;
-            let findings = check(&documents, &[]).findings;
+            let findings = check(&documents, &[], None).findings;
             for Finding { path, message, remedy, .. } in warnings_in(&findings) {
                 prop_assert!(
                     answer.iter().any(|text| text.contains(message.as_str()) && text.contains(remedy.as_str())),
