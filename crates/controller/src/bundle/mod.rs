@@ -26,13 +26,13 @@ use tokio::time::timeout;
 use self::kubernetes::VersionReports;
 use self::metrics::BundleMetrics;
 use self::report::ReportedVerdicts;
-use self::sources::{Inputs, Sources, WatchSettings};
+use self::sources::{IN_BUNDLE, Inputs, Sources, WatchSettings};
 use crate::context::Context;
 use crate::controller::{Controller, Done, Failure, Pace};
 use crate::effects::Effects;
 use crate::problem::WriteError;
 use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
-use crate::store::{Facets, Progress};
+use crate::store::Progress;
 use crate::wakes::{Keys, Wakes};
 
 /// The maximum number of plans in one go: a plan that creates an object is made again. More rounds would mean that
@@ -135,7 +135,7 @@ impl Controller for BundleKeeper {
         metrics.follow(&context.store);
         let progress = context.store.progress(Self::NAME.to_owned());
         context.store.sidecar_sets().listed().await;
-        wakes.on(context.store.sidecar_sets(), Facets::CONTENT, |_| Keys::One(Whole));
+        wakes.on(context.store.sidecar_sets(), IN_BUNDLE, |_| Keys::One(Whole));
         wakes.follow(context.settings.clone());
         let (effects, sources) = (context.effects(Self::NAME), Mutex::default());
         Self { context, effects, options, metrics, progress, wakes, sources }

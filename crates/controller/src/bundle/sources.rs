@@ -79,6 +79,9 @@ impl Projection for Revision {
     }
 }
 
+/// What the bundle has of a SidecarSet: Pods record the revision with which they were injected (INJ-6).
+pub(super) const IN_BUNDLE: Facets = Facets::CONTENT.union(Facets::REVISION);
+
 /// All inputs of a plan.
 #[derive(Clone)]
 pub(super) struct Inputs {
@@ -86,7 +89,7 @@ pub(super) struct Inputs {
     pub(super) config_maps: Vec<Arc<Value>>,
     pub(super) whitelist: Option<Arc<Value>>,
     pub(super) settings: Arc<Settings>,
-    /// Numbers that differ once the content of a SidecarSet, the whitelist or a revision has changed.
+    /// Numbers that differ once what the bundle has of a SidecarSet, the whitelist or a revision has changed.
     versions: [u64; 3],
 }
 
@@ -178,7 +181,7 @@ impl Sources {
         let whitelist = self.whitelist.as_ref();
         // The numbers first: a change in between is then seen as one more.
         let versions = [
-            sidecar_sets.count(Facets::CONTENT),
+            sidecar_sets.count(IN_BUNDLE),
             whitelist.map_or(0, |whitelist| whitelist.count(Facets::CONTENT)),
             self.revisions.count(Facets::CONTENT),
         ];

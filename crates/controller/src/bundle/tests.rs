@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use pillion_admission::settings::Settings;
+use pillion_plan::Subresource;
 use pillion_plan::condition::reference;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -52,6 +53,16 @@ impl Running {
     /// Changes the image as its author does.
     async fn set_image(&self, image: &str) {
         self.edit(json!({"containers": [{"name": "agent", "image": image}]})).await;
+    }
+
+    /// Writes a field of the status, as the controller of rollouts does.
+    async fn set_status(&self, field: &str, value: Value) {
+        let stored = self.controller.context.store.sidecar_sets().get("", "logs").expect("the SidecarSet");
+        let operations = vec![json!({"op": "add", "path": format!("/status/{field}"), "value": value})];
+        let (object, subresource) = (reference(&stored.0), Some(Subresource::Status));
+        let step = Step::JsonPatch { object, subresource, operations };
+        self.controller.effects.carry_out(&step, "a status").await.expect("it is written");
+        self.simulation.take_writes();
     }
 
     async fn edit(&self, spec: Value) {
@@ -138,4 +149,17 @@ async fn host10_a_sidecar_set_that_is_not_valid_is_reported_at_once() {
     running.after(7).await;
     running.set_image("").await;
     assert_eq!(running.after(0).await, ["False of generation 3"]);
+}
+
+/// A Pod records the revision with which it was injected (INJ-6): the controller of rollouts names it after the SidecarSet
+/// was compiled.
+#[tokio::test]
+async fn inj6_a_revision_that_is_named_later_gets_into_the_bundle() {
+    let mut running = Running::new(false).await;
+    running.after(0).await;
+    running.after(1).await;
+    running.set_status("latestRevision", json!("logs-1")).await;
+    assert_eq!(running.after(0).await, ["bundle"]);
+    running.set_status("matchedPods", json!(3)).await;
+    assert_eq!(running.after(0).await, [""; 0]);
 }

@@ -23,6 +23,8 @@ bitflags::bitflags! {
         const CEILING = 1 << 6;
         /// Any other part of the status.
         const STATUS = 1 << 7;
+        /// `status.latestRevision` of a SidecarSet.
+        const REVISION = 1 << 8;
     }
 }
 

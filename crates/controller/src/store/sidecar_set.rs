@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
+use pillion_kubernetes::json;
 use pillion_plan::condition::{self, PERMISSION_CEILING_EXCEEDED};
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ impl Projection for SidecarSetObject {
         let (before, now) = (&*self.0, &*next.0);
         let mut facets = Facets::empty();
         facets.set(Facets::CONTENT, before.get("spec") != now.get("spec") || !metadata(before).eq(metadata(now)));
+        let revision = |object| json::text(object, &["status", "latestRevision"]);
+        facets.set(Facets::REVISION, revision(before) != revision(now));
         facets.set(Facets::CEILING, ceiling(before) != ceiling(now));
         facets.set(Facets::STATUS, before.get("status") != now.get("status"));
         facets
@@ -49,6 +52,7 @@ mod tests {
     #[rstest]
     #[case::counts(json!({"status": {"matchedPods": 2}}), Facets::STATUS)]
     #[case::a_condition(json!({"status": {"conditions": [{"type": "InBundle", "status": "True"}]}}), Facets::STATUS)]
+    #[case::a_revision(json!({"status": {"latestRevision": "logs-1"}}), Facets::STATUS | Facets::REVISION)]
     #[case::what_was_not_granted(
         json!({"status": {"conditions": [{"type": PERMISSION_CEILING_EXCEEDED, "status": "True"}]}}),
         Facets::STATUS | Facets::CEILING

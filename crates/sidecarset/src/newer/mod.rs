@@ -104,7 +104,7 @@ impl Need {
             format!("{name} need Kubernetes {}; this cluster has {cluster}, where {without}", self.feature.needed())
         } else {
             format!(
-                "{name} need the feature gate {gate} in Kubernetes {cluster}, which this cluster has; if it is off, {without}"
+                "{name} need the feature gate {gate} in Kubernetes {cluster}, the version of this cluster; if it is off, {without}"
             )
         };
         let remedy = match by_default {

@@ -32,7 +32,7 @@ fn told(set: &SidecarSet, asked: Asked<'_>, minor: u32) -> Vec<String> {
 #[case::behind_a_gate(
     34,
     "spec.containers[0].env[0].valueFrom.fileKeyRef: variables from files need the feature gate EnvFiles in Kubernetes \
-     1.34, which this cluster has; if it is off, the API server drops the field, or refuses the Pods; turn the gate on in \
+     1.34, the version of this cluster; if it is off, the API server drops the field, or refuses the Pods; turn the gate on in \
      the API server and the kubelets, or remove this"
 )]
 #[case::there(35, "")]

@@ -46,32 +46,37 @@ async fn field4_check_tells_what_the_cluster_lacks() {
     let settings = cluster.folder().join("check.settings.yaml");
     fs::write(&settings, "bundleRef: {namespace: pillion-system, name: sets}\n").unwrap();
     let mut command = Command::new(program());
-    command.args(["check", "--cluster", "--settings"]).arg(&settings);
+    command.args(["check", "--cluster", "-o", "json", "--settings"]).arg(&settings);
     command.env("KUBECONFIG", cluster.admin_kubeconfig_file());
     let output = command.output().unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
 
     let version = format!("1.{}", minor());
     let is_told = |path: &str, words: &str| {
-        let mut lines = printed.split("\n\n").flat_map(|part| part.lines());
-        lines.any(|line| line.contains("kubernetes-version") && line.contains(path) && line.contains(words))
+        findings.iter().any(|finding| {
+            finding["rule"] == "kubernetes-version"
+                && finding["path"] == path
+                && finding["message"].as_str().unwrap().contains(words)
+        })
     };
     let env = "spec.containers[0].env[0].valueFrom.fileKeyRef";
     let absent = format!("this cluster has {version}");
     let gated = format!("in Kubernetes {version}");
-    assert_eq!(is_told(env, &absent), minor() < 34, "{printed}");
-    assert_eq!(is_told(env, &gated), minor() == 34, "{printed}");
+    assert_eq!(is_told(env, &absent), minor() < 34, "{findings:#?}");
+    assert_eq!(is_told(env, &gated), minor() == 34, "{findings:#?}");
     let mode = "spec.volumes[0].emptyDir.mode";
-    assert_eq!(is_told(mode, &absent), minor() < 37, "{printed}");
-    assert_eq!(is_told(mode, &gated), minor() >= 37, "{printed}");
+    assert_eq!(is_told(mode, &absent), minor() < 37, "{findings:#?}");
+    assert_eq!(is_told(mode, &gated), minor() >= 37, "{findings:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn field5_a_sidecar_set_gets_a_condition_and_an_event() {
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let client = scene(&cluster).await;
-    create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": NAMESPACE}})).await.unwrap();
+    for name in [NAMESPACE, "kruise-system"] {
+        create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
+    }
     let settings = json!({"bundleRef": {"namespace": NAMESPACE, "name": "sets"}});
     let controllers = Controllers::install(&cluster, &program(), &settings, &["--controllers", "bundle"]).await;
     controllers.start("one", free_port().unwrap()).await;

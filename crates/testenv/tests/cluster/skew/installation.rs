@@ -8,8 +8,16 @@ use serde_json::Value;
 
 use super::{SETTINGS, Version};
 
-/// The kinds that give rights, with the accounts that get them.
-const RIGHTS: [&str; 5] = ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
+/// The kinds of the first step: the definition, and what gives rights.
+const FIRST: [&str; 7] = [
+    "Namespace",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+];
 
 /// A part of an installation that is updated by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,23 +53,12 @@ impl Part {
     fn objects(self, cluster: &Cluster, version: &Version) -> Vec<Value> {
         let server = || version.manifest(cluster, &["standalone"]);
         let controllers = || version.manifest(cluster, &["controller", "--controllers", "*,sidecarset-rollout"]);
-        let gives_rights = |object: &Value| RIGHTS.iter().any(|kind| object["kind"] == *kind);
-        let mut objects: Vec<Value> = match self {
-            Self::DefinitionAndRoles => {
-                let (namespaces, rights): (Vec<Value>, Vec<Value>) = server()
-                    .into_iter()
-                    .chain(controllers())
-                    .filter(|object| gives_rights(object) || object["kind"] == "Namespace")
-                    .partition(|object| object["kind"] == "Namespace");
-                namespaces.into_iter().chain(version.manifest(cluster, &["crd"])).chain(rights).collect()
-            }
-            Self::Server => server(),
-            Self::Controllers => controllers(),
-        };
-        if self != Self::DefinitionAndRoles {
-            objects.retain(|object| !gives_rights(object) && object["kind"] != "Namespace");
+        let comes_first = |object: &Value| FIRST.iter().any(|kind| object["kind"] == *kind);
+        match self {
+            Self::DefinitionAndRoles => server().into_iter().chain(controllers()).filter(comes_first).collect(),
+            Self::Server => server().into_iter().filter(|object| !comes_first(object)).collect(),
+            Self::Controllers => controllers().into_iter().filter(|object| !comes_first(object)).collect(),
         }
-        objects
     }
 }
 
@@ -70,12 +67,8 @@ impl Version {
         let settings = cluster.folder().join("skew.settings.yaml");
         std::fs::write(&settings, SETTINGS).unwrap();
         let mut run = Command::new(&self.program);
-        run.arg("manifest").args(command);
-        if command != ["crd"] {
-            run.arg("--settings")
-                .arg(&settings)
-                .args(["--image", &format!("registry.example.com/pillion:{}", self.tag)]);
-        }
+        run.arg("manifest").args(command).arg("--settings").arg(&settings);
+        run.args(["--image", &format!("registry.example.com/pillion:{}", self.tag)]);
         let output = run.output().unwrap();
         assert!(output.status.success(), "{}: {}", self.tag, String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();

@@ -40,6 +40,8 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     async fn with(cluster: &'a Cluster, versions: &[&Version], first: &Version) -> Self {
         let client = cluster.admin().await.unwrap();
+        // The installation has rights there, as beside OpenKruise.
+        create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": "kruise-system"}})).await.unwrap();
         let mut node = Node::cordoned(cluster).await;
         node.with_programs(versions.iter().map(|version| (version.tag.to_owned(), version.program.clone())).collect());
         let mut place = Self { cluster, client, node, replicas: 2 };
