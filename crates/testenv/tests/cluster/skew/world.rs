@@ -77,8 +77,8 @@ pub fn assert_same(before: &World, after: &World, what: &str) {
     }
 }
 
-/// The annotation of a Pod whose images have changed.
-const UPDATE: &str = "kruise.io/sidecarset-inplace-update-state";
+/// The end of the annotations of a Pod whose images have changed.
+const UPDATE: &str = "/sidecarset-inplace-update-state";
 
 /// Returns the Pods of an app, without what differs between Pods of one Deployment.
 pub async fn forms(client: &Client, namespace: &str, app: &str) -> Vec<Value> {
@@ -86,8 +86,11 @@ pub async fn forms(client: &Client, namespace: &str, app: &str) -> Vec<Value> {
     let list = pods.list(&ListParams::default().labels(&format!("app={app}"))).await.unwrap();
     let form = |pod: Pod| {
         let annotations = pod.metadata.annotations.clone().unwrap_or_default();
-        let annotations: BTreeMap<String, Value> =
-            annotations.into_iter().filter(|(key, _)| key != UPDATE).map(|(key, text)| (key, without_times(&text))).collect();
+        let annotations: BTreeMap<String, Value> = annotations
+            .into_iter()
+            .filter(|(key, _)| !key.ends_with(UPDATE))
+            .map(|(key, text)| (key, without_times(&text)))
+            .collect();
         let spec = serde_json::to_value(pod.spec).unwrap().to_string();
         // The name of the volume with the Pod's own token is random.
         let mut parts = spec.split("kube-api-access-");
