@@ -219,7 +219,7 @@ impl Cluster for Court {
         match self.reviews {
             Reviews::Accounts if !is_of_account => {}
             Reviews::Failing | Reviews::Accounts => return Err(ClusterError::Failed("Forbidden".to_owned())),
-            Reviews::Slow => thread::sleep(Duration::from_millis(700)),
+            Reviews::Slow => thread::sleep(Duration::from_millis(4100)),
             Reviews::Answered => {}
         }
         let attributes = &review.resource_attributes;
