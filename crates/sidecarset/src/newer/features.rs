@@ -103,7 +103,7 @@ static ENV_FILES: Feature = Feature {
 static POD_CERTIFICATES: Feature = Feature {
     name: "certificates of Pods",
     since: KubernetesVersion(34),
-    by_default: None,
+    by_default: Some(KubernetesVersion(37)),
     gate: "PodCertificateRequest",
     fields: &[field("VolumeProjection", "podCertificate")],
     without: DROPPED,

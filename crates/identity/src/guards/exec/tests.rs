@@ -284,7 +284,7 @@ fn aft5_a_question_without_an_answer_is_503() {
     );
     let connection =
         Connection { is_to_container: false, namespace: "shop", pod: "web", options: &Value::Null, author: &ann() };
-    let mut late = Inquiry::new(&world, &|| Duration::from_secs(1));
+    let mut late = Inquiry::new(&world, &|| Duration::from_secs(5));
     let findings = judge(connection, &on(), &world, &mut late, || Ok::<_, ()>(Accounts::new())).unwrap();
     let [reason] = findings.reasons.try_into().unwrap();
     assert!(reason.code == Code::Unavailable && reason.problem.ends_with("did not answer in time"), "{reason}");

@@ -148,7 +148,7 @@ fn is_certificate(volume: &Value) -> bool {
 
 /// Returns a container without the mounts of certificates.
 fn with_identity(mut container: Value) -> Value {
-    if let Some(mounts) = container["volumeMounts"].as_array_mut() {
+    if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) {
         mounts.retain(|mount| !["certificate", "annotated"].contains(&mount["name"].as_str().unwrap()));
     }
     container
