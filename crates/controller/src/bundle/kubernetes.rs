@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::version::KubernetesVersion;
@@ -30,10 +31,20 @@ pub(super) struct VersionReports {
     version: Option<KubernetesVersion>,
     /// When to ask again.
     ask_at: Timestamp,
-    /// What each SidecarSet lacks, by name. An earlier process may have told what is in the condition.
-    told: BTreeMap<String, String>,
+    /// The settings with which the SidecarSets were compared.
+    settings: Option<Arc<Settings>>,
+    /// What was told about each SidecarSet, by name.
+    told: BTreeMap<String, Told>,
     /// Whether a condition could not be written.
     has_failed: bool,
+}
+
+/// What was told about a SidecarSet.
+struct Told {
+    /// The `resourceVersion` that was compared: a thousand SidecarSets are not decoded again when one changes.
+    of: String,
+    /// What it lacks.
+    problem: Option<String>,
 }
 
 impl VersionReports {
@@ -47,27 +58,40 @@ impl VersionReports {
     /// # Errors
     /// A condition could not be written. It is new again the next time.
     pub(super) async fn report(&mut self, context: &Context, sidecar_sets: &[Arc<Value>]) -> Result<(), Failure> {
+        let before = self.version;
         self.ask(context).await;
         let Some(version) = self.version else { return Ok(()) };
         let settings = context.settings();
+        let is_same_question =
+            before == self.version && self.settings.as_ref().is_some_and(|known| Arc::ptr_eq(known, &settings));
+        self.settings = Some(Arc::clone(&settings));
         let mut last = std::mem::take(&mut self.told);
         let mut failed = None;
         for object in sidecar_sets {
-            let name = json::text(object, &["metadata", "name"]);
-            let problem = too_old(object, &settings, version);
+            let text = |key| json::text(object, &["metadata", key]);
+            let (name, of) = (text("name"), text("resourceVersion"));
             let before = last.remove(name);
-            if before.is_some() && before == problem {
-                self.told.extend(before.map(|problem| (name.to_owned(), problem)));
+            if is_same_question && before.as_ref().is_some_and(|told| told.of == of) {
+                self.told.extend(before.map(|told| (name.to_owned(), told)));
                 continue;
             }
-            if let Err(failure) = write(context, object, problem.as_deref()).await {
+            let problem = too_old(object, &settings, version);
+            // Before the first look, an earlier process may have written the condition.
+            let is_new = before.is_none_or(|told| told.problem != problem);
+            if is_new && let Err(failure) = write(context, object, problem.as_deref()).await {
                 failed = Some(failure.after(failed));
                 continue;
             }
-            self.told.extend(problem.map(|problem| (name.to_owned(), problem)));
+            self.told.insert(name.to_owned(), Told { of: of.to_owned(), problem });
         }
         self.has_failed = failed.is_some();
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Returns reports that know the version, and do not ask again before a time.
+    #[cfg(test)]
+    pub(super) fn of(version: KubernetesVersion, ask_at: Timestamp) -> Self {
+        Self { version: Some(version), ask_at, ..Self::default() }
     }
 
     /// Asks the API server for its version, if it is time. Without an answer, the version known before counts.

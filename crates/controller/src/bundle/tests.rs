@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use pillion_admission::settings::Settings;
+use pillion_kubernetes::version::KubernetesVersion;
 use pillion_plan::Subresource;
 use pillion_plan::condition::reference;
 use rstest::rstest;
@@ -98,6 +99,44 @@ fn shown(write: &Write) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the status and the reason of the condition `KubernetesTooOld` in each write of a SidecarSet.
+fn too_old(writes: &[Write]) -> Vec<String> {
+    let of = |write: &Write| {
+        let after = write.after.as_deref().filter(|_| write.object.kind == "SidecarSet")?;
+        let mut conditions = json::items(after, &["status", "conditions"]).iter();
+        let said = conditions.find(|condition| json::text(condition, &["type"]) == planning::KUBERNETES_TOO_OLD)?;
+        Some(format!("{} {}", json::text(said, &["status"]), json::text(said, &["reason"])))
+    };
+    writes.iter().filter_map(of).collect()
+}
+
+#[tokio::test]
+async fn field5_a_condition_says_once_what_the_cluster_is_too_old_for() {
+    let mut running = Running::new(false).await;
+    running.state.versions = VersionReports::of(KubernetesVersion(33), Timestamp(NOW + 1_000_000));
+    let mut pass = async |spec: Value| {
+        running.edit(spec).await;
+        running.controller.reconcile(&Whole, &mut running.state).await.expect("it is reconciled");
+        too_old(&running.simulation.take_writes()).pop().unwrap_or_default()
+    };
+    let containers = |more: Value| {
+        let mut agent = json!({"name": "agent", "image": "agent:1"});
+        json_patch::merge(&mut agent, &more);
+        json!({"containers": [agent]})
+    };
+    assert_eq!(pass(containers(json!({"tty": true}))).await, "");
+    assert_eq!(pass(containers(json!({"restartPolicyRules": []}))).await, "True KubernetesTooOld");
+    assert_eq!(pass(containers(json!({"restartPolicyRules": null}))).await, "False NewEnough");
+}
+
+#[tokio::test]
+async fn field5_nothing_is_said_while_the_version_is_not_known() {
+    let mut running = Running::new(false).await;
+    running.edit(json!({"containers": [{"name": "agent", "image": "agent:1", "restartPolicyRules": []}]})).await;
+    running.controller.reconcile(&Whole, &mut running.state).await.expect("it is reconciled");
+    assert_eq!(too_old(&running.simulation.take_writes()), [""; 0]);
 }
 
 #[tokio::test]
