@@ -2,6 +2,7 @@
 //! them. Each is watched by name for as long as it is in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
@@ -13,6 +14,9 @@ use crate::context::Context;
 use crate::controller::Controller as _;
 use crate::store::{Facets, Projection, Watch, Watched};
 use crate::wakes::{Wakes, its_namespace};
+
+/// How long to wait for the list of a watch.
+const LISTING: Duration = Duration::from_secs(2);
 
 /// A Secret of which only the existence matters.
 pub(super) struct Foreign;
@@ -37,6 +41,13 @@ impl Blocked {
             wakes.on(&watched, Facets::all(), its_namespace);
             watched
         });
+    }
+
+    /// Returns when to look again at a Secret whose watch has begun and has no list yet: nothing wakes the namespace if the
+    /// Secret goes before.
+    pub(super) fn not_listed_yet(&self, credential: &Credential) -> Option<Duration> {
+        let watch = self.0.get(credential)?;
+        (!watch.is_listed() || watch.is_empty()).then_some(LISTING)
     }
 
     /// Whether a Secret that was in the way is gone. Returns true once; the watch then ends.
