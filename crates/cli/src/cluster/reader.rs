@@ -140,10 +140,9 @@ impl Reader {
     /// # Errors
     /// [`Trouble`] if the cluster does not answer, or does not allow the request.
     pub fn version(&self) -> Result<Option<KubernetesVersion>, Trouble> {
-        let request = http::Request::get("/version").body(Vec::new()).map_err(kube::Error::HttpError);
-        let answer = request.and_then(|request| self.wait(self.client.request::<Value>(request)));
-        match answer {
-            Ok(answer) => Ok(KubernetesVersion::from_answer(&answer)),
+        match self.wait(self.client.apiserver_version()) {
+            Ok(answer) => Ok(KubernetesVersion::new(&answer.major, &answer.minor)),
+            Err(kube::Error::SerdeError(_)) => Ok(None),
             // A proxy may pass only the paths of APIs.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Trouble::from_kube(&error, "get", "its version".to_owned(), Kind("v1", "Version"))),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -25,7 +24,7 @@ const INTERVAL: i64 = 600;
 /// How long its answer may take. Nothing depends on it but this report.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What is known of the version, and what was told.
+/// The version of the cluster, and the results of comparing SidecarSets with it.
 #[derive(Default)]
 pub(super) struct VersionReports {
     version: Option<KubernetesVersion>,
@@ -33,17 +32,17 @@ pub(super) struct VersionReports {
     ask_at: Timestamp,
     /// The settings with which the SidecarSets were compared.
     settings: Option<Arc<Settings>>,
-    /// What was told about each SidecarSet, by name.
-    told: BTreeMap<String, Told>,
+    /// The last result for each SidecarSet, by name. Its condition is written.
+    compared: BTreeMap<String, Compared>,
     /// Whether a condition could not be written.
     has_failed: bool,
 }
 
-/// What was told about a SidecarSet.
-struct Told {
+/// The result of comparing a SidecarSet with the version of the cluster.
+struct Compared {
     /// The `resourceVersion` that was compared: a thousand SidecarSets are not decoded again when one changes.
-    of: String,
-    /// What it lacks.
+    resource_version: String,
+    /// The message of the condition; `None` if the cluster has everything.
     problem: Option<String>,
 }
 
@@ -65,24 +64,25 @@ impl VersionReports {
         let is_same_question =
             before == self.version && self.settings.as_ref().is_some_and(|known| Arc::ptr_eq(known, &settings));
         self.settings = Some(Arc::clone(&settings));
-        let mut last = std::mem::take(&mut self.told);
+        let mut last = std::mem::take(&mut self.compared);
         let mut failed = None;
         for object in sidecar_sets {
             let text = |key| json::text(object, &["metadata", key]);
-            let (name, of) = (text("name"), text("resourceVersion"));
+            let (name, resource_version) = (text("name"), text("resourceVersion"));
             let before = last.remove(name);
-            if is_same_question && before.as_ref().is_some_and(|told| told.of == of) {
-                self.told.extend(before.map(|told| (name.to_owned(), told)));
+            if is_same_question && before.as_ref().is_some_and(|last| last.resource_version == resource_version) {
+                self.compared.extend(before.map(|last| (name.to_owned(), last)));
                 continue;
             }
             let problem = too_old(object, &settings, version);
             // Before the first look, an earlier process may have written the condition.
-            let is_new = before.is_none_or(|told| told.problem != problem);
+            let is_new = before.is_none_or(|last| last.problem != problem);
             if is_new && let Err(failure) = write(context, object, problem.as_deref()).await {
                 failed = Some(failure.after(failed));
                 continue;
             }
-            self.told.insert(name.to_owned(), Told { of: of.to_owned(), problem });
+            let resource_version = resource_version.to_owned();
+            self.compared.insert(name.to_owned(), Compared { resource_version, problem });
         }
         self.has_failed = failed.is_some();
         failed.map_or(Ok(()), Err)
@@ -90,7 +90,7 @@ impl VersionReports {
 
     /// Returns reports that know the version, and do not ask again before a time.
     #[cfg(test)]
-    pub(super) fn of(version: KubernetesVersion, ask_at: Timestamp) -> Self {
+    pub(super) fn with_version(version: KubernetesVersion, ask_at: Timestamp) -> Self {
         Self { version: Some(version), ask_at, ..Self::default() }
     }
 
@@ -101,9 +101,8 @@ impl VersionReports {
             return;
         }
         self.ask_at = Timestamp(now.0.saturating_add(INTERVAL));
-        let Ok(request) = Request::get("/version").body(Vec::new()) else { return };
-        match timeout(ANSWER, context.client.request::<Value>(request)).await {
-            Ok(Ok(answer)) => self.version = KubernetesVersion::from_answer(&answer).or(self.version),
+        match timeout(ANSWER, context.client.apiserver_version()).await {
+            Ok(Ok(answer)) => self.version = KubernetesVersion::new(&answer.major, &answer.minor).or(self.version),
             Ok(Err(error)) => tracing::debug!(%error, "the API server does not tell its version"),
             Err(_) => tracing::debug!("the API server does not tell its version in time"),
         }

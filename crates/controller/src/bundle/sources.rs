@@ -79,7 +79,8 @@ impl Projection for Revision {
     }
 }
 
-/// What the bundle has of a SidecarSet: Pods record the revision with which they were injected (INJ-6).
+/// The parts of a SidecarSet that the bundle contains. The revision is one: Pods record with which they were injected
+/// (INJ-6).
 pub(super) const IN_BUNDLE: Facets = Facets::CONTENT.union(Facets::REVISION);
 
 /// All inputs of a plan.

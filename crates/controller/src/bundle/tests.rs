@@ -115,7 +115,7 @@ fn too_old(writes: &[Write]) -> Vec<String> {
 #[tokio::test]
 async fn field5_a_condition_says_once_what_the_cluster_is_too_old_for() {
     let mut running = Running::new(false).await;
-    running.state.versions = VersionReports::of(KubernetesVersion(33), Timestamp(NOW + 1_000_000));
+    running.state.versions = VersionReports::with_version(KubernetesVersion(33), Timestamp(NOW + 1_000_000));
     let mut pass = async |spec: Value| {
         running.edit(spec).await;
         running.controller.reconcile(&Whole, &mut running.state).await.expect("it is reconciled");

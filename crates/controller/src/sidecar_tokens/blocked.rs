@@ -43,9 +43,9 @@ impl Blocked {
         });
     }
 
-    /// Returns when to look again at a Secret whose watch has begun and has no list yet: nothing wakes the namespace if the
-    /// Secret goes before.
-    pub(super) fn not_listed_yet(&self, credential: &Credential) -> Option<Duration> {
+    /// Returns when to look again at a Secret that its watch does not show: the list is not there yet, or the Secret went
+    /// before it. No change wakes the namespace then.
+    pub(super) fn look_again(&self, credential: &Credential) -> Option<Duration> {
         let watch = self.0.get(credential)?;
         (!watch.is_listed() || watch.is_empty()).then_some(LISTING)
     }

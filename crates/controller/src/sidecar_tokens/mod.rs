@@ -221,7 +221,7 @@ impl SidecarTokens {
             }
             if let Err(duration) = memory.may(credential, Attempt::from_move(what), Instant::now()) {
                 waits.push(duration);
-                waits.extend(blocked.not_listed_yet(credential));
+                waits.extend(blocked.look_again(credential));
                 continue;
             }
             let stopped = match self.requests.carry_out(namespace, credential, what).await {
@@ -244,7 +244,7 @@ impl SidecarTokens {
                 Stopped::Foreign(foreign) => {
                     waits.push(memory.foreign(credential, Instant::now()));
                     blocked.add(&self.context, &self.wakes, namespace, credential);
-                    waits.extend(blocked.not_listed_yet(credential));
+                    waits.extend(blocked.look_again(credential));
                     self.tell(namespace, credential, needed, &Trouble::Foreign(foreign), journal).await;
                 }
                 Stopped::ApiServerAudience(audience) => {

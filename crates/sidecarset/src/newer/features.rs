@@ -5,7 +5,7 @@ use pillion_kubernetes::version::KubernetesVersion;
 /// A feature of Kubernetes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// What people call it, in the plural.
+    /// The name in messages, a plural.
     pub name: &'static str,
     /// The first version that has it, behind the feature gate.
     pub since: KubernetesVersion,

@@ -27,12 +27,10 @@ pub struct Asked<'a> {
 }
 
 /// A place in a `SidecarSet` that needs a feature of Kubernetes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+struct Need {
     /// The field, as in v1beta1.
-    pub path: String,
-    /// What it needs.
-    pub feature: &'static Feature,
+    path: String,
+    feature: &'static Feature,
 }
 
 /// Why a cluster does not do what a `SidecarSet` asks for.

@@ -68,9 +68,10 @@ With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, to
 Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
 module, or the settings of the installed server. HorizontalPodAutoscalers, ResourceQuotas and LimitRanges are read in the \
 namespaces of the Pods and workloads given; without the right to list them, a note says so. Warnings name the users, \
-groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access), \
-and what SidecarSets ask for that the cluster's version of Kubernetes does not have (--disable kubernetes-version). If a \
-SidecarSet names a ServiceAccount, the command therefore needs the right to list Roles, ClusterRoles and their bindings. A \
+groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access). If a \
+SidecarSet names a ServiceAccount, the command therefore needs the right to list Roles, ClusterRoles and their bindings. \
+Warnings also name what SidecarSets ask for that the cluster's version of Kubernetes does not have (--disable \
+kubernetes-version). A \
 document given wins over the cluster's object of the same name. \
 Nothing is ever written.
 

@@ -3,10 +3,3 @@
 
 mod table;
 mod told;
-
-use pillion_testenv::kubernetes;
-
-/// Returns the minor version of the cluster.
-fn minor() -> u32 {
-    kubernetes().strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap()
-}

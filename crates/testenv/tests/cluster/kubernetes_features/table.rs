@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use http::Request;
 use kube::Client;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::newer::{FEATURES, Feature};
 use pillion_testenv::{Cluster, Options};
+use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 
-use super::minor;
+use crate::support::minor;
 
 /// The document with the table.
 const DOCUMENT: &str = "docs/support.md";
 /// The header of the table's first column.
 const FIRST: &str = "feature of Kubernetes";
-/// The columns before those of the versions, and after them.
-const BEFORE: usize = 2;
+/// The column of the feature gate.
+const GATE: usize = 1;
 /// The variable with which the test writes the column of its version.
 const RENEW: &str = "PILLION_RENEW";
 
@@ -190,7 +190,7 @@ async fn the_table_of_features_is_what_a_cluster_has() {
         .collect();
     assert!(wrong.is_empty(), "Kubernetes 1.{}: {wrong:#?}", minor());
 
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCUMENT);
+    let file = workspace().join(DOCUMENT);
     let text = fs::read_to_string(&file).unwrap();
     let (header, old) = rows(&text);
     let column = header.iter().position(|cell| *cell == format!("1.{}", minor()));
@@ -199,7 +199,7 @@ async fn the_table_of_features_is_what_a_cluster_has() {
         let unknown = || vec!["?".to_owned(); header.len()];
         let mut row = old.get(feature.name).cloned().unwrap_or_else(unknown);
         row[0] = feature.name.to_owned();
-        row[BEFORE - 1] = format!("`{}`", feature.gate);
+        row[GATE] = format!("`{}`", feature.gate);
         row[column] = has.cell().to_owned();
         row[header.len() - 1] = feature.without.to_owned();
         row

@@ -11,9 +11,8 @@ use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 
-use super::minor;
 use crate::support::controllers::{Controllers, NAMESPACE};
-use crate::support::{SOON, create, dynamic, program};
+use crate::support::{SOON, create, dynamic, minor, program};
 
 /// A SidecarSet with a field that came with Kubernetes 1.35, or 1.34 with a feature gate, and one that came with 1.37.
 fn set() -> Value {

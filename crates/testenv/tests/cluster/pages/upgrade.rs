@@ -1,27 +1,18 @@
 //! An upgrade from the module and the chart of an earlier commit, which `testenv/earlier` has built.
 
-use std::path::PathBuf;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
-use pillion_testkit::module::workspace;
 use serde_json::Value;
 
 use super::node::Node;
 use super::{Reader, WAY_BACK, cluster};
+use crate::support::built;
 
 const QUICK_START: &str = "docs/quickstart-standalone.md";
 /// Adds a Pod, and shows the containers of all Pods of the app.
 const SCALE: &str = "kubectl --namespace shop scale deployment/web --replicas 2 && \
                      kubectl --namespace shop rollout status deployment/web --timeout 5m";
-
-/// Returns the folder with the module and the chart, or `None` if the history does not have the commit.
-fn earlier() -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    let folder = target.join("testenv/earlier");
-    folder.join("module.wasm").exists().then_some(folder)
-}
 
 /// Returns the containers of the app's Pods by the names of the Pods.
 async fn containers(cluster: &pillion_testenv::Cluster) -> Vec<(String, Value)> {
@@ -40,17 +31,18 @@ async fn containers(cluster: &pillion_testenv::Cluster) -> Vec<(String, Value)> 
 
 #[tokio::test]
 async fn an_installation_of_an_earlier_commit_is_upgraded_and_pods_keep_their_sidecars() {
-    let Some(earlier) = earlier() else {
+    // The script builds nothing if the history does not have the commit.
+    let (Some(module), Some(chart)) = (built("earlier/module.wasm"), built("earlier/chart")) else {
         eprintln!("skipped: testenv/earlier has not built the module of an earlier commit");
         return;
     };
     let cluster = cluster().await;
     let (reader, mut node) = (Reader::start(&cluster).await, Node::cordoned(&cluster).await);
-    node.with_server_flags(vec![format!("--module={}", earlier.join("module.wasm").display())]);
+    node.with_server_flags(vec![format!("--module={}", module.display())]);
     let install = format!(
         "helm install pillion {} --namespace pillion-system --create-namespace \
          --set settings.featureGates.SidecarSetServiceAccountInjection=true --wait --timeout 5m",
-        earlier.join("chart").display()
+        chart.display()
     );
     reader.type_in(&install, &mut node).await;
     reader.read(QUICK_START, &["--from", "3. A log agent", "--until", "5. The proof"], &mut node).await;

@@ -2,20 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 
 use http::Request;
 use pillion_sidecarset::newer::{FEATURES, NewField};
+use pillion_testkit::module::workspace;
 use serde_json::Value;
 
-use super::cluster;
+use super::{OLDEST, cluster};
 
 /// The fields of a Pod in Kubernetes 1.33, as `Container.image`.
 const FIRST: &str = include_str!("kubernetes-1.33.txt");
 /// The document with the fields that came later.
 const DOCUMENT: &str = "docs/spec/pod-fields.md";
-/// The oldest version that is tested.
-const OLDEST: u32 = 33;
 
 /// The versions that have a field: since one, and up to another if it is gone.
 #[derive(Clone, Copy)]
@@ -26,8 +24,7 @@ struct Versions {
 
 /// Returns the fields of the document's table, with their versions.
 fn decided() -> BTreeMap<String, Versions> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(DOCUMENT);
-    let text = fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(workspace().join(DOCUMENT)).unwrap();
     let minor = |text: &str| text.strip_prefix("1.").map(|minor| minor.parse().unwrap());
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();

@@ -5,23 +5,18 @@ mod decided;
 mod newer;
 mod rollouts;
 
-use pillion_testenv::{Cluster, Options, kubernetes};
+use pillion_sidecarset::newer::FEATURES;
+use pillion_testenv::{Cluster, Options};
 use tokio::sync::OnceCell;
 
-/// The feature gates of fields that came after Kubernetes 1.33, with the minor version that has them first.
-const GATES: [(u32, &str); 11] = [
-    (34, "ContainerRestartRules"),
-    (34, "EnvFiles"),
-    (34, "HostnameOverride"),
-    (34, "PodCertificateRequest"),
-    (35, "GenericWorkload"),
-    (35, "NodeDeclaredFeatures"),
-    (37, "AtomicWriteVolumeUserFields"),
-    (37, "EmptyDirVolumeMode"),
-    (37, "GRPCContainerProbeTLS"),
-    (37, "H2CContainerProbe"),
-    (37, "VolumeBindMountOptions"),
-];
+use crate::support::minor;
+
+/// The oldest minor version that is tested.
+const OLDEST: u32 = 33;
+
+/// The feature gates of fields of a Pod that no SidecarSet has, and of what such fields need, with the minor version that
+/// has them first.
+const OF_PODS: [(u32, &str); 3] = [(34, "HostnameOverride"), (35, "GenericWorkload"), (35, "NodeDeclaredFeatures")];
 
 /// Returns a cluster in which every field is on that its version has, and the minor version.
 async fn cluster() -> (&'static Cluster, u32) {
@@ -29,15 +24,11 @@ async fn cluster() -> (&'static Cluster, u32) {
     (CLUSTER.get_or_init(async || Cluster::start(options()).await.unwrap()).await, minor())
 }
 
-/// Returns the minor version of the cluster.
-fn minor() -> u32 {
-    kubernetes().strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap()
-}
-
 /// Returns the options of a cluster in which every field is on.
 fn options() -> Options {
-    let gates = GATES.iter().filter(|(since, _)| *since <= minor());
+    let of_sidecars = FEATURES.map(|feature| (feature.since.0, feature.gate));
+    let newer = of_sidecars.into_iter().chain(OF_PODS).filter(|(since, _)| (OLDEST + 1..=minor()).contains(since));
     // The API server of a gate may have a kind that its admission watches.
     let options = Options::new().api_server_flag("--runtime-config=api/alpha=true");
-    gates.fold(options, |options, (_, gate)| options.feature_gate(*gate, true))
+    newer.fold(options, |options, (_, gate)| options.feature_gate(gate, true))
 }

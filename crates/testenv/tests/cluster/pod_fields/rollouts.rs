@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::newer::{assert_kept, container, create, fields_of};
-use super::{minor, options};
+use super::options;
 use crate::rollout::{NEW, OLD, RolloutNamespace, prepare_with};
 use crate::support::controllers::Controllers;
-use crate::support::{SOON, is_ready, program};
+use crate::support::{SOON, is_ready, minor, program};
 
 /// Returns a cluster in which every field is on, with the controller.
 async fn cluster() -> &'static Cluster {

@@ -7,9 +7,7 @@ mod world;
 
 use std::path::PathBuf;
 
-use pillion_testkit::module::workspace;
-
-use crate::support::program;
+use crate::support::{built, program};
 
 /// The settings of both versions.
 const SETTINGS: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n\
@@ -29,10 +27,12 @@ impl Version {
         Self { tag: "v0.2.0", program: program() }
     }
 
-    /// Returns the other commit, or `None` if it was not built.
+    /// Returns the other commit, or `None` if it was not built. Says so then.
     fn other() -> Option<Self> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-        let program = target.join("testenv/skew/pillion");
-        program.exists().then_some(Self { tag: "v0.1.0", program })
+        let program = built("skew/pillion");
+        if program.is_none() {
+            eprintln!("skipped: testenv/skew has not built another commit");
+        }
+        Some(Self { tag: "v0.1.0", program: program? })
     }
 }

@@ -22,6 +22,10 @@ use crate::support::{create, deployments, dynamic, get};
 
 const SHOP: &str = "shop";
 const SYSTEM: &str = "pillion-system";
+/// The condition of a SidecarSet that new Pods get.
+const IN_BUNDLE: &str = "InBundle";
+/// The condition of a SidecarSet whose rollout has nothing left to do.
+const COMPLETE: &str = "Ready";
 /// How long something may take on a busy machine.
 const LONG: Duration = Duration::from_mins(4);
 /// How long nothing must happen before an update counts as over.
@@ -30,26 +34,26 @@ const QUIET: Duration = Duration::from_secs(6);
 const APPS: [(&str, &[&str]); 3] = [("web", &["plain"]), ("isolated", &["agent"]), ("merged", &["logs", "metrics"])];
 
 /// A cluster with an installation, and a node that runs its programs.
-struct Place<'a> {
+struct MixedInstallation<'a> {
     cluster: &'a Cluster,
     client: Client,
     node: Node<'a>,
     replicas: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MixedInstallation<'a> {
     async fn with(cluster: &'a Cluster, versions: &[&Version], first: &Version) -> Self {
         let client = cluster.admin().await.unwrap();
         // The installation has rights there, as beside OpenKruise.
         create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": "kruise-system"}})).await.unwrap();
         let mut node = Node::cordoned(cluster).await;
         node.with_programs(versions.iter().map(|version| (version.tag.to_owned(), version.program.clone())).collect());
-        let mut place = Self { cluster, client, node, replicas: 2 };
+        let mut installation = Self { cluster, client, node, replicas: 2 };
         for part in Part::ALL {
-            place.update(part, first).await;
+            installation.update(part, first).await;
         }
-        place.fill().await;
-        place
+        installation.fill().await;
+        installation
     }
 
     /// Brings a part to a version, and waits until its programs are ready.
@@ -85,13 +89,13 @@ impl<'a> Place<'a> {
         create(&namespaces, &json!({"metadata": {"name": SHOP}})).await.unwrap();
         set_up(&client, SHOP, &Accounts::named(&["agent", "logs", "metrics", "app"])).await;
         self.apply_sets("1").await;
-        self.until_sets("InBundle").await;
+        self.until_sets(IN_BUNDLE).await;
         for (app, _) in APPS {
             let deployments: Api<Deployment> = Api::namespaced(client.clone(), SHOP);
             create(&deployments, &deployment(app)).await.unwrap();
         }
         self.until_pods().await;
-        self.until_complete().await;
+        self.until_sets(COMPLETE).await;
     }
 
     /// Applies the SidecarSets, whose containers have an image with this tag.
@@ -110,6 +114,7 @@ impl<'a> Place<'a> {
         self.node.beside(Box::pin(all)).await;
     }
 
+    /// Waits until a condition of every SidecarSet is true.
     async fn until_sets(&mut self, condition: &str) {
         let client = self.client.clone();
         let all = async || {
@@ -130,11 +135,6 @@ impl<'a> Place<'a> {
         if let Err(error) = waited {
             panic!("{error}: {}", self.cluster.log("pillion-controller"));
         }
-    }
-
-    /// Waits until no rollout has anything left to do.
-    async fn until_complete(&mut self) {
-        self.until_sets("Ready").await;
     }
 
     /// Waits until each app has its Pods, ready and with their sidecars.
@@ -197,7 +197,7 @@ impl<'a> Place<'a> {
         assert_same(&before, &self.world().await, &what);
         self.apply_sets("1").await;
         self.scale(&what).await;
-        self.until_complete().await;
+        self.until_sets(COMPLETE).await;
         assert_same(&before, &self.world().await, &what);
     }
 }
@@ -258,23 +258,20 @@ fn the_order_of_the_page_is_the_one_that_is_tested() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_part_by_part_and_back_changes_nothing_that_runs() {
-    let Some(other) = Version::other() else {
-        eprintln!("skipped: testenv/skew has not built another commit");
-        return;
-    };
+    let Some(other) = Version::other() else { return };
     let this = Version::this();
     let cluster = pages::cluster().await;
-    let mut place = Place::with(&cluster, &[&other, &this], &other).await;
+    let mut installation = MixedInstallation::with(&cluster, &[&other, &this], &other).await;
 
     for part in Part::ALL {
-        place.step(part, &this).await;
+        installation.step(part, &this).await;
     }
     // A new image reaches the Pods that the other version has injected.
-    place.apply_sets("2").await;
-    place.until_sets("InBundle").await;
-    place.until_complete().await;
+    installation.apply_sets("2").await;
+    installation.until_sets(IN_BUNDLE).await;
+    installation.until_sets(COMPLETE).await;
     for (app, sets) in APPS {
-        for form in forms(&place.client, SHOP, app).await {
+        for form in forms(&installation.client, SHOP, app).await {
             for set in sets {
                 let mut containers = form["spec"]["containers"].as_array().unwrap().iter();
                 let container = containers.find(|container| container["name"] == *set).unwrap();
@@ -282,61 +279,55 @@ async fn an_update_part_by_part_and_back_changes_nothing_that_runs() {
             }
         }
     }
-    place.apply_sets("1").await;
-    place.until_sets("InBundle").await;
-    place.until_complete().await;
+    installation.apply_sets("1").await;
+    installation.until_sets(IN_BUNDLE).await;
+    installation.until_sets(COMPLETE).await;
 
     // The way back, in the reverse order; the newer definition stays.
-    place.step(Part::Controllers, &other).await;
-    place.step(Part::Server, &other).await;
+    installation.step(Part::Controllers, &other).await;
+    installation.step(Part::Server, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_server_reads_what_newer_controllers_write() {
-    let Some(other) = Version::other() else {
-        eprintln!("skipped: testenv/skew has not built another commit");
-        return;
-    };
+    let Some(other) = Version::other() else { return };
     let this = Version::this();
     let cluster = pages::cluster().await;
-    let mut place = Place::with(&cluster, &[&other, &this], &other).await;
-    place.step(Part::DefinitionAndRoles, &this).await;
+    let mut installation = MixedInstallation::with(&cluster, &[&other, &this], &other).await;
+    installation.step(Part::DefinitionAndRoles, &this).await;
     // Not the order of the page: a server that was forgotten.
-    place.step(Part::Controllers, &this).await;
-    place.apply_sets("2").await;
-    place.until_sets("InBundle").await;
-    place.until_complete().await;
-    place.scale("an edited SidecarSet").await;
+    installation.step(Part::Controllers, &this).await;
+    installation.apply_sets("2").await;
+    installation.until_sets(IN_BUNDLE).await;
+    installation.until_sets(COMPLETE).await;
+    installation.scale("an edited SidecarSet").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_of_two_versions_take_turns() {
-    let Some(other) = Version::other() else {
-        eprintln!("skipped: testenv/skew has not built another commit");
-        return;
-    };
+    let Some(other) = Version::other() else { return };
     let this = Version::this();
     let cluster = pages::cluster().await;
-    let mut place = Place::with(&cluster, &[&other, &this], &other).await;
-    place.step(Part::DefinitionAndRoles, &this).await;
-    let before = place.world().await;
-    let leases: Api<Lease> = Api::namespaced(place.client.clone(), SYSTEM);
+    let mut installation = MixedInstallation::with(&cluster, &[&other, &this], &other).await;
+    installation.step(Part::DefinitionAndRoles, &this).await;
+    let before = installation.world().await;
+    let leases: Api<Lease> = Api::namespaced(installation.client.clone(), SYSTEM);
     let holder = async || leases.get("pillion-controller").await.ok()?.spec?.holder_identity;
     let first = holder().await.unwrap();
 
     let health = free_port().unwrap();
     let flags = [format!("--health-listen=127.0.0.1:{health}")];
     let controller = (SYSTEM, "pillion-controller");
-    place.node.beside(Box::pin(deployments::start(&cluster, &this.program, controller, "second", &flags))).await;
+    installation.node.beside(Box::pin(deployments::start(&cluster, &this.program, controller, "second", &flags))).await;
     let waits = async || get(health, "/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"));
-    place.node.beside(until("the second replica being ready", LONG, waits)).await.unwrap();
-    place.node.beside(sleep(QUIET)).await;
+    installation.node.beside(until("the second replica being ready", LONG, waits)).await.unwrap();
+    installation.node.beside(sleep(QUIET)).await;
     assert_eq!(holder().await.as_deref(), Some(first.as_str()), "{}", cluster.log("second"));
 
     cluster.stop_program("pillion-controller", 10).await.unwrap();
     let takes_over = async || holder().await.filter(|now| *now != first && now.starts_with("second"));
-    place.node.beside(until("the second replica holding the Lease", LONG, takes_over)).await.unwrap();
-    place.node.beside(sleep(QUIET)).await;
-    assert_same(&before, &place.world().await, "another replica");
-    place.scale("another replica").await;
+    installation.node.beside(until("the second replica holding the Lease", LONG, takes_over)).await.unwrap();
+    installation.node.beside(sleep(QUIET)).await;
+    assert_same(&before, &installation.world().await, "another replica");
+    installation.scale("another replica").await;
 }

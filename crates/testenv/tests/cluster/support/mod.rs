@@ -26,7 +26,8 @@ use kube::{Api, Client};
 use pillion::rendering::document::{Document, to_yaml};
 use pillion::rendering::options::Standalone;
 use pillion::rendering::standalone;
-use pillion_testenv::{Cluster, apply, free_port, point_at, until};
+use pillion_testenv::{Cluster, apply, free_port, kubernetes, point_at, until};
+use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -66,7 +67,7 @@ pub fn is_ready(object: &Value) -> bool {
 
 /// Returns the settings of the README's example.
 pub fn log_agent() -> Value {
-    let file = pillion_testkit::module::workspace().join("test_data/settings-log-agent.json");
+    let file = workspace().join("test_data/settings-log-agent.json");
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
@@ -75,6 +76,17 @@ pub fn looking_up() -> Value {
     let mut settings = log_agent();
     settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
     settings
+}
+
+/// Returns the minor version of the cluster.
+pub fn minor() -> u32 {
+    kubernetes().strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap()
+}
+
+/// Returns a file that a script of `testenv` has built, or `None` if it has not.
+pub fn built(name: &str) -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    Some(target.join("testenv").join(name)).filter(|file| file.exists())
 }
 
 /// Returns the path of this build's `pillion`, in the parent of the tests' folder.

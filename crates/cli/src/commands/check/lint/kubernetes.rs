@@ -1,5 +1,7 @@
 //! Warnings about SidecarSets that ask for what the version of the cluster does not have (FIELD-4).
 
+use std::collections::BTreeSet;
+
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::newer::{Asked, Shortfall, shortfalls};
@@ -22,17 +24,13 @@ pub(super) fn too_old(everything: &Everything<'_>, cluster: KubernetesVersion) -
         all.push(&defaults);
     }
     let beside = sets.iter().flat_map(|subject| {
-        let mut found: Vec<Finding> = Vec::new();
-        for settings in &all {
+        let found = all.iter().flat_map(|settings| {
             let asked = Asked { native_sidecars: settings.native_sidecars, rollouts: Some(&settings.rollouts) };
-            let is_known = |new: &Finding, found: &[Finding]| found.iter().any(|one| one.path == new.path);
-            for finding in warnings(subject, asked, cluster) {
-                if !is_known(&finding, &found) {
-                    found.push(finding);
-                }
-            }
-        }
-        found
+            warnings(subject, asked, cluster)
+        });
+        // Several settings ask for the same.
+        let mut paths = BTreeSet::new();
+        found.filter(|finding| paths.insert(finding.path.clone())).collect::<Vec<_>>()
     });
     of_settings.chain(beside).collect()
 }
