@@ -98,7 +98,7 @@ pub struct Options {
     /// v1/ServiceAccount, and the ConfigMaps in the namespace of bundleRef].
     #[arg(long, value_name = "KIND", env = "PILLION_CACHE_WATCH", hide_env_values = true, value_delimiter = ',')]
     pub cache_watch: Vec<String>,
-    /// How long an evaluation may take, look-ups included [default: 1s].
+    /// How long an evaluation may take, look-ups included [default: 5s].
     #[arg(long, value_name = "DURATION", env = "PILLION_EVALUATION_TIMEOUT", hide_env_values = true)]
     pub evaluation_timeout: Option<Span>,
     /// The memory of an evaluation [default: 64Mi].

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::support::{Setup, Started, ask, guest, limits, pod_review, settings, web};
+use super::support::{Setup, Started, ask, guest, limits, pod_review, policy, settings, web};
 
 const START: &str = r#"(module
   (import "wapc" "__guest_response" (func $respond (param i32 i32)))
@@ -126,6 +126,23 @@ async fn an_endless_evaluation_is_stopped() {
     );
     let expected = r#"pillion_admission_refusals_total{code="503",reason="out_of_time",rule="injection"} 1"#;
     assert!(server.metrics.text().contains(expected));
+}
+
+/// A busy API server lets questions wait. A Pod is not refused for that.
+#[tokio::test]
+async fn a_look_up_of_two_seconds_is_waited_for_by_default() {
+    let (cluster, module) = (Silent::new(), policy().within(Limits::default().time));
+    let setup = Setup { module, settings: asking(), cluster: cluster.clone(), ..Setup::default() };
+    let server = setup.start().await;
+    let speaks = async {
+        cluster.is_asked().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        cluster.speak();
+    };
+    let mut client = server.client().await;
+    let review = pod_review("u", &web());
+    let (response, ()) = tokio::join!(ask(&mut client, paths::MUTATE, &review), speaks);
+    assert_eq!(response["allowed"], json!(true), "{response}");
 }
 
 #[tokio::test]
