@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -75,14 +78,31 @@ func kubeletProgram(o options) (program, error) {
 		"--hostname-override=" + o.name, "--node-labels=kubernetes.io/hostname=" + o.name,
 	}
 	if o.cadvisor {
+		arguments = append(arguments, "--housekeeping-interval=2s")
 		// On a busy machine, kubelet may overlook the start of a container. It then sees the container when it looks at all
 		// of them, by default a minute later, and does not lower the container's memory until then.
-		arguments = append(arguments, "--housekeeping-interval=2s", "--global-housekeeping-interval=5s")
+		const all = "--global-housekeeping-interval"
+		known, err := hasFlag(o.kubelet, all)
+		if err != nil {
+			return program{}, err
+		}
+		if known {
+			arguments = append(arguments, all+"=5s")
+		}
 	}
 	if o.gates != "" {
 		arguments = append(arguments, "--feature-gates="+strings.TrimSpace(o.gates))
 	}
 	return program{o.kubelet, arguments, filepath.Join(o.logs, "kubelet.log")}, nil
+}
+
+// hasFlag says whether a program knows a flag. Kubernetes 1.37 has removed some.
+func hasFlag(path, flag string) (bool, error) {
+	help, err := exec.Command(path, "--help").Output()
+	if err != nil {
+		return false, fmt.Errorf("%s --help: %w", path, err)
+	}
+	return bytes.Contains(help, []byte(flag)), nil
 }
 
 func enabled(is bool) map[string]bool { return map[string]bool{"enabled": is} }
