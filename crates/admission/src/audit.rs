@@ -1,8 +1,9 @@
 //! Annotations of the audit event. The API server prefixes each key with the webhook's name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_identity::decision::Decision;
+use pillion_inject::matching::opt_out::OptedOut;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
 pub(crate) const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";
@@ -12,6 +13,8 @@ pub const INJECTED_CONTAINERS: &str = "injected-containers";
 pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
 /// The `SidecarSet`s that were injected without the identity that they request, joined by commas.
 pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
+/// The `SidecarSet`s that match the Pod and that it or its Namespace leaves out, ascending, joined by commas.
+pub const OPTED_OUT_SIDECAR_SETS: &str = "opted-out-sidecarsets";
 /// The reason why the ConfigMap of `bundleRef` could not be used.
 pub(crate) const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
 
@@ -26,6 +29,15 @@ pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static s
         (INJECTED_SIDECAR_SETS, sets.join(",")),
         (INJECTED_CONTAINERS, containers.collect::<Vec<_>>().join(",")),
     ])
+}
+
+/// Adds the annotation about the `SidecarSet`s that are left out (OPT-4).
+pub fn opted_out(opted_out: &[OptedOut], annotations: &mut BTreeMap<&'static str, String>) {
+    let names: BTreeSet<&str> =
+        opted_out.iter().filter(|one| one.is_allowed).map(|one| one.sidecar_set.as_str()).collect();
+    if !names.is_empty() {
+        annotations.insert(OPTED_OUT_SIDECAR_SETS, names.into_iter().collect::<Vec<_>>().join(","));
+    }
 }
 
 /// Adds annotations about the `SidecarSet`s with and without an identity.

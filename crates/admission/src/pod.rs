@@ -1,6 +1,7 @@
 //! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
 use pillion_inject::Injected;
+use pillion_inject::matching::opt_out::OptedOut;
 use pillion_inject::matching::precedence::LeftOut;
 use pillion_inject::matching::{self, Query, Selection, Sources};
 use pillion_inject::order::{self, Order};
@@ -136,7 +137,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
     let compiled: Vec<CompiledSet<'_>> = sidecar_sets.iter().map(CompiledSet::new).collect();
     let rules = &settings.service_accounts;
-    let Selection { sets, left_out, mut reasons } = matching::select(&compiled, query, context.sources());
+    let Selection { sets, left_out, opted_out, mut reasons } = matching::select(&compiled, query, context.sources());
     let identities = Identities::collect(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
     let identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
@@ -164,11 +165,14 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
             return unless(reasons, outcome);
         }
     }
-    let left_out = left_out.iter().map(LeftOut::to_string);
+    // The mutating policy has already told about the Pod.
+    let opted_out = if settings.role == Role::Assert { Vec::new() } else { opted_out };
+    let left_out = left_out.iter().map(LeftOut::to_string).chain(opted_out.iter().map(OptedOut::to_string));
     if sets.is_empty() {
         reasons.extend(pod_identity::without(request.object));
         let mut outcome = Outcome::from(Verdict::Unchanged);
         outcome.warnings.extend(left_out);
+        audit::opted_out(&opted_out, &mut outcome.audit);
         return unless(reasons, outcome);
     }
     let how = pillion_inject::Context {
@@ -190,6 +194,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         }
     };
     let mut audit = audit::injected(&injected.sidecars);
+    audit::opted_out(&opted_out, &mut audit);
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {

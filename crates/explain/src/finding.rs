@@ -28,6 +28,8 @@ pub enum Kind {
     Canary,
     /// A SidecarSet of the policy's settings has the same name, or is the base of this canary of the cluster.
     GivesWay,
+    /// An annotation of the Pod or of its Namespace leaves the `SidecarSet` out, which allows that.
+    OptedOut,
     /// Refused: the selector is invalid.
     SelectorInvalid,
     /// Refused: the Namespace could not be read.
@@ -109,6 +111,7 @@ impl Kind {
             Self::PodLabel => "PodLabel",
             Self::Canary => "Canary",
             Self::GivesWay => "GivesWay",
+            Self::OptedOut => "OptedOut",
             Self::SelectorInvalid => "SelectorInvalid",
             Self::NamespaceUnreadable => "NamespaceUnreadable",
             Self::Revision => "Revision",
@@ -152,6 +155,7 @@ impl Kind {
             | Self::PodLabel => "MATCH-6",
             Self::Canary => "MATCH-8",
             Self::GivesWay => "TRUST-3",
+            Self::OptedOut => "OPT-2",
             Self::Revision => "INJ-2",
             Self::UpdateStrategy => "INJ-4",
             Self::AnnotationMerge => "INJ-11",

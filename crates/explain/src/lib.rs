@@ -13,6 +13,7 @@ pub mod parts;
 
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
+use pillion_inject::matching::opt_out::OptedOut;
 use pillion_inject::matching::precedence::replaces;
 use pillion_inject::matching::{Query, Selection};
 use pillion_kubernetes::lookup::Memo;
@@ -137,7 +138,8 @@ fn sets(
 ) -> (Vec<Explained>, Option<PodIdentity>) {
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::new).collect();
     let sources = context.sources();
-    let Selection { sets: effective, left_out, .. } = pillion_inject::matching::select(&compiled, query, sources);
+    let Selection { sets: effective, left_out, opted_out, .. } =
+        pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::explain(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
@@ -150,7 +152,9 @@ fn sets(
             {
                 blockers.push(matching::gives_way(compiled.name, &left_out.why));
             }
-            Candidate { compiled, manifest, blockers }
+            let is_left_out = |one: &&OptedOut| one.is_allowed && one.sidecar_set == compiled.name;
+            let opted_out = opted_out.iter().find(is_left_out).map(matching::opted_out);
+            Candidate { compiled, manifest, blockers, opted_out }
         })
         .collect();
     all.sort_by(|one, other| {
@@ -177,6 +181,8 @@ struct Candidate<'a> {
     compiled: &'a CompiledSet<'a>,
     manifest: &'a SidecarSet,
     blockers: Vec<Finding>,
+    /// The Pod or its Namespace leaves it out.
+    opted_out: Option<Finding>,
 }
 
 fn decision(
@@ -194,6 +200,9 @@ fn decision(
     let is_it = |set: &&SidecarSet| set.name() == name && set.origin() == candidate.compiled.origin;
     let Some(set) = effective.iter().find(is_it) else {
         let mut findings = candidate.blockers.clone();
+        if findings.is_empty() {
+            findings.extend(candidate.opted_out.clone());
+        }
         if findings.is_empty() {
             let canaries =
                 all.iter().filter(|other| replaces(other.compiled, candidate.compiled) && other.blockers.is_empty());

@@ -2,6 +2,7 @@
 //! at the first reason.
 
 use pillion_admission::pod_identity;
+use pillion_inject::matching::opt_out::{OPT_OUT_OF, OptedOut};
 use pillion_inject::matching::precedence::GivesWay;
 use pillion_inject::matching::{self, Query};
 use pillion_kubernetes::field::FieldPath;
@@ -164,6 +165,18 @@ pub fn canary(base: &str, canary: &str) -> Finding {
         found: Some(canary.to_owned()),
         problem: format!("its canary \"{canary}\" matches the Pod too and takes its place"),
         remedy: format!("pause or delete SidecarSet \"{canary}\", or narrow its selector, to get \"{base}\""),
+    }
+}
+
+/// Returns why a matching `SidecarSet` is left out (OPT-2).
+pub fn opted_out(OptedOut { sidecar_set, by, .. }: &OptedOut) -> Finding {
+    Finding {
+        kind: Kind::OptedOut,
+        path: FieldPath::new("metadata.annotations").key(OPT_OUT_OF).to_string(),
+        wanted: String::new(),
+        found: Some(sidecar_set.clone()),
+        problem: format!("of the {by} leaves \"{sidecar_set}\" out, which the SidecarSet allows"),
+        remedy: format!("remove the name from the annotation of the {by} to get \"{sidecar_set}\""),
     }
 }
 

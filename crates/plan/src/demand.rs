@@ -211,6 +211,9 @@ impl<'a> Demands<'a> {
         let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
         let in_effect = matching::precedence::in_effect(&sets);
         matching.retain(|candidate| in_effect.contains(candidate.set.name));
+        let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
+        let opted_out = matching::opt_out::opted_out(&sets, query, &self.cluster).ok()?;
+        matching.retain(|candidate| !matching::opt_out::leaves_out(&opted_out, &candidate.set));
         Some(matching)
     }
 }

@@ -11,6 +11,7 @@ pub mod made;
 pub mod names;
 pub mod native;
 pub mod newer;
+pub mod opt_out;
 pub mod other_webhooks;
 pub mod pod;
 pub mod requested_revision;

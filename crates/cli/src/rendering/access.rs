@@ -76,7 +76,8 @@ pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
     let verbs = |read: Read| if watches && WATCHED.contains(&read) { WATCH } else { GET };
     let mut grants = Vec::new();
     if needs.reads(Read::Namespace) {
-        let why = "The labels that a namespaceSelector selects, and, before something of a namespace is kept from \
+        let why = "The labels that a namespaceSelector selects, the annotation by which a namespace leaves SidecarSets \
+                   out, and, before something of a namespace is kept from \
                    being deleted, whether the namespace itself is being deleted.";
         grants.push(Grant::new("", &["namespaces"], verbs(Read::Namespace), why));
     }

@@ -6,6 +6,7 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
+use pillion_sidecarset::opt_out::OptOut;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
@@ -16,7 +17,7 @@ use super::answers::running::Listed;
 /// A kind of object that is read by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
-    /// For a `namespaceSelector`, and before the policy refuses to delete an object of a namespace.
+    /// For a `namespaceSelector`, for SidecarSets that a Namespace may leave out (OPT-3), and before the policy refuses to delete an object of a namespace.
     Namespace,
     /// For the whitelist of `patchPodMetadata`, and for bundles.
     ConfigMap,
@@ -106,7 +107,7 @@ impl Needs {
             }
         };
         let for_pods = [
-            (Read::Namespace, sets.any(|set| set.spec(&["namespaceSelector"]).is_some())),
+            (Read::Namespace, sets.any(reads_namespace)),
             (Read::ControllerRevision, sets.any(|set| sets.names_a_revision_elsewhere(set))),
             (Read::ServiceAccount, has_identities && sets.any(|set| declared(set).service_account.is_some())),
             (Read::Role, has_identities && sets.may_merge()),
@@ -192,6 +193,10 @@ impl Sets<'_> {
 /// Returns the identity that a set declares. An invalid declaration counts as none: other code reports it.
 pub(super) fn declared(set: &SidecarSet) -> Declared {
     Declared::from_sidecar_set(set).unwrap_or_default()
+}
+
+fn reads_namespace(set: &SidecarSet) -> bool {
+    set.spec(&["namespaceSelector"]).is_some() || OptOut::from_sidecar_set(set) == Ok(OptOut::Allowed)
 }
 
 fn merges(set: &SidecarSet) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pillion_inject::matching::opt_out::{self, By, OPT_OUT_OF};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
@@ -13,6 +14,7 @@ use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::names;
+use pillion_sidecarset::opt_out::OptOut;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
@@ -60,8 +62,10 @@ pub fn in_force<'a>(set: &SidecarSet, revisions: &[&'a Revision]) -> (SidecarSet
 pub struct Pods<'a> {
     reader: &'a Reader,
     namespace: Option<&'a str>,
-    /// Sorted by namespace and name.
+    /// Those with a sidecar, sorted by namespace and name.
     all: Vec<Pod>,
+    /// Those that leave SidecarSets out themselves, or may do so by their Namespace; sorted alike.
+    without: Vec<Pod>,
 }
 
 impl<'a> Pods<'a> {
@@ -73,10 +77,45 @@ impl<'a> Pods<'a> {
         let labels = set.and_then(|set| set.spec(&["selector"])).and_then(query);
         let found = reader.list(Kind("v1", "Pod"), namespace, labels.as_deref())?.unwrap_or_default();
         let mut all: Vec<Pod> = found.iter().filter_map(|object| Pod::decode(object).ok()).collect();
-        all.retain(|pod| pod.injected().next().is_some());
         let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         all.sort_by_cached_key(place);
-        Ok(Self { reader, namespace, all })
+        let may_leave_out = set.is_some_and(|set| OptOut::from_sidecar_set(set) == Ok(OptOut::Allowed));
+        let is_without = |pod: &&Pod| !set.is_some_and(|set| pod.injected().any(|name| name == set.name()));
+        let without = all.iter().filter(is_without).cloned().collect();
+        all.retain(|pod| pod.injected().next().is_some());
+        Ok(Self { reader, namespace, all, without: if may_leave_out { without } else { Vec::new() } })
+    }
+
+    /// Returns the Pods that a SidecarSet selects and that go without it, since they or their Namespace leave it out
+    /// (OPT-2); sorted by namespace and name. `set` must be the one with which the Pods were read.
+    ///
+    /// # Errors
+    /// If the namespaces cannot be read, or a selector cannot be read.
+    pub fn opted_out(&self, set: &SidecarSet) -> anyhow::Result<Vec<(&Pod, By)>> {
+        if self.without.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = self.namespaces()?;
+        let selector = set.spec(&["selector"]).map(Selector::parse).transpose();
+        let namespaces = set.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
+        let (Ok(Some(selector)), Ok(namespaces)) = (selector, namespaces) else { return Ok(Vec::new()) };
+        let asks = |pod: &Pod| {
+            let namespace = known.get(&pod.metadata.namespace)?;
+            let labels = json::object(namespace, &["metadata", "labels"]);
+            let is_selected = selector.matches(|key| pod.label(key))
+                && namespaces.as_ref().is_none_or(|selector| selector.matches_labels(labels));
+            let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str);
+            let of_namespace = json::text(namespace, &["metadata", "annotations", OPT_OUT_OF]);
+            let by = if opt_out::is_left_out(set, of_pod) {
+                By::Pod
+            } else if opt_out::is_left_out(set, [of_namespace]) {
+                By::Namespace
+            } else {
+                return None;
+            };
+            is_selected.then_some(by)
+        };
+        Ok(self.without.iter().filter(|pod| pod.is_active()).filter_map(|pod| Some((pod, asks(pod)?))).collect())
     }
 
     /// Returns the Pods of a SidecarSet (ROLL-10), sorted by namespace and name.
@@ -92,28 +131,27 @@ impl<'a> Pods<'a> {
         let selector = Selector::parse(selector).map_err(|errors| unreadable("spec.selector", errors))?;
         let namespaces = target.version.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
         let namespaces = namespaces.map_err(|errors| unreadable("spec.namespaceSelector", errors))?;
-        let selected = namespaces.map(|selector| self.namespaces(&selector)).transpose()?;
+        let selected = namespaces.map(|selector| Ok::<_, Trouble>((self.namespaces()?, selector))).transpose()?;
         let is_selected = |pod: &Pod| {
-            let name = &pod.metadata.namespace;
-            selected.as_ref().is_none_or(|selected| selected.get(name).copied().unwrap_or_default())
+            selected.as_ref().is_none_or(|(namespaces, selector)| {
+                let found = namespaces.get(&pod.metadata.namespace);
+                found.is_some_and(|found| selector.matches_labels(json::object(found, &["metadata", "labels"])))
+            })
         };
         let is_of =
             |pod: &&Pod| selector.matches(|key| pod.label(key)) && is_selected(pod) && is_candidate(target, pod);
         Ok(self.all.iter().filter(is_of).collect())
     }
 
-    /// Returns for each namespace whether a selector has it.
-    fn namespaces(&self, selector: &Selector<'_>) -> Result<BTreeMap<String, bool>, Trouble> {
+    /// Returns the namespaces of the Pods by their names.
+    fn namespaces(&self) -> Result<BTreeMap<String, Value>, Trouble> {
         let kind = Kind("v1", "Namespace");
         let found = match self.namespace {
             Some(name) => self.reader.get(kind, None, name)?.into_iter().collect(),
             None => self.reader.list(kind, None, None)?.unwrap_or_default(),
         };
-        let of = |namespace: &Value| {
-            let labels = json::object(namespace, &["metadata", "labels"]);
-            (json::text(namespace, &["metadata", "name"]).to_owned(), selector.matches_labels(labels))
-        };
-        Ok(found.iter().map(of).collect())
+        let named = |namespace: Value| (json::text(&namespace, &["metadata", "name"]).to_owned(), namespace);
+        Ok(found.into_iter().map(named).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pillion_inject::matching::opt_out::By;
 use pillion_kubernetes::json;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
@@ -43,6 +44,9 @@ pub struct Report {
     pub differences: Option<Vec<Drift>>,
     /// The Pods that no upgrade policy covers.
     pub not_upgradable: Vec<Stuck>,
+    /// The Pods that go without it, since they or their Namespace leave it out; absent if nothing may.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opted_out: Vec<Without>,
     /// The Pods that must be created again, and that PodDisruptionBudgets keep from being evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Vec<Held>>,
@@ -158,6 +162,18 @@ pub struct Stuck {
     pub condition: Option<bool>,
 }
 
+/// A Pod that goes without the SidecarSet (OPT-2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Without {
+    /// The namespace of the Pod.
+    pub namespace: String,
+    /// The name of the Pod.
+    pub name: String,
+    /// Whose annotation names the SidecarSet: `Pod` or `Namespace`.
+    pub by: String,
+}
+
 /// A Pod that PodDisruptionBudgets hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -192,6 +208,8 @@ pub struct Sources<'a> {
     pub target: RolloutTarget<'a>,
     /// The Pods, sorted by namespace and name.
     pub pods: Vec<&'a Pod>,
+    /// The Pods that leave it out, sorted by namespace and name.
+    pub opted_out: Vec<(&'a Pod, By)>,
     /// The namespace whose Pods were read, or all.
     pub namespace: Option<&'a str>,
     /// The revision in force, if it is stored.
@@ -215,7 +233,7 @@ pub fn must_be_created_again<'p>(target: &RolloutTarget<'_>, pods: &[&'p Pod]) -
 impl Report {
     /// Returns the report. `summary` is what the status tells.
     pub fn new(summary: Summary, sources: Sources<'_>) -> Self {
-        let Sources { object, target, pods, namespace, in_force, revisions, budgets } = sources;
+        let Sources { object, target, pods, opted_out, namespace, in_force, revisions, budgets } = sources;
         let judged: Vec<Judged> = pods.iter().map(|pod| Judged::judge(&target, pod)).collect();
         let counts = Counts::count(&judged);
         let round = round(&target, &pods, &judged, |_| false);
@@ -236,8 +254,14 @@ impl Report {
             let computed = Progress::after_round(&target, &round, counts);
             summary.waits_for.message = format!("{}; {}", summary.waits_for.message, computed.message);
         }
+        let without = |(pod, by): (&Pod, By)| Without {
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.clone(),
+            by: by.to_string(),
+        };
         Self {
             summary,
+            opted_out: opted_out.into_iter().map(without).collect(),
             namespace: namespace.map(str::to_owned),
             revision: in_force.map(|revision| revision.head.revision()),
             conditions: json::items(object, &["status", "conditions"]).to_vec(),

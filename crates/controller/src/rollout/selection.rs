@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pillion_inject::matching::opt_out::{self, OPT_OUT_OF};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
@@ -24,6 +25,15 @@ impl SidecarSetRollout {
         let mut pods = self.pods.group(target.name());
         pods.retain(|pod| is_selected(&pod.0) && is_injected(target, &pod.0));
         Ok(pods)
+    }
+
+    /// Returns whether a Pod or its Namespace leaves a SidecarSet out (OPT-5).
+    pub(super) fn is_left_out(&self, set: &SidecarSet, pod: &Pod) -> bool {
+        let namespace = self.context.store.namespaces().get("", &pod.metadata.namespace);
+        let of_namespace =
+            namespace.as_ref().map(|namespace| json::text(&namespace.0, &["metadata", "annotations", OPT_OUT_OF]));
+        let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str);
+        opt_out::is_left_out(set, of_pod.into_iter().chain(of_namespace))
     }
 
     /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.

@@ -1,23 +1,30 @@
 //! A Namespace.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use pillion_inject::matching::opt_out::OPT_OUT_OF;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::change::{Facets, Projection};
 
-/// A Namespace: name, UID, labels, phase, and whether it is being deleted.
+/// A Namespace: name, UID, labels, which SidecarSets its Pods leave out, phase, and whether it is being deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Namespace(pub Arc<Value>);
 
 impl Namespace {
     pub(super) fn from_object(object: NamespaceObject) -> Option<Self> {
         let NamespaceObject { metadata, status, .. } = object;
+        let annotations: BTreeMap<String, String> =
+            metadata.annotations.into_iter().flatten().filter(|(key, _)| key == OPT_OUT_OF).collect();
         let mut kept = json!({
             "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": metadata.name?, "uid": metadata.uid, "labels": metadata.labels.unwrap_or_default()},
+            "metadata": {
+                "name": metadata.name?, "uid": metadata.uid, "labels": metadata.labels.unwrap_or_default(),
+                "annotations": annotations,
+            },
             "status": {"phase": status.and_then(|status| status.phase).unwrap_or_default()},
         });
         if let Some(time) = metadata.deletion_timestamp {
@@ -45,9 +52,10 @@ impl Namespace {
 
 impl Projection for Namespace {
     fn differences(&self, next: &Self) -> Facets {
-        let labels = |namespace: &Self| json::at(&namespace.0, &["metadata", "labels"]).cloned();
+        let of = |namespace: &Self, field| json::at(&namespace.0, &["metadata", field]).cloned();
         let mut facets = Facets::empty();
-        facets.set(Facets::LABELS, labels(self) != labels(next));
+        // Both say which SidecarSets the Pods of the namespace get.
+        facets.set(Facets::LABELS, ["labels", "annotations"].iter().any(|field| of(self, field) != of(next, field)));
         let phase = |namespace: &Self| (namespace.phase().to_owned(), namespace.is_terminating());
         facets.set(Facets::PHASE, phase(self) != phase(next));
         facets

@@ -12,6 +12,7 @@ mod identity_pods;
 mod limits;
 mod lookups;
 mod manifests;
+mod opt_out;
 mod properties;
 #[cfg(feature = "server")]
 mod server;

@@ -2,6 +2,7 @@
 
 pub mod chosen_revision;
 pub mod draw;
+pub mod opt_out;
 pub mod precedence;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use pillion_sidecarset::sidecar_set::weight::{self, SIDECARS_MAX};
 use serde_json::Value;
 
 use self::chosen_revision::There;
+use self::opt_out::OptedOut;
 use self::precedence::LeftOut;
 
 /// The Pod and the request for which `SidecarSet`s are selected.
@@ -59,6 +61,8 @@ pub struct Selection {
     pub sets: Vec<SidecarSet>,
     /// SidecarSets of the cluster that give way to one of the settings (TRUST-3, TRUST-4).
     pub left_out: Vec<LeftOut>,
+    /// What the Pod or its Namespace asks to leave out, of the SidecarSets that match (OPT-2).
+    pub opted_out: Vec<OptedOut>,
     /// All reasons to refuse the Pod: a selector or an annotation that cannot be parsed, a Namespace or a revision that
     /// cannot be read, or two sets with one name (DIFF-4).
     pub reasons: Vec<Reason>,
@@ -66,7 +70,7 @@ pub struct Selection {
 
 /// Selects the `SidecarSet`s in effect: those of the settings before those of the cluster (TRUST-5), in each group those
 /// bound to the namespace before the cluster-wide ones, and these by name. Bases with a matching canary are left out
-/// (MATCH-8).
+/// (MATCH-8), and so are those that the Pod or its Namespace may leave out, and does (OPT-2).
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> Selection {
     let mut selection = Selection::default();
     let mut bases = BTreeSet::new();
@@ -84,6 +88,13 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     }
     matched.sort_by_key(|set| (set.origin, !set.is_bound_to(query.namespace), set.name));
     let matched = precedence::standing(matched, (&mut selection.left_out, &mut selection.reasons));
+    bases.extend(matched.iter().filter_map(|set| set.canary_of));
+    match opt_out::opted_out(&matched, query, sources.lookup) {
+        Ok(opted_out) => selection.opted_out = opted_out,
+        Err(reason) => selection.reasons.push(reason),
+    }
+    let opted_out = &selection.opted_out;
+    let matched: Vec<_> = matched.into_iter().filter(|set| !opt_out::leaves_out(opted_out, set)).collect();
     if matched.len() > SETS_MAX {
         selection.reasons.push(Reason::forbidden(
             "metadata.labels",
@@ -92,7 +103,6 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         ));
         return selection;
     }
-    bases.extend(matched.iter().filter_map(|set| set.canary_of));
     let known = RevisionIndex::new(sources.revisions, sources.system_namespace);
     let there = There::from_pod(query.pod);
     let mut sidecars = 0_usize;
@@ -207,17 +217,26 @@ pub fn namespace_labels(
         labels.insert(name.to_owned(), namespace.into());
         return Ok(Some(labels));
     }
-    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
-    let Some(found) = lookup.get(&object)? else { return Ok(None) };
-    // An answer with another name is not this Namespace.
-    if json::text(&found, &["metadata", "name"]) != namespace {
-        return Err(Failure::Unavailable);
-    }
+    let Some(found) = namespace_object(namespace, lookup)? else { return Ok(None) };
     match json::at(&found, &["metadata", "labels"]) {
         None | Some(Value::Null) => Ok(Some(Object::new())),
         Some(Value::Object(labels)) => Ok(Some(labels.clone())),
         Some(_) => Err(Failure::Unavailable),
     }
+}
+
+/// Returns a Namespace, or `None` if it does not exist.
+///
+/// # Errors
+/// The Namespace could not be read.
+fn namespace_object(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, Failure> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
+    let found = lookup.get(&object)?;
+    // An answer with another name is not this Namespace.
+    if found.as_ref().is_some_and(|found| json::text(found, &["metadata", "name"]) != namespace) {
+        return Err(Failure::Unavailable);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use crate::names;
+use crate::opt_out::OptOut;
 use crate::sidecar_set::origin::Origin;
 use crate::sidecar_set::{SidecarSet, prepare};
 
@@ -62,6 +63,8 @@ pub struct CompiledSet<'a> {
     pub canary_of: Option<&'a str>,
     /// Whether the set comes from the settings or from the cluster.
     pub origin: Origin,
+    /// Whether Pods may leave the set out (OPT-1). An unknown value does not allow it.
+    pub opt_out: OptOut,
     set: &'a SidecarSet,
 }
 
@@ -81,6 +84,7 @@ impl<'a> CompiledSet<'a> {
             paused: json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]),
             canary_of: set.canary_of(),
             origin: set.origin(),
+            opt_out: OptOut::from_sidecar_set(set).unwrap_or_default(),
             set,
         }
     }

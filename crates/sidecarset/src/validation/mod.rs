@@ -24,6 +24,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::native::NativeSidecars;
+use crate::opt_out::OptOut;
 use crate::sidecar_set::{SidecarSet, weight};
 use crate::upgrades::{RolloutSettings, Upgrades};
 use pillion_kubernetes::field::{Cause, FieldError};
@@ -76,6 +77,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     patch_pod_metadata::check(&spec, &mut errors);
     errors.extend(Upgrades::from_sidecar_set(set, &RolloutSettings::default()).1);
     errors.extend(NativeSidecars::from_sidecar_set(set, NativeSidecars::Off).err());
+    errors.extend(OptOut::from_sidecar_set(set).err());
     errors
 }
 

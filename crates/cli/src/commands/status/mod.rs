@@ -270,15 +270,16 @@ impl Look<'_> {
         let stored = revisions.as_ref().map(|revisions| inventory::revisions_of(&set, revisions));
         let (version, in_force) = inventory::in_force(&set, stored.as_deref().unwrap_or_default());
         let target = self.target(&version, &set, stored.as_deref());
-        let pods = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
-        let pods = pods.selected_by(&target)?;
+        let read = Pods::read(self.reader, namespace, Some(&set)).map_err(hint)?;
+        let pods = read.selected_by(&target)?;
+        let opted_out = read.opted_out(&set)?;
         let budgets = if must_be_created_again(&target, &pods).is_empty() {
             Some(Vec::new())
         } else {
             let budgets = self.reader.list(Kind("policy/v1", "PodDisruptionBudget"), namespace, None);
             or_warning(budgets, "the Pods that budgets hold are not shown", terminal).map(Option::unwrap_or_default)
         };
-        let sources = Sources { object, target, pods, namespace, in_force, revisions: stored, budgets };
+        let sources = Sources { object, target, pods, opted_out, namespace, in_force, revisions: stored, budgets };
         Ok(Report::new(Summary::new(object, self.settings), sources))
     }
 

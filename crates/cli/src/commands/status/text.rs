@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use pillion_inject::matching::opt_out::OPT_OUT_OF;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use crate::rollouts::age;
-use crate::rollouts::report::{Drift, Field, Group, Report};
+use crate::rollouts::report::{Drift, Field, Group, Report, Without};
 use crate::rollouts::standing::RolloutState;
 use crate::rollouts::summary::{Summary, plain};
 use crate::rollouts::table::{Cell, Table};
@@ -97,6 +98,10 @@ pub(super) fn report(report: &Report, is_wide: bool, out: &mut dyn Write) -> io:
     let most = if is_wide { usize::MAX } else { SHOWN };
     let stuck = report.not_upgradable.iter().map(|pod| (&pod.namespace, &pod.name, pod.reason.as_str()));
     by_reason("Not upgradable", &stuck.collect::<Vec<_>>(), most, out)?;
+    let by = |pod: &Without| format!("the annotation {OPT_OUT_OF} of the {} names the SidecarSet", pod.by);
+    let by: Vec<String> = report.opted_out.iter().map(by).collect();
+    let opted_out = report.opted_out.iter().zip(&by).map(|(pod, by)| (&pod.namespace, &pod.name, by.as_str()));
+    by_reason("Opted out", &opted_out.collect::<Vec<_>>(), most, out)?;
     let held = report.held.iter().flatten().map(|pod| (&pod.namespace, &pod.name, pod.reason.as_str()));
     by_reason("Held by PodDisruptionBudgets", &held.collect::<Vec<_>>(), most, out)?;
     let next = report.next.iter().flatten().map(|pod| {

@@ -2,6 +2,7 @@
 
 use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::json;
+use pillion_sidecarset::opt_out::{OPT_OUT, OptOut};
 use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
@@ -69,6 +70,11 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     needs.extend(of_bundle(policy));
     if let Some(subject) = subjects.iter().find(|subject| subject.set.spec(&["namespaceSelector"]).is_some()) {
         needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
+    }
+    let may_be_left_out = |subject: &&Subject<'_>| OptOut::from_sidecar_set(&subject.set) == Ok(OptOut::Allowed);
+    if let Some(subject) = subjects.iter().find(may_be_left_out) {
+        let why = format!("{} has the annotation {OPT_OUT}: Allowed, so a Namespace may leave it out", name(subject));
+        needs.push(Need::new(NAMESPACE, why));
     }
     let revisions = &policy.settings().controller_revisions;
     let is_elsewhere = |subject: &&Subject<'_>| match RequestedRevision::from_sidecar_set(&subject.set) {
