@@ -115,6 +115,12 @@ impl<'a> RolloutNamespace<'a> {
         until("the policy following the SidecarSet", SOON, as_wanted).await.unwrap();
     }
 
+    /// Adds an annotation to the SidecarSet.
+    pub async fn annotate(&self, key: &str, value: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        self.sets().patch(&self.name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     /// Changes the spec of the SidecarSet.
     pub async fn change(&self, spec: &Value) {
         let patch = Patch::Merge(json!({"spec": spec}));

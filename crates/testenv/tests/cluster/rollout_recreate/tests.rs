@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pillion_testenv::{Cluster, Options, until};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{EXCLUDED, PROTECTED, RolloutNamespace, start};
-use crate::support::SOON;
 use crate::support::controllers::NAMESPACE;
+use crate::support::{SOON, dry_run, pod};
 
 /// How long nothing must happen before a rollout counts as at rest.
 const QUIET: Duration = Duration::from_secs(6);
@@ -231,4 +231,56 @@ async fn roll66_roll68_leader_node_and_webhook_may_go() {
     tokio::time::sleep(QUIET).await;
     assert_eq!(place.evictions(6).len(), evicted, "one new Pod without the version stops it");
     assert!(evicted < before + 6);
+}
+
+/// Neither a Pod that is older than the version nor a younger one counts as lacking what it leaves out.
+#[tokio::test(flavor = "multi_thread")]
+async fn opt5_pods_that_leave_the_set_out_are_not_evicted_and_hold_nothing_up() {
+    let place = RolloutNamespace::new(cluster().await).await;
+    place.create_set(&json!({})).await;
+    place.annotate("pillion.dev/opt-out", "Allowed").await;
+    let without = |name: &str| {
+        let mut workload = place.workload("Deployment", &place.name, 1);
+        workload["metadata"]["name"] = name.into();
+        // Each has its own Pods.
+        workload["spec"]["selector"]["matchLabels"]["part"] = name.into();
+        workload["spec"]["template"]["metadata"]["labels"]["part"] = name.into();
+        workload["spec"]["template"]["metadata"]["annotations"]["pillion.dev/opt-out-of"] = place.name.clone().into();
+        workload
+    };
+    let has_left = async |count: usize| {
+        let levels = async || place.levels(&place.name).await.iter().filter(|level| *level == "none").count();
+        until("the Pods going without it", SOON, async || (levels().await == count).then_some(())).await.unwrap();
+    };
+    // The policy follows the bundle. Until it knows that the SidecarSet allows it, the Pod gets the sidecar.
+    let probe = async || {
+        let pods: Api<Pod> = Api::namespaced(place.client.clone(), &place.name);
+        let metadata = json!({
+            "name": "probe", "labels": {"app": place.name}, "annotations": {"pillion.dev/opt-out-of": place.name},
+        });
+        let probe: Pod = serde_json::from_value(pod(&json!({"metadata": metadata}))).unwrap();
+        let made = json!(pods.create(&dry_run(), &probe).await.ok()?);
+        (made["spec"]["containers"].as_array()?.len() == 1).then_some(())
+    };
+    until("the policy allowing it", SOON, probe).await.unwrap();
+    place.run(&[place.workload("Deployment", &place.name, 2), without("older")], 3).await;
+    has_left(1).await;
+
+    place.release("debug").await;
+    place.evicted(2).await;
+    place.ended("Complete").await;
+    // Younger than the version, with the time after which a Pod must have it.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    place.run(&[without("younger")], 4).await;
+    has_left(2).await;
+    tokio::time::sleep(QUIET).await;
+    place.ended("Complete").await;
+    place.release("trace").await;
+    place.evicted(4).await;
+    place.ended("Complete").await;
+    tokio::time::sleep(QUIET).await;
+    assert_eq!(place.evictions(4).len(), 4);
+    let mut levels = place.levels(&place.name).await;
+    levels.sort();
+    assert_eq!(levels, ["none", "none", "trace", "trace"]);
 }
